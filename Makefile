@@ -1,0 +1,47 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+APP := .venv/bin
+MEASURED := .pyrometer/environments/default
+# One definition of what is measured by default: the `worker` extra. `make setup TORCH='torch==2.15.*'` overrides it.
+TORCH ?= $(shell $(PYTHON) -c "import tomllib; print(tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['worker'][0])")
+
+.PHONY: help setup run test check bench format
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+setup: $(APP)/.ready $(MEASURED)/.ready  ## the program (.venv) and an environment to measure (.pyrometer/environments/default)
+
+$(APP)/.ready: pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit("Pyrometer needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+	test -x $(APP)/python || $(PYTHON) -m venv .venv
+	test -x $(APP)/uv || $(APP)/python -m pip install --quiet "uv>=0.13,<0.14"
+	UV_PROJECT_ENVIRONMENT=.venv $(APP)/uv sync --locked --quiet --inexact --extra postgres
+	@touch $@
+
+# pip, not uv: pip obeys the user's own package configuration (mirrors, find-links), so that the wheel fits this machine.
+$(MEASURED)/.ready: pyproject.toml
+	test -x $(MEASURED)/bin/python || $(PYTHON) -m venv $(MEASURED)
+	$(MEASURED)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" numpy setuptools
+	$(MEASURED)/bin/python -c "import torch; print('measured environment: torch', torch.__version__)"
+	@touch $@
+
+run: setup  ## measure this machine with suite `smoke`, then open the dashboard on 127.0.0.1:8501
+	@$(APP)/pyrometer run --suite smoke || [ $$? -eq 1 ]
+	@$(APP)/pyrometer dashboard
+
+test: setup  ## every test this machine can run, naming what it skipped and why
+	$(APP)/python -m pytest
+
+check: setup  ## format, lint, types, import contracts
+	$(APP)/ruff format --check .
+	$(APP)/ruff check .
+	$(APP)/pyright
+	$(APP)/pyright -p runner/pyrightconfig.json --pythonpath $(MEASURED)/bin/python
+	$(APP)/lint-imports
+
+bench: setup  ## benchmarks against named peers, ratios made in one run
+	@for b in benchmarks/*.py; do echo "== $$b"; $(APP)/python $$b || exit 1; done
+
+format: setup  ## rewrite in the house style
+	$(APP)/ruff format . && $(APP)/ruff check --fix .
