@@ -1,0 +1,89 @@
+"""From pydantic's errors to the one sentence that people read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from .errors import ConfigurationError, UnknownKey, WrongValue
+from .nearest import unknown
+from .overrides import KeyPath
+from .schema import TABLES, Wanted
+
+#: Pydantic's mark for "the key itself is wrong", at the end of a location.
+_KEY = "[key]"
+
+#: May hold a password, so it is never repeated.
+_SECRET: KeyPath = ("database_url",)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where values came from: the file as people call it, and the variables laid over it."""
+
+    file: str
+    variables: Mapping[KeyPath, str]
+
+    def of(self, path: KeyPath) -> str:
+        """The name of one value: its variable, or file and dotted key."""
+        return self.variables.get(path) or f"{self.file}: {'.'.join(path)}"
+
+    def table(self, path: KeyPath) -> str:
+        """The name of the table that holds `path`, for a complaint about the key itself."""
+        if path in self.variables:
+            return self.variables[path]
+        return ": ".join(part for part in (self.file, ".".join(path[:-1])) if part)
+
+
+def complain(error: ValidationError, origin: Origin) -> ConfigurationError:
+    """The first problem as a sentence, and how many more there are. Unknown keys come first: a
+    misspelt key is often why another one is missing."""
+    problems = sorted(
+        error.errors(include_url=False, include_context=False), key=lambda e: e["type"] != "extra_forbidden"
+    )
+    first = problems[0]
+    kind = UnknownKey if first["type"] == "extra_forbidden" else WrongValue
+    sentence = _sentence(first["type"], tuple(str(part) for part in first["loc"]), first["input"], origin)
+    if more := len(problems) - 1:
+        sentence += f"; and {more} more problem{'s' if more > 1 else ''}"
+    return kind(sentence)
+
+
+def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
+    if kind == "extra_forbidden":
+        return f"{origin.table(path)}: {unknown('key', path[-1], _keys(path[:-1]))}"
+    if kind == "missing":
+        return f'{origin.table(path)}: "{path[-1]}" is missing, expected {_expected(path)}'
+    if path[-1] == _KEY:
+        *table, name, _ = path
+        what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
+        return f'{origin.table((*table, name))}: "{name}" is not {what}'
+    shown = "not usable" if path == _SECRET and isinstance(given, str) else _shown(given)
+    return f"{origin.of(path)} is {shown}, expected {_expected(path)}"
+
+
+def _keys(table: KeyPath) -> list[str]:
+    return list((TABLES[table[0]] if table else Wanted).model_fields)
+
+
+def _expected(path: KeyPath) -> str:
+    """What a field takes, from its description in the schema."""
+    if len(path) == 1:
+        return str(Wanted.model_fields[path[0]].description)
+    if len(path) == 2:
+        return f"a table [{'.'.join(path)}]"
+    table, _, field, *below = path
+    if field == "environment" and below:
+        return "a text in quotes"
+    return str(TABLES[table].model_fields[field].description)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,38 @@
+"""The nearest valid name to one that is not."""
+
+import difflib
+from collections.abc import Iterable
+
+#: A sentence with more names than this is no longer read.
+SHOWN = 8
+
+
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The name in `valid` most like `name`, or None when none is like it.
+
+    Case is ignored. A shortened case key (`resnet5` for `resnet50/infer/batch=1/eager`) is held against
+    keys shortened alike, and a part of a name finds the first name, in order, that contains it.
+    """
+    names = sorted(set(valid))
+    depth = name.count("/") + 1
+    shortened: dict[str, str] = {}
+    for candidate in reversed(names):
+        shortened["/".join(candidate.casefold().split("/")[:depth])] = candidate
+    wanted = name.casefold()
+    # The whole spelling last, so that it wins over another name's short form.
+    spellings = shortened | {candidate.casefold(): candidate for candidate in reversed(names)}
+    if close := difflib.get_close_matches(wanted, spellings, n=1):
+        return spellings[close[0]]
+    return next((candidate for candidate in names if wanted and wanted in candidate.casefold()), None)
+
+
+def unknown(kind: str, name: str, valid: Iterable[str]) -> str:
+    """One sentence: `unknown suite "smok": did you mean "smoke"? (valid: cpu, smoke)`."""
+    names = sorted(set(valid))
+    sentence = f'unknown {kind} "{name}"'
+    if not names:
+        return f"{sentence}: there is none"
+    if near := nearest(name, names):
+        sentence += f': did you mean "{near}"?'
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{sentence} (valid: {', '.join(names[:SHOWN])}{more})"

@@ -1,0 +1,95 @@
+"""Environment variables over the file: `PYROMETER_PROFILE`, `PYROMETER_SUITES__SMOKE__REPLICATES`."""
+
+import copy
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from .errors import UnknownKey
+from .nearest import unknown
+from .schema import BASES, SCALARS, TABLES
+
+PREFIX = "PYROMETER_"
+
+#: Names the file, so it cannot stand in it.
+CONFIG = "PYROMETER_CONFIG"
+
+#: For the test suite, which may run with anything set.
+_TESTS = "PYROMETER_TEST_"
+
+#: Names that exist without being written down, so that `AS_IT_COMES` finds `as-it-comes`.
+_BUILT_IN: Mapping[str, tuple[str, ...]] = {"profiles": BASES, "environments": ("default",)}
+
+KeyPath = tuple[str, ...]
+
+
+def overrides(environ: Mapping[str, str], values: Mapping[str, Any]) -> dict[KeyPath, str]:
+    """The variables that set something: key path -> variable. `values` is the file, for the names it defines.
+
+    An empty variable is none at all, save inside a profile's `environment`, where empty is a value. Raises
+    UnknownKey for a variable that looks like ours and is not: one with a double underscore, or nearly
+    one of ours. Others pass, because hosts set such names too (Kubernetes gives every container
+    `PYROMETER_PORT` when a service is called pyrometer).
+    """
+    found: dict[KeyPath, str] = {}
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith(PREFIX) or variable == CONFIG or variable.startswith(_TESTS):
+            continue
+        path = _key_path(variable, values)
+        if path and (text or len(path) == 4):
+            found[path] = variable
+    return found
+
+
+def overlaid(
+    values: Mapping[str, Any], found: Mapping[KeyPath, str], environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """A copy of `values` with the variables' texts laid over it."""
+    merged = copy.deepcopy(dict(values))
+    for path, variable in found.items():
+        _lay(merged, path, environ[variable])
+    return merged
+
+
+def _lay(table: dict[str, Any], path: KeyPath, text: str) -> None:
+    if len(path) == 1:
+        table[path[0]] = text
+        return
+    below = table.setdefault(path[0], {})
+    # Where the file holds no table, validation will say so; there is nothing to lay over.
+    if isinstance(below, dict):
+        _lay(cast(dict[str, Any], below), path[1:], text)
+
+
+def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
+    """Where in the file the variable belongs; None for a stranger."""
+    parts = variable.removeprefix(PREFIX).split("__")
+    head = parts[0].lower()
+    if len(parts) == 1 and head in SCALARS:
+        return (head,)
+    if head in TABLES and len(parts) == 3:
+        return (head, _name(head, parts[1], values), parts[2].lower())
+    if head == "profiles" and len(parts) >= 4 and parts[2] == "ENVIRONMENT":
+        return (head, _name(head, parts[1], values), "environment", "__".join(parts[3:]))
+    ours = [CONFIG, *(PREFIX + name.upper() for name in SCALARS)]
+    if len(parts) > 1:
+        ours = [
+            f"{PREFIX}{table.upper()}__NAME__{key.upper()}" for table in TABLES for key in _scalars(table)
+        ]
+        ours.append(f"{PREFIX}PROFILES__NAME__ENVIRONMENT__VARIABLE")
+    elif not difflib.get_close_matches(variable, ours, n=1, cutoff=0.85):
+        return None
+    raise UnknownKey(unknown("variable", variable, ours))
+
+
+def _scalars(table: str) -> list[str]:
+    return [key for key in TABLES[table].model_fields if key not in ("cases", "environment")]
+
+
+def _name(table: str, part: str, values: Mapping[str, Any]) -> str:
+    """The defined name that `part` spells in upper case with `_` for signs; else `part` in lower case."""
+    written = values.get(table)
+    names = [*(cast(dict[str, Any], written) if isinstance(written, dict) else ()), *_BUILT_IN.get(table, ())]
+    spelled = {re.sub(r"[^A-Za-z0-9]", "_", name).upper(): name for name in reversed(names)}
+    return spelled.get(part.upper(), part.lower())

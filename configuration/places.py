@@ -1,0 +1,102 @@
+"""Where data really goes: the wanted place, or the user's own state folder when that one refuses."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .database_url import anchored, sqlite_file
+from .errors import UnwritablePlace
+from .overrides import PREFIX
+from .settings import Settings
+
+#: A full disk is the right place all the same. To leave it would show people an empty database.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Writable places. `notes` has one sentence for each that is not the wanted one.
+
+    `database_url` may hold a password; it is not for printing.
+    """
+
+    data_dir: Path
+    database_url: str
+    notes: tuple[str, ...]
+
+
+def resolve_places(settings: Settings, *, environ: Mapping[str, str] | None = None) -> Places:
+    """The places to write to, tried by writing; the answer depends on the settings and the file system alone.
+
+    Creates the data folder and the SQLite file's folder. A place that nobody chose and that cannot be
+    written is replaced by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises
+    UnwritablePlace when a chosen place cannot be written, or when neither can.
+    """
+    environ = os.environ if environ is None else environ
+    notes: list[str] = []
+    data_dir = settings.data_dir
+    if refusal := _refusal(data_dir):
+        data_dir = _instead("data_dir", data_dir, refusal, settings, environ)
+        notes.append(_note("data", settings.data_dir, refusal, data_dir, "DATA_DIR"))
+    database_url = settings.database_url
+    file = sqlite_file(database_url)
+    if file and (refusal := _refusal(file.parent) or _file_refusal(file)):
+        state = _instead("database_url", file, refusal, settings, environ)
+        database_url = anchored(f"sqlite:///{file.name}", state)
+        notes.append(_note("the database", file, refusal, state / file.name, "DATABASE_URL"))
+    return Places(data_dir, database_url, tuple(notes))
+
+
+def _instead(field: str, wanted: Path, refusal: str, settings: Settings, environ: Mapping[str, str]) -> Path:
+    """The state folder; raises UnwritablePlace when it may not or cannot take the wanted place's part."""
+    variable = PREFIX + field.upper()
+    if field in settings.explicit:
+        raise UnwritablePlace(
+            f"{field} {wanted} cannot be written ({refusal}): choose another with {variable}"
+        )
+    state = _state_folder(environ)
+    if second := _refusal(state):
+        raise UnwritablePlace(
+            f"neither {wanted} ({refusal}) nor {state} ({second}) can be written: "
+            f"choose a place with {variable}"
+        )
+    return state
+
+
+def _note(what: str, wanted: Path, refusal: str, taken: Path, variable: str) -> str:
+    return (
+        f"{wanted} cannot be written ({refusal}), so {what} goes to {taken}; "
+        f"{PREFIX}{variable} chooses another place"
+    )
+
+
+def _state_folder(environ: Mapping[str, str]) -> Path:
+    state = Path(environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():
+        # The XDG Base Directory Specification has relative paths ignored.
+        state = Path(environ.get("HOME") or Path.home()) / ".local" / "state"
+    return state / "pyrometer"
+
+
+def _refusal(folder: Path) -> str:
+    """Why nothing can be written in `folder`, which is created if need be; empty when it can."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".pyrometer-"):
+            return ""
+    except OSError as error:
+        return "" if error.errno in _FULL else os.strerror(error.errno or errno.EIO)
+
+
+def _file_refusal(file: Path) -> str:
+    """Why an existing database file cannot be written; empty when it can.
+
+    Asked, not opened: closing a file drops all locks that this process holds on it, SQLite's included
+    (fcntl(2), "Record locking and file descriptors").
+    """
+    if file.is_dir():
+        return os.strerror(errno.EISDIR)
+    return os.strerror(errno.EACCES) if file.exists() and not os.access(file, os.W_OK) else ""

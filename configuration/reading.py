@@ -1,0 +1,61 @@
+"""Finding the settings file and reading it as TOML."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .database_url import absolute
+from .errors import UnreadableFile
+from .overrides import CONFIG
+
+FILE_NAME = "pyrometer.toml"
+
+
+def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path | None:
+    """`path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` if it exists; absolute.
+
+    Raises UnreadableFile when a file was asked for and there is none.
+    """
+    asked = path or environ.get(CONFIG) or None
+    if asked is None:
+        file = cwd / FILE_NAME
+        return file if os.path.lexists(file) else None
+    file = absolute(asked, cwd)
+    if not file.exists():
+        by = "" if path else f" ({CONFIG})"
+        raise UnreadableFile(f"{asked}{by} does not exist")
+    return file
+
+
+def read_file(file: Path, label: str) -> dict[str, Any]:
+    """The file's tables; raises UnreadableFile with the line where TOML is malformed."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"{label} cannot be read: {error.strerror}") from error
+    try:
+        # Editors on other systems begin a file with a byte order mark; TOML does not.
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UnreadableFile(f"{label}, line {line}: not UTF-8") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableFile(_malformed(str(error), text, label)) from error
+
+
+def _malformed(message: str, text: str, label: str) -> str:
+    """From `Expected '=' after a key (at line 3, column 5)` to a sentence that begins with the place."""
+    at = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
+    line = at[1] if at and at[1] else text.count("\n") + 1
+    what = message[: at.start()] if at else message
+    return f"{label}, line {line}: {what[:1].lower()}{what[1:]}"
+
+
+def label_of(file: Path, cwd: Path) -> str:
+    """How people call the file: relative to where they stand when it lies below."""
+    return str(file.relative_to(cwd)) if file.is_relative_to(cwd) else str(file)

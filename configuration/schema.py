@@ -1,0 +1,121 @@
+"""What a `pyrometer.toml` may say: one frozen model a table; a description says what its field takes."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+from .database_url import usable
+
+#: The profiles that exist without being written down.
+Base = Literal["quiet", "as-it-comes"]
+BASES: tuple[Base, ...] = get_args(Base)
+
+
+def _no_bool(value: object) -> object:
+    # To Python `true` is the number 1; to a reader of the file it is not.
+    if isinstance(value, bool):
+        raise ValueError("not a number")
+    return value
+
+
+def _a_path(value: object) -> object:
+    # The empty path would silently mean the current folder.
+    if isinstance(value, str) and (not value or "\0" in value):
+        raise ValueError("not a path")
+    return value
+
+
+def _cpu_list(text: str) -> str:
+    for part in text.split(","):
+        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)
+        if not bounds or (bounds[2] and int(bounds[2]) < int(bounds[1])):
+            raise ValueError("not a list of processors")
+    return text.replace(" ", "")
+
+
+#: Names become folders, URLs and parts of variables.
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
+Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
+PathText = Annotated[Path, BeforeValidator(_a_path)]
+
+_COUNT = "a whole number, 1 or more"
+_SECONDS = "a number of seconds above 0"
+
+
+class Table(BaseModel):
+    """Base of all tables: unknown keys are refused, nothing changes afterwards."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProfileSettings(Table):
+    """`[profiles.NAME]`: a measurement profile, written as what it changes about its base.
+
+    `environment` goes to the measured process; `threads` and `cpus` are left to the base where None.
+    """
+
+    base: Base = Field(default="quiet", description='"quiet" or "as-it-comes"')
+    environment: Mapping[Variable, str] = Field(
+        default_factory=dict[str, str], description="a table of texts, one for each environment variable"
+    )
+    threads: Count | None = Field(default=None, description=_COUNT)
+    cpus: Annotated[str, AfterValidator(_cpu_list)] | None = Field(
+        default=None, description='a list of processors like "0-3,8"'
+    )
+
+
+class EnvironmentSettings(Table):
+    """`[environments.NAME]`: an interpreter with the PyTorch to measure."""
+
+    python: PathText = Field(description="the path of a Python interpreter")
+
+
+class SuiteSettings(Table):
+    """`[suites.NAME]`: a suite, or what changes about one that exists; None leaves a field to that one.
+
+    `cases` are case keys or globs over them. `budget_seconds` bounds the whole run, `measure_seconds` the
+    timed part of one replicate.
+    """
+
+    cases: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+        default=None, description="a list of case keys or globs, at least one"
+    )
+    replicates: Count | None = Field(default=None, description=_COUNT)
+    budget_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    measure_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+
+
+class Wanted(Table):
+    """The whole file, before defaults that depend on where it lies."""
+
+    data_dir: PathText = Field(default=Path(".pyrometer"), description="the path of a folder")
+    database_url: Annotated[str, AfterValidator(usable)] = Field(
+        default="sqlite:///pyrometer.db",
+        description="a URL such as sqlite:///pyrometer.db or postgresql://user@host/name",
+        repr=False,
+    )
+    profile: Text = Field(default="quiet", description="the name of a profile")
+    profiles: Mapping[Name, ProfileSettings] = Field(
+        default_factory=dict[str, ProfileSettings], description="tables [profiles.NAME]"
+    )
+    environments: Mapping[Name, EnvironmentSettings] = Field(
+        default_factory=dict[str, EnvironmentSettings], description="tables [environments.NAME]"
+    )
+    suites: Mapping[Name, SuiteSettings] = Field(
+        default_factory=dict[str, SuiteSettings], description="tables [suites.NAME]"
+    )
+
+
+#: The tables of tables, by their key in the file.
+TABLES: Mapping[str, type[Table]] = {
+    "profiles": ProfileSettings,
+    "environments": EnvironmentSettings,
+    "suites": SuiteSettings,
+}
+SCALARS: tuple[str, ...] = tuple(name for name in Wanted.model_fields if name not in TABLES)

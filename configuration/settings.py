@@ -1,0 +1,104 @@
+"""What is wanted: one `pyrometer.toml`, each scalar field overridable by a `PYROMETER_...` variable."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .complaints import Origin, complain
+from .database_url import absolute, anchored
+from .errors import UnknownKey, WrongValue
+from .nearest import unknown
+from .overrides import overlaid, overrides
+from .reading import FILE_NAME, find_file, label_of, read_file
+from .schema import BASES, EnvironmentSettings, ProfileSettings, SuiteSettings, Wanted
+
+DEFAULT_ENVIRONMENT = "default"
+
+
+class Settings(BaseModel):
+    """Settings with every default filled in and every path absolute.
+
+    `file` is what was read, None for none. `explicit` names the top-level fields that file or variables
+    gave. `profiles` holds the built-in ones too, `environments` always holds `default`; `suites` holds only
+    what was written, for the runner knows its own. `database_url` may hold a password: it is not in the repr.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    file: Path | None
+    explicit: frozenset[str]
+    data_dir: Path
+    database_url: str = Field(repr=False)
+    profile: str
+    profiles: Mapping[str, ProfileSettings]
+    environments: Mapping[str, EnvironmentSettings]
+    suites: Mapping[str, SuiteSettings]
+
+
+def load_settings(
+    path: Path | None = None, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings of this place: variables over the file over the defaults.
+
+    The file is `path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` (default: the current folder).
+    Relative paths in the file count from the file's folder, those in variables from `cwd`. Raises
+    ConfigurationError with one sentence for a file that cannot be read, an unknown key or a wrong value.
+    """
+    environ = os.environ if environ is None else environ
+    cwd = absolute(cwd or Path.cwd(), Path.cwd())
+    file = find_file(path, cwd, environ)
+    label = label_of(file, cwd) if file else FILE_NAME
+    values = read_file(file, label) if file else {}
+    origin = Origin(label, overrides(environ, values))
+    try:
+        wanted = Wanted.model_validate(overlaid(values, origin.variables, environ))
+    except ValidationError as error:
+        # Not chained: pydantic repeats the input, and the input may hold a password.
+        raise complain(error, origin) from None
+    return _settled(wanted, file, cwd, origin)
+
+
+def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Settings:
+    folder = file.parent if file else cwd
+
+    def base_of(*path: str) -> Path:
+        return cwd if path in origin.variables else folder
+
+    data_dir = absolute(wanted.data_dir, base_of("data_dir"))
+    environments = {
+        DEFAULT_ENVIRONMENT: EnvironmentSettings(
+            python=data_dir / "environments" / DEFAULT_ENVIRONMENT / "bin" / "python"
+        )
+    }
+    for name, environment in wanted.environments.items():
+        base = base_of("environments", name, "python")
+        environments[name] = EnvironmentSettings(python=absolute(environment.python, base))
+    profiles = _profiles(wanted.profiles, origin)
+    if wanted.profile not in profiles:
+        sentence = unknown("profile", wanted.profile, profiles)
+        raise UnknownKey(f"{origin.table(('profile',))}: {sentence}")
+    return Settings(
+        file=file,
+        explicit=frozenset(wanted.model_fields_set),
+        data_dir=data_dir,
+        database_url=anchored(wanted.database_url, base_of("database_url")),
+        profile=wanted.profile,
+        profiles=profiles,
+        environments=environments,
+        suites=dict(wanted.suites),
+    )
+
+
+def _profiles(written: Mapping[str, ProfileSettings], origin: Origin) -> dict[str, ProfileSettings]:
+    """The built-in profiles and the written ones, each with its base."""
+    profiles = {base: ProfileSettings(base=base) for base in BASES} | dict(written)
+    for base in BASES:
+        if "base" not in profiles[base].model_fields_set:
+            profiles[base] = profiles[base].model_copy(update={"base": base})
+        elif profiles[base].base != base:
+            where = origin.of(("profiles", base, "base"))
+            other = profiles[base].base
+            raise WrongValue(f'{where} is "{other}", expected "{base}": a built-in profile extends itself')
+    return profiles

@@ -1,0 +1,212 @@
+"""Every mistake in a file or a variable ends as one sentence that says where, what, and what instead."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from configuration.errors import ConfigurationError, UnknownKey, UnreadableFile, WrongValue
+from configuration.schema import TABLES, Wanted
+from configuration.settings import Settings, load_settings
+
+
+def complaint(folder: Path, text: str | bytes, environ: dict[str, str] | None = None) -> ConfigurationError:
+    """The error that a file with this text raises."""
+    (folder / "pyrometer.toml").write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(cwd=folder, environ=environ or {})
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("profile = 'quiet'\n\nthreads\n", "pyrometer.toml, line 3: expected '='"),
+        ("profile = 'quiet", "pyrometer.toml, line 1: "),
+        ("[suites.smoke]\ncases = [\n  'a',\n", "pyrometer.toml, line 4: "),
+        ("profile = 'a'\nprofile = 'b'\n", "pyrometer.toml, line 2: cannot overwrite a value"),
+        (b"profile = 'quiet'\n# \xff\n", "pyrometer.toml, line 2: not UTF-8"),
+    ],
+)
+def test_malformed_toml_names_the_line(tmp_path: Path, text: str | bytes, start: str) -> None:
+    error = complaint(tmp_path, text)
+    assert isinstance(error, UnreadableFile)
+    assert str(error).startswith(start)
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    (tmp_path / "pyrometer.toml").write_bytes(b"\xef\xbb\xbfprofile = 'as-it-comes'\r\n")
+    assert load_settings(cwd=tmp_path, environ={}).profile == "as-it-comes"
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ('databse_url = "x"', 'pyrometer.toml: unknown key "databse_url": did you mean "database_url"?'),
+        ("[suite.smoke]", 'pyrometer.toml: unknown key "suite": did you mean "suites"?'),
+        (
+            "[suites.smoke]\nreplicate = 3",
+            'pyrometer.toml: suites.smoke: unknown key "replicate": did you mean "replicates"?',
+        ),
+        (
+            "[profiles.mine]\nthread = 3",
+            'pyrometer.toml: profiles.mine: unknown key "thread": did you mean "threads"?',
+        ),
+        (
+            '[environments.new]\npyton = "x"',
+            'pyrometer.toml: environments.new: unknown key "pyton": did you mean "python"?',
+        ),
+    ],
+)
+def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> None:
+    error = complaint(tmp_path, text)
+    assert isinstance(error, UnknownKey)
+    assert str(error).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("profile = 3", "profile is 3, expected the name of a profile"),
+        ("data_dir = ''", 'data_dir is "", expected the path of a folder'),
+        ("suites = 3", "suites is 3, expected tables [suites.NAME]"),
+        ("suites.smoke = 'x'", 'suites.smoke is "x", expected a table [suites.smoke]'),
+        (
+            "suites.x.replicates = 'three'",
+            'suites.x.replicates is "three", expected a whole number, 1 or more',
+        ),
+        ("suites.x.replicates = true", "suites.x.replicates is true, expected a whole number, 1 or more"),
+        ("suites.x.replicates = 0", "suites.x.replicates is 0, expected a whole number, 1 or more"),
+        (
+            "suites.x.budget_seconds = inf",
+            "suites.x.budget_seconds is Infinity, expected a number of seconds",
+        ),
+        ("suites.x.cases = []", "suites.x.cases is an empty list, expected a list of case keys or globs"),
+        ("profiles.x.cpus = '3-1'", 'profiles.x.cpus is "3-1", expected a list of processors like "0-3,8"'),
+        ("profiles.x.base = 'quite'", 'profiles.x.base is "quite", expected "quiet" or "as-it-comes"'),
+        ("profiles.x.environment.A = 4", "profiles.x.environment.A is 4, expected a text in quotes"),
+        ("profiles.quiet.base = 'as-it-comes'", 'profiles.quiet.base is "as-it-comes", expected "quiet"'),
+        ("profiles.x.environment.'A=' = ''", 'profiles.x.environment: "A=" is not a variable\'s name'),
+        ("suites.'a/b' = {}", 'suites: "a/b" is not a name of letters, digits'),
+        ("environments.x = {}", 'environments.x: "python" is missing, expected the path of a Python'),
+    ],
+)
+def test_wrong_values_say_which_what_and_what_is_expected(tmp_path: Path, text: str, sentence: str) -> None:
+    error = complaint(tmp_path, text)
+    assert isinstance(error, WrongValue)
+    assert str(error).startswith(f"pyrometer.toml: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "start"),
+    [
+        ("PYROMETER_SUITES__X__REPLICATES", "x", 'PYROMETER_SUITES__X__REPLICATES is "x", expected a whole'),
+        (
+            "PYROMETER_SUITES__X__REPLICATE",
+            "3",
+            'PYROMETER_SUITES__X__REPLICATE: unknown key "replicate": did',
+        ),
+        ("PYROMETER_SUITES__X__CASES", "a", 'PYROMETER_SUITES__X__CASES is "a", expected a list'),
+        (
+            "PYROMETER_DATABSE_URL",
+            "x",
+            'unknown variable "PYROMETER_DATABSE_URL": did you mean "PYROMETER_DATABAS',
+        ),
+        (
+            "PYROMETER_PROFILES",
+            "x",
+            'unknown variable "PYROMETER_PROFILES": did you mean "PYROMETER_PROFILE"?',
+        ),
+        (
+            "PYROMETER_SUITE__X__REPLICATES",
+            "3",
+            'unknown variable "PYROMETER_SUITE__X__REPLICATES": did you mean',
+        ),
+        ("PYROMETER_PROFILE__X", "3", 'unknown variable "PYROMETER_PROFILE__X"'),
+    ],
+)
+def test_a_wrong_variable_is_named_itself(tmp_path: Path, variable: str, value: str, start: str) -> None:
+    assert str(complaint(tmp_path, "", {variable: value})).startswith(start)
+
+
+def test_a_variable_under_a_key_that_is_no_table_blames_the_file(tmp_path: Path) -> None:
+    error = complaint(tmp_path, "suites = 3", {"PYROMETER_SUITES__X__REPLICATES": "3"})
+    assert str(error) == "pyrometer.toml: suites is 3, expected tables [suites.NAME]"
+
+
+def test_several_problems_are_counted_and_a_misspelt_key_comes_first(tmp_path: Path) -> None:
+    two = complaint(tmp_path, "[environments.x]\npyton = 'y'")
+    assert str(two).endswith("; and 1 more problem")
+    assert '"pyton"' in str(two)
+    three = complaint(tmp_path, "profile = 1\ndata_dir = 2\ndatabase_url = 3")
+    assert str(three).startswith("pyrometer.toml: data_dir is 2")
+    assert str(three).endswith("; and 2 more problems")
+
+
+def test_the_file_is_called_as_people_call_it(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "here" / "sub", tmp_path / "there"
+    for folder in (inside, outside):
+        folder.mkdir(parents=True)
+        (folder / "p.toml").write_text("profile = 1")
+    with pytest.raises(WrongValue, match=r"^sub/p\.toml: profile is 1"):
+        load_settings(inside / "p.toml", cwd=tmp_path / "here", environ={})
+    with pytest.raises(WrongValue, match=f"^{re.escape(str(outside))}/p.toml: profile is 1"):
+        load_settings(outside / "p.toml", cwd=tmp_path / "here", environ={})
+
+
+scalars = st.one_of(
+    st.booleans(), st.integers(-3, 9), st.floats(-1, 9), st.text(alphabet="aq-0,/ ", max_size=6)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["A", "cases", ""]), inner),
+    max_leaves=4,
+)
+tables = {
+    table: st.dictionaries(
+        st.sampled_from(["quiet", "x", "a b"]),
+        st.dictionaries(st.sampled_from([*model.model_fields, "other"]), values, max_size=3) | values,
+        max_size=2,
+    )
+    | values
+    for table, model in TABLES.items()
+}
+files = st.fixed_dictionaries(
+    {}, optional={name: tables.get(name, values) for name in [*Wanted.model_fields, "other"]}
+)
+
+
+def toml(value: Any) -> str:
+    """A value in TOML's inline spelling."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(below)}" for key, below in value.items()) + "}"
+    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@settings(derandomize=True, database=None, deadline=None, max_examples=300)
+@given(content=files)
+def test_whatever_a_file_holds_it_loads_or_is_refused_in_one_sentence(
+    folder: Path, content: dict[str, Any]
+) -> None:
+    (folder / "pyrometer.toml").write_text(
+        "".join(f"{key} = {toml(value)}\n" for key, value in content.items())
+    )
+    try:
+        loaded = load_settings(cwd=folder, environ={})
+    except ConfigurationError as error:
+        assert str(error).startswith("pyrometer.toml")
+        assert "\n" not in str(error)
+    else:
+        assert isinstance(loaded, Settings)
+        assert loaded.profile in loaded.profiles
+        assert set(content) <= set(Wanted.model_fields)

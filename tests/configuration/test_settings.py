@@ -1,0 +1,218 @@
+"""Settings from real files and the real environment: precedence, defaults, paths."""
+
+from pathlib import Path
+
+import pydantic
+import pytest
+
+from configuration.errors import ConfigurationError, UnknownKey, UnreadableFile
+from configuration.overrides import overlaid, overrides
+from configuration.schema import BASES, SCALARS, TABLES
+from configuration.settings import load_settings
+
+FULL = """
+data_dir = "data"
+database_url = "sqlite:///kept/numbers.db"
+profile = "two-threads"
+
+[profiles.two-threads]
+base = "as-it-comes"
+threads = 2
+cpus = "0-1, 4"
+environment = { ONEDNN_MAX_CPU_ISA = "AVX2", lower_case = "" }
+
+[profiles.quiet]
+threads = 1
+
+[environments.nightly]
+python = "nightly/bin/python"
+
+[suites.smoke]
+cases = ["resnet50/infer/*/eager", "lstm_lm/*"]
+replicates = 5
+budget_seconds = 60
+measure_seconds = 0.5
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, with no variable of ours set."""
+    for table in ("CONFIG", *(scalar.upper() for scalar in SCALARS)):
+        monkeypatch.delenv(f"PYROMETER_{table}", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_nothing_written_gives_the_defaults(place: Path) -> None:
+    settings = load_settings()
+    assert settings.file is None
+    assert settings.explicit == frozenset()
+    assert settings.data_dir == place / ".pyrometer"
+    assert settings.database_url == f"sqlite:///{place}/pyrometer.db"
+    assert settings.profile == "quiet"
+    assert {name: profile.base for name, profile in settings.profiles.items()} == {b: b for b in BASES}
+    assert settings.environments["default"].python == place / ".pyrometer/environments/default/bin/python"
+    assert settings.suites == {}
+
+
+def test_a_file_is_read_whole(place: Path) -> None:
+    (place / "pyrometer.toml").write_text(FULL)
+    settings = load_settings()
+    assert settings.file == place / "pyrometer.toml"
+    assert settings.data_dir == place / "data"
+    assert settings.database_url == f"sqlite:///{place}/kept/numbers.db"
+    chosen = settings.profiles[settings.profile]
+    assert (chosen.base, chosen.threads, chosen.cpus) == ("as-it-comes", 2, "0-1,4")
+    assert chosen.environment == {"ONEDNN_MAX_CPU_ISA": "AVX2", "lower_case": ""}
+    assert settings.environments["nightly"].python == place / "nightly/bin/python"
+    assert settings.environments["default"].python == place / "data/environments/default/bin/python"
+    smoke = settings.suites["smoke"]
+    assert smoke.cases == ("resnet50/infer/*/eager", "lstm_lm/*")
+    assert (smoke.replicates, smoke.budget_seconds, smoke.measure_seconds) == (5, 60.0, 0.5)
+
+
+def test_a_built_in_profile_is_extended_and_keeps_its_base(place: Path) -> None:
+    (place / "pyrometer.toml").write_text(
+        "[profiles.quiet]\nthreads = 3\n[profiles.as-it-comes]\nthreads = 4\n"
+    )
+    profiles = load_settings().profiles
+    assert (profiles["quiet"].base, profiles["quiet"].threads) == ("quiet", 3)
+    assert (profiles["as-it-comes"].base, profiles["as-it-comes"].threads) == ("as-it-comes", 4)
+
+
+def test_variables_win_over_the_file_and_the_file_over_defaults(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "pyrometer.toml").write_text(FULL)
+    monkeypatch.setenv("PYROMETER_PROFILE", "quiet")
+    monkeypatch.setenv("PYROMETER_DATA_DIR", "elsewhere")
+    monkeypatch.setenv("PYROMETER_SUITES__SMOKE__REPLICATES", "9")
+    monkeypatch.setenv("PYROMETER_SUITES__SMOKE__MEASURE_SECONDS", "1.5")
+    monkeypatch.setenv("PYROMETER_PROFILES__TWO_THREADS__THREADS", "7")
+    monkeypatch.setenv("PYROMETER_PROFILES__TWO_THREADS__ENVIRONMENT__ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+    monkeypatch.setenv("PYROMETER_PROFILES__AS_IT_COMES__ENVIRONMENT__A__B", "")
+    monkeypatch.setenv("PYROMETER_ENVIRONMENTS__NEW__PYTHON", "/usr/bin/python3")
+    settings = load_settings()
+    assert settings.profile == "quiet"
+    assert settings.data_dir == place / "elsewhere"
+    assert settings.suites["smoke"].replicates == 9
+    assert settings.suites["smoke"].measure_seconds == 1.5
+    assert settings.suites["smoke"].budget_seconds == 60
+    assert settings.profiles["two-threads"].threads == 7
+    assert settings.profiles["two-threads"].environment == {
+        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+        "lower_case": "",
+    }
+    assert settings.profiles["as-it-comes"].environment == {"A__B": ""}
+    assert settings.profiles["as-it-comes"].base == "as-it-comes"
+    assert settings.environments["new"].python == Path("/usr/bin/python3")
+
+
+def test_every_scalar_field_has_its_variable(place: Path) -> None:
+    samples = {"data_dir": "d", "database_url": "sqlite:///d.db", "profile": "as-it-comes"}
+    for scalar in SCALARS:
+        given = load_settings(environ={f"PYROMETER_{scalar.upper()}": samples[scalar]})
+        assert given.explicit == {scalar}
+        assert getattr(given, scalar) != getattr(load_settings(environ={}), scalar)
+    fields = {"base": "quiet", "threads": "2", "cpus": "0", "python": "/p", "replicates": "2"}
+    fields |= {"budget_seconds": "2", "measure_seconds": "2"}
+    for table, model in TABLES.items():
+        for key in set(model.model_fields) - {"cases", "environment"}:
+            environ = {f"PYROMETER_{table.upper()}__MINE__{key.upper()}": fields[key]}
+            entry = getattr(load_settings(environ=environ), table)["mine"]
+            assert str(getattr(entry, key)).removesuffix(".0") == fields[key]
+
+
+def test_the_file_is_the_one_asked_for(place: Path) -> None:
+    for name in ("argument", "variable", "pyrometer"):
+        (place / f"{name}.toml").write_text(f'data_dir = "{name}"')
+    environ = {"PYROMETER_CONFIG": "variable.toml"}
+    assert load_settings(Path("argument.toml"), environ=environ).data_dir == place / "argument"
+    assert load_settings(environ=environ).data_dir == place / "variable"
+    assert load_settings(environ={}).data_dir == place / "pyrometer"
+
+
+def test_paths_count_from_the_file_and_from_here_for_variables(place: Path) -> None:
+    (place / "sub").mkdir()
+    (place / "sub" / "some.toml").write_text('[environments.one]\npython = "bin/python"\n')
+    environ = {"PYROMETER_CONFIG": "sub/some.toml", "PYROMETER_DATABASE_URL": "sqlite:///here.db"}
+    settings = load_settings(environ=environ)
+    assert settings.data_dir == place / "sub" / ".pyrometer"
+    assert settings.environments["one"].python == place / "sub" / "bin" / "python"
+    assert settings.database_url == f"sqlite:///{place}/here.db"
+
+
+def test_an_interpreter_that_is_a_link_stays_a_link(place: Path) -> None:
+    (place / "python").symlink_to("/usr/bin/env")
+    (place / "pyrometer.toml").write_text('[environments.one]\npython = "python"\n')
+    assert load_settings().environments["one"].python == place / "python"
+
+
+def test_an_empty_variable_is_none(place: Path) -> None:
+    (place / "pyrometer.toml").write_text('profile = "as-it-comes"')
+    environ = {"PYROMETER_PROFILE": "", "PYROMETER_CONFIG": "", "PYROMETER_SUITES__X__REPLICATES": ""}
+    settings = load_settings(environ=environ)
+    assert settings.profile == "as-it-comes"
+    assert settings.suites == {}
+
+
+def test_strangers_with_our_prefix_pass(place: Path) -> None:
+    environ = {
+        "PYROMETER_PORT": "tcp://10.0.0.1:8501",
+        "PYROMETER_SERVICE_HOST": "10.0.0.1",
+        "PYROMETER_PORT_8501_TCP_ADDR": "10.0.0.1",
+        "PYROMETER_TEST_REQUIRE_ALL": "1",
+    }
+    assert load_settings(environ=environ) == load_settings(environ={})
+
+
+def test_settings_cannot_be_changed(place: Path) -> None:
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        load_settings().profile = "other"  # type: ignore[misc]
+    with pytest.raises(pydantic.ValidationError, match="frozen"):
+        load_settings().profiles["quiet"].threads = 8  # type: ignore[misc]
+
+
+def test_what_was_read_stays_as_it_was_under_the_variables() -> None:
+    values = {"suites": {"smoke": {"replicates": 3}}}
+    environ = {"PYROMETER_SUITES__SMOKE__REPLICATES": "9"}
+    merged = overlaid(values, overrides(environ, values), environ)
+    assert merged == {"suites": {"smoke": {"replicates": "9"}}}
+    assert values == {"suites": {"smoke": {"replicates": 3}}}
+
+
+def test_a_password_is_in_no_repr_and_in_no_error(place: Path) -> None:
+    settings = load_settings(environ={"PYROMETER_DATABASE_URL": "postgresql://me:hunter2@host/name"})
+    assert "hunter2" in settings.database_url
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(environ={"PYROMETER_DATABASE_URL": "me:hunter2@host/name"})
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_a_file_asked_for_must_exist(place: Path) -> None:
+    with pytest.raises(UnreadableFile, match=r"^no\.toml does not exist$"):
+        load_settings(Path("no.toml"), environ={})
+    with pytest.raises(UnreadableFile, match=r"^no\.toml \(PYROMETER_CONFIG\) does not exist$"):
+        load_settings(environ={"PYROMETER_CONFIG": "no.toml"})
+
+
+def test_a_file_that_is_there_but_cannot_be_read_is_not_passed_over(place: Path) -> None:
+    (place / "pyrometer.toml").symlink_to("gone.toml")
+    with pytest.raises(UnreadableFile, match=r"^pyrometer\.toml cannot be read: No such file"):
+        load_settings(environ={})
+    (place / "pyrometer.toml").unlink()
+    (place / "pyrometer.toml").mkdir()
+    with pytest.raises(UnreadableFile, match=r"^pyrometer\.toml cannot be read: Is a directory$"):
+        load_settings(environ={})
+
+
+def test_an_unknown_profile_is_found_when_the_file_is_read(place: Path) -> None:
+    (place / "pyrometer.toml").write_text('profile = "quite"\n')
+    with pytest.raises(UnknownKey, match=r'^pyrometer\.toml: unknown profile "quite": did you mean "quiet"'):
+        load_settings(environ={})
+    with pytest.raises(UnknownKey, match=r'^PYROMETER_PROFILE: unknown profile "quieter"'):
+        load_settings(environ={"PYROMETER_PROFILE": "quieter"})
