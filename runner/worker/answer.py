@@ -1,0 +1,116 @@
+"""Is the answer right? A fast wrong answer is `wrong`, never a gain.
+
+The check runs after everything is measured, so that the reference model disturbs no memory peak: the
+case is built once more from the same seed, eager and in fp32, and the two answers are compared.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .case_key import CaseKey
+from .stage import Stage, build
+
+#: Largest relative error in the Euclidean norm that still counts as the same answer. fp32: reordered
+#: sums of a deep network stay well below; bf16 has 8 bits of significand (2**-8 = 0.4 % a rounding).
+TOLERANCE = {"fp32": 1e-3, "amp-bf16": 5e-2}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The verdict: relative error against the reference, its tolerance, and why it is wrong if it is."""
+
+    error: float | None
+    tolerance: float
+    wrong: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStep:
+    """What the first training step said, before any weight changed: loss and norm of all gradients."""
+
+    loss: float
+    gradient: float
+
+
+def first_step(stage: Stage, returned: Any) -> FirstStep | None:
+    """Loss and gradient norm right after the first training step; None for inference."""
+    if stage.key.phase != "train" or stage.model is None:
+        return None
+    return FirstStep(float(returned), _gradient_norm(stage.model))
+
+
+def check(stage: Stage, device: str, seed: int, first: FirstStep | None) -> Check:
+    """Compare the case's answer with an eager fp32 reference built from the same seed."""
+    tolerance = TOLERANCE[stage.key.axis("precision")]
+    if stage.model is None:
+        return Check(None, tolerance, note="a closure has no reference to compare with")
+    reference_key = CaseKey.of(stage.key.name, stage.key.phase, dict(stage.key.parameters), {})
+    with _no_tf32():
+        reference = build(reference_key, device, seed)
+        expected = reference.step()
+    if first is None:
+        return compare(stage.step(), expected, tolerance)
+    right = first_step(reference, expected)
+    if right is None:
+        return Check(None, tolerance, note="the reference did not train")
+    pairs = ((first.loss, right.loss), (first.gradient, right.gradient))
+    if not all(math.isfinite(got) for got, _ in pairs):
+        return Check(None, tolerance, wrong=f"loss {first.loss}, gradient norm {first.gradient}: not finite")
+    error = max(abs(got - want) / (abs(want) or 1.0) for got, want in pairs)
+    return _judged(error, tolerance)
+
+
+def compare(got: Any, expected: Any, tolerance: float) -> Check:
+    """Relative error of `got` against `expected` (tensors, or tuples and dicts of tensors)."""
+    ours, theirs = list(_tensors(got)), list(_tensors(expected))
+    if len(ours) != len(theirs) or not ours:
+        return Check(
+            None, tolerance, wrong=f"{len(ours)} output tensors where the reference has {len(theirs)}"
+        )
+    error = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if a.shape != b.shape:
+            return Check(None, tolerance, wrong=f"shape {tuple(a.shape)} instead of {tuple(b.shape)}")
+        if not bool(torch.isfinite(a).all()):
+            return Check(None, tolerance, wrong="the output holds infinities or NaN")
+        want = b.double()
+        scale = float(want.norm()) or 1.0
+        error = max(error, float((a.double() - want).norm()) / scale)
+    return _judged(error, tolerance)
+
+
+def _judged(error: float, tolerance: float) -> Check:
+    wrong = "" if error <= tolerance else f"relative error {error:.2g} above the tolerance {tolerance:g}"
+    return Check(error, tolerance, wrong=wrong)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _tensors(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
+
+
+def _gradient_norm(model: torch.nn.Module) -> float:
+    squares = sum(float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None)
+    return math.sqrt(squares)
+
+
+class _no_tf32:
+    """The reference must be fp32 in fact: cuDNN allows TF32 convolutions by default."""
+
+    def __enter__(self) -> None:
+        self._was = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+    def __exit__(self, *_: object) -> None:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = self._was

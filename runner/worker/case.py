@@ -1,0 +1,72 @@
+"""What a case is made of, and the register that `@case` fills."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .case_key import PHASES, Value
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model with its inputs, built on the CPU in fp32 with seeded weights; the worker moves and casts it.
+
+    `items` of `unit` are processed by one step (throughput = items / latency). `flops` is the analytic
+    number of floating-point operations of one forward pass, a multiply-add counting as two; a training
+    step is taken as three times that (backward costs twice the forward: Kaplan et al. 2020,
+    arXiv:2001.08361, section 2.1). None where nobody has counted. `loss` maps the model's output to a
+    scalar and is needed for phase `train` only.
+    """
+
+    model: "nn.Module"
+    inputs: "tuple[Tensor, ...]"
+    items: int
+    unit: str = "samples"
+    flops: float | None = None
+    loss: "Callable[[Any], Tensor] | None" = None
+
+
+#: A case may also return a closure: it is measured as it stands (phase `infer`, one item a step).
+Build = Callable[..., "Workload | Callable[[], object]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One registered workload: how to build it, and the parameters and phases it is offered with."""
+
+    name: str
+    build: Build
+    grid: Mapping[str, Sequence[Value]]
+    phases: tuple[str, ...]
+    summary: str
+
+
+REGISTER: dict[str, Case] = {}
+
+
+def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Callable[[Build], Build]:
+    """Register the decorated function as a workload under its own name.
+
+    The function's arguments are the workload's parameters; `grid` lists the values it is offered with
+    when nobody chooses others. Raises ValueError for a name used twice, a phase that does not exist, or
+    a grid that does not match the function's arguments.
+    """
+
+    def register(build: Build) -> Build:
+        name = getattr(build, "__name__", "")
+        arguments = list(inspect.signature(build).parameters)
+        if name in REGISTER:
+            raise ValueError(f"two cases are named {name!r}")
+        if unknown := [phase for phase in phases if phase not in PHASES]:
+            raise ValueError(f"case {name}: unknown phase {unknown[0]!r}, one of {', '.join(PHASES)}")
+        if sorted(arguments) != sorted(grid):
+            raise ValueError(f"case {name}: takes {arguments}, but its grid names {sorted(grid)}")
+        summary = (inspect.getdoc(build) or "").split("\n")[0]
+        REGISTER[name] = Case(name, build, {k: list(v) for k, v in grid.items()}, tuple(phases), summary)
+        return build
+
+    return register

@@ -1,0 +1,93 @@
+"""The name of a case: one workload under one technique, spelled so that it stays the same for ever."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: Technique axes and their defaults. A default is never spelled in a key, so that an axis added
+#: later changes no key that exists.
+TECHNIQUE_DEFAULTS: Mapping[str, str] = {"compile": "none", "precision": "fp32"}
+
+#: What each axis accepts.
+TECHNIQUE_VALUES: Mapping[str, tuple[str, ...]] = {
+    "compile": ("none", "default"),
+    "precision": ("fp32", "amp-bf16"),
+}
+
+PHASES = ("infer", "train")
+
+Value = int | float | str
+
+
+class CaseKeyError(ValueError):
+    """A text that names no case."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CaseKey:
+    """`name/phase/parameters/technique`, for example `resnet50/infer/batch=8,image=224/compile=default`.
+
+    Parameters are sorted by name; the technique lists only what differs from the default and is
+    `eager` when nothing does. The text form is the identity: `CaseKey.parse(str(key)) == key`.
+    """
+
+    name: str
+    phase: str
+    parameters: tuple[tuple[str, Value], ...] = ()
+    technique: tuple[tuple[str, str], ...] = field(default=())
+
+    @staticmethod
+    def of(name: str, phase: str, parameters: Mapping[str, Value], technique: Mapping[str, str]) -> "CaseKey":
+        """A key from loose parts; raises CaseKeyError for an unknown phase, axis or value."""
+        if phase not in PHASES:
+            raise CaseKeyError(f"unknown phase {phase!r}: one of {', '.join(PHASES)}")
+        for axis, value in technique.items():
+            if axis not in TECHNIQUE_VALUES:
+                raise CaseKeyError(f"unknown technique {axis!r}: one of {', '.join(TECHNIQUE_VALUES)}")
+            if value not in TECHNIQUE_VALUES[axis]:
+                raise CaseKeyError(f"unknown {axis} {value!r}: one of {', '.join(TECHNIQUE_VALUES[axis])}")
+        changed = {axis: value for axis, value in technique.items() if value != TECHNIQUE_DEFAULTS[axis]}
+        return CaseKey(name, phase, tuple(sorted(parameters.items())), tuple(sorted(changed.items())))
+
+    @staticmethod
+    def parse(text: str) -> "CaseKey":
+        """The key spelled by `text`; raises CaseKeyError with a sentence that says what is wrong."""
+        parts = text.split("/")
+        if len(parts) != 4:
+            raise CaseKeyError(f"{text!r} is no case key: expected name/phase/parameters/technique")
+        name, phase, parameters, technique = parts
+        axes: dict[str, str] = {} if technique == "eager" else _pairs(technique)
+        values = {} if parameters == "-" else {k: _value(v) for k, v in _pairs(parameters).items()}
+        return CaseKey.of(name, phase, values, axes)
+
+    def __str__(self) -> str:
+        parameters = ",".join(f"{k}={v}" for k, v in self.parameters) or "-"
+        technique = ",".join(f"{k}={v}" for k, v in self.technique) or "eager"
+        return f"{self.name}/{self.phase}/{parameters}/{technique}"
+
+    @property
+    def workload(self) -> str:
+        """The key without its technique: what cases of one session share."""
+        return str(self).rsplit("/", 1)[0]
+
+    def axis(self, name: str) -> str:
+        """The value of one technique axis, default included."""
+        return dict(self.technique).get(name, TECHNIQUE_DEFAULTS[name])
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not (name and equals and value):
+            raise CaseKeyError(f"{part!r} is not name=value")
+        pairs[name] = value
+    return pairs
+
+
+def _value(text: str) -> Value:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,107 @@
+"""What the measured environment says about itself."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+#: Variables that change what PyTorch does; others are nobody's business and may hold secrets.
+RELEVANT_VARIABLES = (
+    "ATEN_",
+    "CUBLAS_",
+    "CUDA_",
+    "CUDNN_",
+    "DNNL_",
+    "GLIBC_TUNABLES",
+    "GOMP_",
+    "KMP_",
+    "LD_PRELOAD",
+    "MALLOC_",
+    "MKL_",
+    "NCCL_",
+    "NUMEXPR_",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_",
+    "ONEDNN_",
+    "PYTORCH_",
+    "TORCH_",
+    "TORCHDYNAMO_",
+    "TORCHINDUCTOR_",
+    "TRITON_",
+)
+
+#: Ours, set per process: they name places, not behaviour.
+_PLACES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+
+
+def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables in `environ` that may change a measurement, sorted by name."""
+    return {
+        name: environ[name]
+        for name in sorted(environ)
+        if name.startswith(RELEVANT_VARIABLES) and name not in _PLACES
+    }
+
+
+def describe() -> dict[str, Any]:
+    """Versions, build and devices of this environment, with a fingerprint over what identifies it.
+
+    The fingerprint covers interpreter, torch build and installed packages; it leaves out the machine,
+    its devices and the variables, which are recorded beside it.
+    """
+    packages = _packages()
+    identity = {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "torch": torch.__version__,
+        "torch_git": getattr(torch.version, "git_version", None),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version() if torch.version.cuda and _has_cuda() else None,
+        "hip": getattr(torch.version, "hip", None),
+        "debug": torch.version.debug,
+        "packages": packages,
+    }
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    return {
+        **identity,
+        "fingerprint": digest[:16],
+        "build": torch.__config__.show(),
+        "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "devices": _cuda_devices(),
+        "executable": sys.executable,
+        "variables": relevant_variables(os.environ),
+    }
+
+
+def _packages() -> list[str]:
+    found = {f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}
+    return sorted(found, key=str.lower)
+
+
+def _has_cuda() -> bool:
+    return torch.cuda.is_available()
+
+
+def _cuda_devices() -> list[dict[str, Any]]:
+    if not _has_cuda():
+        return []
+    devices: list[dict[str, Any]] = []
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        devices.append(
+            {
+                "name": properties.name,
+                "uuid": str(getattr(properties, "uuid", "")),
+                "compute_capability": f"{properties.major}.{properties.minor}",
+                "memory_mib": properties.total_memory // 2**20,
+                "multiprocessors": properties.multi_processor_count,
+            }
+        )
+    return devices

@@ -1,0 +1,93 @@
+"""The harness's way in: `python -I harness.zip (describe|serve) --in FD --out FD`."""
+
+import argparse
+import faulthandler
+import importlib
+import os
+import pkgutil
+import sys
+import time
+import traceback
+from typing import Any, TextIO, cast
+
+
+def main(harness: str, user_cases: list[str]) -> None:
+    """Run the worker; `harness` is the hash of this zip, `user_cases` the module names that joined it."""
+    faulthandler.enable(file=sys.stderr, all_threads=True)
+    parser = argparse.ArgumentParser(prog="harness")
+    parser.add_argument("mode", choices=("describe", "serve"))
+    parser.add_argument("--in", dest="source", type=int, required=True)
+    parser.add_argument("--out", dest="sink", type=int, required=True)
+    arguments = parser.parse_args()
+    lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
+    started = time.perf_counter()
+    from .messages import Failed
+
+    try:
+        broken = load_cases(user_cases)
+    except BaseException as error:
+        text = "".join(traceback.format_exception(error))
+        out.write(Failed("crashed", f"{type(error).__name__}: {error}", "import", text).to_json() + "\n")
+        out.flush()
+        return
+    seconds = time.perf_counter() - started
+    if arguments.mode == "describe":
+        out.write(_describe(broken) + "\n")
+        out.flush()
+        return
+    from .serve import Worker
+
+    worker = Worker(out)
+    worker.hello(harness, seconds)
+    worker.serve(lines)
+    # Everything is said. Taking an interpreter with torch in it down politely costs up to a second a
+    # process and is no part of what is measured; the supervisor clears away what is left.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def load_cases(user_cases: list[str]) -> dict[str, str]:
+    """Import every module of `runner.cases` and the user's; answers the user's broken ones with reasons."""
+    cases = importlib.import_module("runner.cases")
+    for module in pkgutil.iter_modules(cases.__path__):
+        importlib.import_module(f"runner.cases.{module.name}")
+    broken: dict[str, str] = {}
+    for name in user_cases:
+        try:
+            importlib.import_module(f"user_cases.{name}")
+        except BaseException as error:
+            broken[name] = _sentence(error)
+            traceback.print_exc()
+    return broken
+
+
+def _sentence(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "user_cases" in f.filename]
+    line = getattr(error, "lineno", None) or (frames[-1].lineno if frames else None)
+    where = f"line {line}: " if line else ""
+    return f"{where}{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
+
+
+def _describe(broken: dict[str, str]) -> str:
+    from .case import REGISTER
+    from .environment import describe
+    from .messages import Described
+
+    workloads: tuple[dict[str, Any], ...] = tuple(
+        {
+            "name": case.name,
+            "phases": list(case.phases),
+            "grid": dict(case.grid),
+            "summary": case.summary,
+            "source": case.build.__module__,
+        }
+        for case in REGISTER.values()
+    )
+    return Described(describe(), workloads, broken).to_json()
+
+
+def _open(descriptor: int, mode: str) -> TextIO:
+    # Not for the case's children: a grandchild holding the pipe would hide the worker's death.
+    os.set_inheritable(descriptor, False)
+    return cast("TextIO", os.fdopen(descriptor, mode, encoding="utf-8", newline="\n"))

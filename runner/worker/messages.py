@@ -1,0 +1,201 @@
+"""The words between controller and worker: JSON lines over private pipes, one dataclass per message."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+#: Raised by one whenever a message changes its meaning; both sides refuse a stranger.
+PROTOCOL = 1
+
+#: Everything that can become of one planned replicate.
+STATUSES = (
+    "ok",
+    "skipped",
+    "unsupported",
+    "oom",
+    "timeout",
+    "crashed",
+    "wrong",
+    "not_compiled",
+    "contended",
+    "throttled",
+    "lost",
+)
+
+
+class ProtocolError(Exception):
+    """A line that is not a message of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Base of all messages; `type` on the wire is the class's name in lower case."""
+
+    def to_json(self) -> str:
+        """One line of JSON without the line's end."""
+        return json.dumps({"type": type(self).__name__.lower(), **asdict(self)}, separators=(",", ":"))
+
+
+# -- controller to worker -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare(Message):
+    """Build the case, check its answer, call it once, warm it up; the worker answers `Ready`.
+
+    `case` is a case key (see `case_key.py`). Durations are in seconds.
+    """
+
+    case: str
+    device: str = "cpu"
+    seed: int = 0
+    warm_up_min_seconds: float = 0.3
+    warm_up_max_seconds: float = 10.0
+    check: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(Message):
+    """Run one block of `iterations` timed iterations; the worker answers `Block`."""
+
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observe(Message):
+    """Run freely for `seconds` (telemetry window, memory peaks); the worker answers `Window`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finish(Message):
+    """Report what only the end knows and exit; the worker answers `Finished`."""
+
+
+# -- worker to controller -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(Message):
+    """First line of a worker: torch is imported and the cases are registered."""
+
+    protocol: int
+    harness: str
+    pid: int
+    import_seconds: float
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase(Message):
+    """The worker enters a phase: build, reference, first_call, warm_up."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready(Message):
+    """The case stands and is warm.
+
+    `first_call_ns`: first call of the step, synchronised. `step_ns`: the last warm step, for calibration.
+    `warm_up`: iterations, seconds, how it ended (`steady` or `cap`). `facts`: parameters, flops per step,
+    items per step, unit, compile counters and what else describes the case as it runs here.
+    """
+
+    first_call_ns: int
+    step_ns: int
+    warm_up: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Message):
+    """One block: nanoseconds per iteration and what the kernel counted meanwhile.
+
+    `wall_ns` spans the block between two synchronisations; `started_ns` is CLOCK_MONOTONIC.
+    """
+
+    samples_ns: tuple[int, ...]
+    wall_ns: int
+    started_ns: int
+    minor_faults: int = 0
+    involuntary_switches: int = 0
+    cpu_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Message):
+    """A free-running window, in CLOCK_MONOTONIC nanoseconds."""
+
+    started_ns: int
+    ended_ns: int
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Message):
+    """The end of a worker's life as it sees it: metrics by name, facts that only the end knows."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Message):
+    """The worker could not go on: one of STATUSES, a sentence, and the traceback for the log."""
+
+    status: str
+    reason: str
+    phase: str = ""
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Described(Message):
+    """Answer of `describe`: the environment's facts, the workloads on offer, case files that are broken."""
+
+    environment: Mapping[str, Any]
+    workloads: tuple[Mapping[str, Any], ...]
+    broken: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class _Registry:
+    """Message classes by their wire name."""
+
+    by_type: ClassVar[dict[str, type[Message]]] = {
+        cls.__name__.lower(): cls
+        for cls in (
+            Prepare,
+            Measure,
+            Observe,
+            Finish,
+            Hello,
+            Phase,
+            Ready,
+            Block,
+            Window,
+            Finished,
+            Failed,
+            Described,
+        )
+    }
+
+
+def parse(line: str) -> Message:
+    """The message in `line`; raises ProtocolError for anything else, and never any other exception."""
+    try:
+        body = json.loads(line)
+    except ValueError as error:
+        raise ProtocolError(f"not JSON: {line[:200]!r}") from error
+    if not isinstance(body, dict) or body.get("type") not in _Registry.by_type:
+        raise ProtocolError(f"not a message: {line[:200]!r}")
+    cls = _Registry.by_type[body.pop("type")]
+    known = {f.name for f in fields(cls)}
+    if unknown := set(body) - known:
+        raise ProtocolError(f"{cls.__name__.lower()} has unknown fields: {sorted(unknown)}")
+    try:
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in body.items()})
+    except TypeError as error:
+        raise ProtocolError(f"{cls.__name__.lower()} is incomplete: {error}") from error
