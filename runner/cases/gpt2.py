@@ -1,0 +1,62 @@
+"""GPT-2: a causal decoder with a large vocabulary, hence a large head."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ..worker.case import Workload, case
+from . import flops
+from .blocks import FeedForward, SelfAttention, initialise
+from .losses import cross_entropy
+
+VOCABULARY, POSITIONS = 50257, 1024
+WIDTH, HEADS, INNER = 768, 12, 3072
+
+
+class Layer(nn.Module):
+    """Attention and feed-forward, each on normalised input and added to what came in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(WIDTH)
+        self.attention = SelfAttention(WIDTH, HEADS, causal=True)
+        self.feed_forward_norm = nn.LayerNorm(WIDTH)
+        self.feed_forward = FeedForward(WIDTH, INNER, approximate="tanh")
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        hidden = hidden + self.attention(self.attention_norm(hidden))
+        return hidden + self.feed_forward(self.feed_forward_norm(hidden))
+
+
+class Gpt2(nn.Module):
+    """The small model, without dropout; its head is the token embedding transposed.
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3.
+    Maps tokens (batch, tokens) to logits (batch, tokens, 50257).
+    """
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, WIDTH)
+        self.positions = nn.Embedding(POSITIONS, WIDTH)
+        self.layers = nn.Sequential(*(Layer() for _ in range(layers)))
+        self.norm = nn.LayerNorm(WIDTH)
+        initialise(self)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
+        return F.linear(self.norm(self.layers(hidden)), self.tokens.weight)
+
+
+@case(phases=("infer", "train"), batch=[1, 4], tokens=[128], layers=[2, 12])
+def gpt2_small(batch: int, tokens: int, layers: int) -> Workload:
+    """GPT-2 small: logits of every position at once (prefill; no key-value cache)."""
+    head = flops.linear(batch * tokens, WIDTH, VOCABULARY)
+    return Workload(
+        Gpt2(layers),
+        (torch.randint(VOCABULARY, (batch, tokens)),),
+        items=batch * tokens,
+        unit="tokens",
+        flops=layers * flops.transformer_layer(batch, tokens, WIDTH, INNER) + head,
+        loss=cross_entropy(batch, tokens, classes=VOCABULARY),
+    )

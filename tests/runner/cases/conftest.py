@@ -1,0 +1,47 @@
+"""Runs a snippet of these tests under the measured interpreter, as a real process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SNIPPETS = Path(__file__).parent / "snippets"
+
+Measured = Callable[[str], Any]
+
+
+def _interpreter() -> Path:
+    given = os.environ.get("PYROMETER_TEST_PYTHON")
+    python = Path(given) if given else ROOT / ".pyrometer/environments/default/bin/python"
+    if not python.exists():
+        reason = f"no measured environment at {python}: run `make setup` or set PYROMETER_TEST_PYTHON"
+        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return python
+
+
+@pytest.fixture(scope="session")
+def measured() -> Measured:
+    """Call with a snippet's name: it runs with the repository's root on `sys.path`; returns its JSON."""
+    python = _interpreter()
+
+    def run(name: str) -> Any:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        # One thread: the machine may be busy with other tests, and sums then have one order.
+        environment["OMP_NUM_THREADS"] = "1"
+        done = subprocess.run(
+            [str(python), str(SNIPPETS / name)], env=environment, cwd=ROOT, capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            sys.stderr.write(done.stderr)
+            pytest.fail(f"{name} ended with {done.returncode}: {done.stderr.strip().splitlines()[-1:]}")
+        return json.loads(done.stdout)
+
+    return run
