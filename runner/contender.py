@@ -1,0 +1,294 @@
+"""One contender: a case alive in one process, from its start to its outcome."""
+
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .metrics import disturbance, replicate_metrics
+from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .records import Outcome, Planned, Timing
+from .worker.case_key import CaseKey
+from .worker.messages import (
+    PROTOCOL,
+    Block,
+    Failed,
+    Finish,
+    Finished,
+    Hello,
+    Measure,
+    Message,
+    Observe,
+    Phase,
+    Prepare,
+    ProtocolError,
+    Ready,
+    Window,
+)
+
+M = TypeVar("M", bound=Message)
+
+#: Called with a contender's plan and the phase it enters.
+OnPhase = Callable[[Planned, str], None]
+
+#: Signals that say something about the case's own code; the sentence helps more than the number.
+_SIGNALS = {
+    signal.SIGILL: "illegal instruction: a kernel used an instruction that this machine refuses; on x86, "
+    "ONEDNN_MAX_CPU_ISA in the profile's environment can cap what oneDNN uses",
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGBUS: "bus error",
+    signal.SIGFPE: "arithmetic error",
+    signal.SIGABRT: "abort",
+    signal.SIGKILL: "killed from outside",
+}
+
+
+class Over(Exception):
+    """This contender has ended; its outcome says how."""
+
+
+class Contender:
+    """Drives one worker. The first thing that goes wrong decides the outcome; nothing raises but Over."""
+
+    def __init__(
+        self,
+        planned: Planned,
+        launch: Launch,
+        timing: Timing,
+        device: str,
+        cache: Path | None,
+        on_phase: OnPhase,
+    ) -> None:
+        self.planned = planned
+        self.outcome: Outcome | None = None
+        self._timing = timing
+        self._device = device
+        self._on_phase = on_phase
+        self._started_at = datetime.now(UTC).isoformat()
+        self._started = self._phase_started = time.monotonic()
+        self._phase = "start"
+        self._phases: dict[str, float] = {}
+        self._budget = timing.deadline_seconds
+        self._ready: Ready | None = None
+        self._hello: Hello | None = None
+        self._window: Window | None = None
+        self._blocks: list[Block] = []
+        self._cache = cache
+        self._cache_state = prepare_cache(cache) if cache else ""
+        self._worker = WorkerProcess(launch)
+
+    # -- phases ---------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """From the interpreter's start to a warm case; raises Over."""
+        self._enter("import")
+        self._hello = self._expect(Hello)
+        if self._hello.protocol != PROTOCOL:
+            raise self._over("crashed", f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}")
+        self._ready = self._ask(
+            Prepare(
+                case=self.planned.case,
+                device=self._device,
+                warm_up_min_seconds=self._timing.warm_up_min_seconds,
+                warm_up_max_seconds=self._timing.warm_up_max_seconds,
+            ),
+            Ready,
+        )
+        self._enter("wait")
+
+    def measure(self) -> None:
+        """One block; raises Over."""
+        step_ns = self._step_ns()
+        iterations = max(1, round(self._timing.block_seconds * 1e9 / step_ns))
+        self._enter("measure")
+        self._worker.quiet(True)
+        self._blocks.append(self._ask(Measure(iterations), Block))
+        self._worker.quiet(False)
+        self._enter("wait")
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether enough is measured, or the cap says stop."""
+        measured = sum(block.wall_ns for block in self._blocks) / 1e9
+        count = len(self._blocks)
+        if count >= self._timing.min_blocks and measured >= self._timing.measure_seconds:
+            return True
+        return measured >= self._timing.max_seconds and count >= max(2, self._timing.min_blocks // 2)
+
+    def finish(self) -> None:
+        """Telemetry window if asked for, last words, and the outcome."""
+        if self._timing.observe_seconds > 0:
+            self._enter("observe")
+            self._window = self._ask(Observe(self._timing.observe_seconds), Window)
+        self._enter("finish")
+        finished = self._ask(Finish(), Finished)
+        self._enter("end")
+        report = self._worker.close()
+        self._settle(finished, report)
+
+    def abandon(self) -> None:
+        """Kill what still lives; the outcome, if there is none yet, stays None."""
+        self._worker.kill()
+        self._worker.close()
+
+    def kill(self) -> None:
+        """Have the worker killed from another thread; the session's thread then sees it gone."""
+        self._worker.kill()
+
+    # -- how it ended ---------------------------------------------------------------------
+
+    def _settle(self, finished: Finished, report: Mapping[str, Any]) -> None:
+        assert self._ready is not None
+        metrics = replicate_metrics(self._ready, self._blocks, finished, report, self._cache_state)
+        check = finished.facts.get("check") or {}
+        status, reason = "ok", ""
+        if finished.facts.get("not_compiled"):
+            status, reason = "not_compiled", str(finished.facts["not_compiled"])
+        if check.get("wrong"):
+            status, reason = "wrong", str(check["wrong"])
+        if self._cache and status == "ok":
+            (self._cache / ".filled").touch()
+        facts = {**self._ready.facts, **finished.facts, **disturbance(self._blocks)}
+        self._end(status, reason, metrics, facts, report)
+
+    def _over(self, status: str, reason: str, traceback: str = "") -> Over:
+        """End this contender badly: kill, collect the report, write the outcome."""
+        phase = self._phase
+        self._worker.kill()
+        report = self._worker.close()
+        facts: dict[str, Any] = {**(self._ready.facts if self._ready else {})}
+        if traceback:
+            facts["traceback"] = traceback
+        self._end(status, reason, {}, facts, report, phase)
+        return Over()
+
+    def _end(
+        self,
+        status: str,
+        reason: str,
+        metrics: Mapping[str, float],
+        facts: Mapping[str, Any],
+        report: Mapping[str, Any],
+        phase: str = "",
+    ) -> None:
+        self._enter("end")
+        self._phases.pop("wait", None)
+        about: dict[str, Any] = {**facts, "exit": dict(report), "device": self._device}
+        if self._ready:
+            about["warm_up"] = dict(self._ready.warm_up)
+        if self._hello:
+            about["import_seconds"] = self._hello.import_seconds
+        if self._cache_state:
+            about["cache"] = self._cache_state
+        if self._window:
+            about["window"] = [self._window.started_ns, self._window.ended_ns, self._window.iterations]
+        self.outcome = Outcome(
+            case=self.planned.case,
+            environment=self.planned.environment,
+            replicate=self.planned.replicate,
+            status=status,
+            reason=reason,
+            phase=phase,
+            started_at=self._started_at,
+            wall_seconds=time.monotonic() - self._started,
+            phases=dict(self._phases),
+            metrics=metrics,
+            facts=about,
+            log_tail=self._worker.log_tail(),
+            blocks=tuple(block.samples_ns for block in self._blocks),
+        )
+
+    # -- talking --------------------------------------------------------------------------
+
+    def _ask(self, request: Message, kind: type[M]) -> M:
+        try:
+            self._worker.send(request)
+        except WorkerGone:
+            raise self._died() from None
+        return self._expect(kind)
+
+    def _expect(self, kind: type[M]) -> M:
+        while True:
+            asked = time.monotonic()
+            try:
+                message = self._worker.receive(self._budget)
+            except WorkerGone:
+                raise self._died() from None
+            except WorkerSilent:
+                limit = self._timing.deadline_seconds
+                raise self._over(
+                    "timeout", f"no end within {limit:g} s, last seen in {self._phase}"
+                ) from None
+            except ProtocolError as error:
+                raise self._over("crashed", f"the worker broke the protocol: {error}") from None
+            self._budget -= time.monotonic() - asked
+            if isinstance(message, Phase):
+                self._enter(message.name)
+            elif isinstance(message, Failed):
+                self._phase = message.phase or self._phase
+                raise self._over(message.status, message.reason, message.traceback)
+            elif isinstance(message, kind):
+                return message
+            else:
+                raise self._over(
+                    "crashed", f"the worker answered {type(message).__name__}, not {kind.__name__}"
+                )
+
+    def _died(self) -> Over:
+        phase = self._phase
+        self._worker.kill()
+        report = self._worker.close()
+        status, reason = explain(report, phase)
+        return self._over(status, reason)
+
+    def _enter(self, phase: str) -> None:
+        now = time.monotonic()
+        self._phases[self._phase] = self._phases.get(self._phase, 0.0) + now - self._phase_started
+        self._phase, self._phase_started = phase, now
+        if phase != "wait":
+            self._on_phase(self.planned, phase)
+
+    def _step_ns(self) -> int:
+        if self._blocks:
+            samples = sorted(self._blocks[-1].samples_ns)
+            return max(1, samples[len(samples) // 2])
+        assert self._ready is not None
+        return max(1, self._ready.step_ns)
+
+
+def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:
+    """Status and reason for a worker that is dead, from the supervisor's report."""
+    if report.get("failed"):
+        return "lost", str(report["failed"])
+    if report.get("killed_by") == "deadline":
+        return "timeout", f"killed at the deadline in {phase}"
+    number = report.get("signal")
+    if number is not None:
+        if report.get("oom_killed") and number == signal.SIGKILL:
+            return "oom", f"killed by the kernel in {phase}: out of memory"
+        name = signal.Signals(number)
+        meaning = _SIGNALS.get(name, "")
+        return "crashed", f"killed by {name.name} in {phase}" + (f" ({meaning})" if meaning else "")
+    return "crashed", f"exited with code {report.get('exit_code')} in {phase}, before it was done"
+
+
+def prepare_cache(folder: Path) -> str:
+    """Whether the compile cache in `folder` was filled by an earlier process; empties it if not.
+
+    Only a process that ended well leaves the mark, so a half-filled cache never passes for a warm one.
+    """
+    if (folder / ".filled").exists():
+        return "warm"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return "cold"
+
+
+def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
+    """Where the case's compile cache lives within one run; None for a case that compiles nothing."""
+    if key.axis("compile") == "none":
+        return None
+    return root / environment / str(key).replace("/", "__")

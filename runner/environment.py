@@ -1,0 +1,82 @@
+"""The environments to measure: found, asked who they are, refused with one sentence when broken."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import BrokenEnvironment
+from .harness import Harness
+from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .profile import Profile
+from .records import Target
+from .worker.messages import Described, Failed
+
+_DESCRIBE_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One interpreter with its PyTorch, as it described itself."""
+
+    name: str
+    python: str
+    facts: Mapping[str, Any]
+    workloads: tuple[Mapping[str, Any], ...]
+    broken_cases: Mapping[str, str]
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity over interpreter, torch build and packages."""
+        return str(self.facts["fingerprint"])
+
+    @property
+    def gpus(self) -> list[Mapping[str, Any]]:
+        """The CUDA devices this PyTorch sees."""
+        return list(self.facts["devices"])
+
+    @property
+    def target(self) -> Target:
+        """What a session needs of it."""
+        return Target(self.name, self.python, self.fingerprint)
+
+
+def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Environment:
+    """Ask the interpreter at `python` who it is, under the profile it will be measured in.
+
+    Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
+    """
+    if not python.exists():
+        raise BrokenEnvironment(
+            f"environment {name}: there is no interpreter at {python}; `make setup` builds the default one, "
+            "--python measures one you have"
+        )
+    if not os.access(python, os.X_OK) or python.is_dir():
+        raise BrokenEnvironment(f"environment {name}: {python} is not an executable interpreter")
+    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
+        launch = Launch(
+            python=str(python),
+            harness=harness,
+            variables=profile.variables,
+            cpus=profile.cpus,
+            own_cpus=profile.housekeeping,
+            log=Path(folder) / "describe.log",
+            deadline_seconds=_DESCRIBE_SECONDS,
+            token=f"describe-{os.getpid()}",
+        )
+        with WorkerProcess(launch, "describe") as worker:
+            try:
+                answer = worker.receive(_DESCRIBE_SECONDS)
+            except (WorkerGone, WorkerSilent) as error:
+                worker.kill()
+                report = worker.close()
+                last = (worker.log_tail().strip().splitlines() or [""])[-1]
+                detail = last or str(report.get("failed") or f"it ended with {report.get('exit_code')}")
+                raise BrokenEnvironment(f"environment {name} ({python}) does not answer: {detail}") from error
+    if isinstance(answer, Failed):
+        raise BrokenEnvironment(f"environment {name} ({python}) cannot import torch: {answer.reason}")
+    if not isinstance(answer, Described):
+        raise BrokenEnvironment(f"environment {name} ({python}) answered something else")
+    return Environment(name, str(python), answer.environment, answer.workloads, answer.broken)

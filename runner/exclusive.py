@@ -1,0 +1,47 @@
+"""One run at a time on a machine: two that measure together measure each other."""
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import MachineBusy
+
+_LOCK = "pyrometer-measuring.lock"
+
+
+@contextmanager
+def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) -> Generator[None]:
+    """Hold this machine for the length of the block; waits while another run holds it.
+
+    `on_wait` is called once when waiting begins. Raises MachineBusy after `wait_seconds` (None: never).
+    The kernel gives the lock back when a process dies, however it dies.
+    """
+    descriptor = _open(Path(tempfile.gettempdir()) / _LOCK)
+    try:
+        started, told = time.monotonic(), False
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if wait_seconds is not None and time.monotonic() - started >= wait_seconds:
+                    raise MachineBusy("another run measures this machine; wait for it, or stop it") from None
+                if not told:
+                    on_wait()
+                    told = True
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        # Read-only is enough to lock, and works on a file that belongs to another user.
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)

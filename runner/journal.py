@@ -1,0 +1,217 @@
+"""The journal of a run: an append-only file in which nothing that was measured is ever lost.
+
+One JSON object per line: `{"v": 1, "kind": ..., "crc": ..., "body": ...}`; the crc covers kind and body.
+Each line is flushed to the disk before anything else happens to it. A torn last line (the machine died
+while writing) and a damaged line are set aside and counted; the rest is good.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import JournalError
+from .records import Outcome, Planned
+
+VERSION = 1
+FILE = "journal.jsonl"
+#: Set aside at the start of a run and given back when the disk is full, so that the lines of the outcomes
+#: still to come find room.
+_RESERVE_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a journal holds. `header` is the run's description; `ended` its last word, if it had one."""
+
+    header: Mapping[str, Any]
+    outcomes: tuple[Outcome, ...]
+    ended: Mapping[str, Any] | None
+    set_aside: tuple[str, ...] = field(default=())
+
+    def missing(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
+        """The planned replicates that have no outcome yet."""
+        known = {outcome.planned for outcome in self.outcomes}
+        return tuple(p for p in planned if p not in known)
+
+
+class Journal:
+    """A journal open for writing; one process at a time (a lock on the file sees to that)."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / FILE
+        self._reserve = folder / "reserve"
+        self._unwritten: list[bytes] = []
+        # O_APPEND: whatever happens to the offset, nothing already written is overwritten.
+        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._file)
+            raise JournalError(f"another process is writing {self.path}") from error
+        self._seal()
+        self._sync_folder(folder)
+        self._set_room_aside()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def header(self, body: Mapping[str, Any]) -> None:
+        """The run's description and plan: the first line; raises OSError when it cannot be written."""
+        self._write(_line("header", body))
+
+    def outcome(self, outcome: Outcome) -> bool:
+        """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
+        return self._append(_line("outcome", outcome.to_body()))
+
+    def ended(self, body: Mapping[str, Any]) -> bool:
+        """How the run ended; a resumed run may end again."""
+        return self._append(_line("ended", body))
+
+    def close(self) -> None:
+        """Try once more to write what waits, give the reserve back, unlock."""
+        if self._file < 0:
+            return
+        self._append(b"")
+        with contextlib.suppress(OSError):
+            self._reserve.unlink()
+        os.close(self._file)
+        self._file = -1
+
+    @property
+    def waiting(self) -> int:
+        """Lines that could not be written yet."""
+        return len(self._unwritten)
+
+    def unwritten(self) -> bytes:
+        """The lines that could not be written, as they would stand in the file."""
+        return b"".join(self._unwritten)
+
+    def _append(self, line: bytes) -> bool:
+        if line:
+            self._unwritten.append(line)
+        while self._unwritten:
+            try:
+                self._write(self._unwritten[0])
+            except OSError:
+                if not self._reserve.exists():
+                    return False
+                self._reserve.unlink()
+                continue
+            self._unwritten.pop(0)
+        return True
+
+    def _write(self, line: bytes) -> None:
+        size = os.fstat(self._file).st_size
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[os.write(self._file, view) :]
+            os.fsync(self._file)
+        except BaseException:
+            # Half a line must not stay, whoever interrupted: the next one would be glued to it.
+            os.ftruncate(self._file, size)
+            raise
+
+    def _seal(self) -> None:
+        """End a torn last line, so that the next line begins on its own."""
+        size = os.fstat(self._file).st_size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
+            self._write(b"\n")
+
+    def _set_room_aside(self) -> None:
+        # A disk too full for the reserve may still hold the run: go on without.
+        with contextlib.suppress(OSError), self._reserve.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
+
+    @staticmethod
+    def _sync_folder(folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read(path: Path) -> Contents:
+    """What a journal holds, each outcome once (the first counts); raises JournalError without a header."""
+    header: Mapping[str, Any] | None = None
+    outcomes: dict[Planned, Outcome] = {}
+    ended: Mapping[str, Any] | None = None
+    aside: list[str] = []
+    for number, kind, body, problem in _lines(path):
+        if problem:
+            aside.append(f"line {number}: {problem}")
+        elif kind == "header":
+            header = header or body
+        elif kind == "outcome":
+            try:
+                outcome = Outcome.from_body(body)
+            except TypeError as error:
+                aside.append(f"line {number}: {error}")
+                continue
+            outcomes.setdefault(outcome.planned, outcome)
+        elif kind == "ended":
+            ended = body
+        else:
+            aside.append(f"line {number}: unknown kind {kind!r}, perhaps from a newer Pyrometer")
+    if header is None:
+        raise JournalError(f"{path} has no readable header")
+    return Contents(header, tuple(outcomes.values()), ended, tuple(aside))
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process holds the journal open for writing."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, dict[str, Any], str]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise JournalError(f"{path}: {error.strerror or error}") from error
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        if not raw:
+            continue
+        try:
+            line = json.loads(raw)
+            kind, body = str(line["kind"]), dict(line["body"])
+            version, crc = int(line["v"]), int(line["crc"])
+        except (ValueError, KeyError, TypeError):
+            yield number, "", {}, "torn or not a journal line"
+            continue
+        if version > VERSION:
+            yield (
+                number,
+                "",
+                {},
+                f"written in version {version} of the journal, this Pyrometer reads {VERSION}",
+            )
+        elif crc != _crc(kind, body):
+            yield number, "", {}, "damaged: its checksum does not match"
+        else:
+            yield number, kind, body, ""
+
+
+def _line(kind: str, body: Mapping[str, Any]) -> bytes:
+    plain = json.loads(json.dumps(body, default=str))
+    line = {"v": VERSION, "kind": kind, "crc": _crc(kind, plain), "body": plain}
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def _crc(kind: str, body: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps([kind, body], sort_keys=True, separators=(",", ":")).encode())

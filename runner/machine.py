@@ -1,0 +1,136 @@
+"""What this machine is, and what it cannot measure."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_CPU = Path("/sys/devices/system/cpu")
+_NODE = Path("/sys/devices/system/node")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """This host: identity, the hardware that makes it comparable, and what may change between runs."""
+
+    name: str
+    fingerprint: str
+    hardware_label: str
+    hardware_fingerprint: str
+    hardware: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+
+
+def describe(gpus: list[Mapping[str, Any]]) -> MachineFacts:
+    """This machine's facts. `gpus` are the devices the measured environment sees.
+
+    Hardware is the CPU model, the CPUs this process may use, and the GPUs: machines that agree in them are
+    compared. Kernel, microcode, governor and the like are conditions: recorded, and allowed to change.
+    """
+    cpu = _cpu_info()
+    allowed = len(os.sched_getaffinity(0))
+    hardware: dict[str, Any] = {
+        "cpu": cpu["model"],
+        "architecture": platform.machine(),
+        "cpus": allowed,
+        "gpus": sorted(str(gpu["name"]) for gpu in gpus),
+        "gpu_memory_mib": sorted(int(gpu["memory_mib"]) for gpu in gpus),
+    }
+    name = socket.gethostname()
+    conditions = {
+        "kernel": platform.release(),
+        "os": _os_name(),
+        "microcode": cpu["microcode"],
+        "flags": hashlib.sha256(cpu["flags"].encode()).hexdigest()[:12],
+        "memory_mib": psutil.virtual_memory().total // 2**20,
+        "numa_nodes": len(list(_NODE.glob("node[0-9]*"))) or 1,
+        "smt": _read(_CPU / "smt/active"),
+        "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "turbo_off": _read(_CPU / "intel_pstate/no_turbo"),
+        "transparent_hugepages": _read(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "aslr": _read(Path("/proc/sys/kernel/randomize_va_space")),
+        "driver": _driver(),
+        "load": os.getloadavg()[0],
+    }
+    return MachineFacts(
+        name=name,
+        fingerprint=_digest({"id": _read(Path("/etc/machine-id")), "name": name}),
+        hardware_label=_label(hardware),
+        hardware_fingerprint=_digest(hardware),
+        hardware=hardware,
+        conditions=conditions,
+    )
+
+
+def limits(gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What this machine cannot measure, one sentence each with the reason."""
+    found: list[str] = []
+    if not gpus:
+        found.append(
+            "no CUDA device is visible to the measured PyTorch: peak allocated and reserved are not measured"
+        )
+    if shutil.which("numactl") is None:
+        found.append("numactl is not installed: memory cannot be bound to a NUMA node")
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        found.append(
+            "no C++ compiler is installed: torch.compile cannot build CPU kernels, compiled cases will fail"
+        )
+    if not (_CPU / "cpu0/cpufreq").exists():
+        found.append(
+            "the CPU's frequency and governor are not readable: a change of clock will look like noise"
+        )
+    if len(os.sched_getaffinity(0)) < 2:
+        found.append("only one CPU is available: the controller shares it with what it measures")
+    return tuple(found)
+
+
+def _label(hardware: Mapping[str, Any]) -> str:
+    gpus: list[str] = hardware["gpus"]
+    if gpus:
+        kinds = sorted(set(gpus))
+        return " + ".join(f"{gpus.count(kind)} x {kind}" for kind in kinds)
+    model = str(hardware["cpu"]).replace("(R)", "").replace("(TM)", "").replace(" CPU", "")
+    return f"{' '.join(model.split())}, {hardware['cpus']} cores"
+
+
+def _cpu_info() -> dict[str, str]:
+    wanted = {"model name": "model", "microcode": "microcode", "flags": "flags", "Features": "flags"}
+    found = {"model": platform.processor() or platform.machine(), "microcode": "", "flags": ""}
+    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in wanted:
+            found[wanted[name.strip()]] = value.strip()
+        if not line and found["flags"]:
+            break
+    return found
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        return platform.platform()
+
+
+def _driver() -> str | None:
+    text = _read(Path("/proc/driver/nvidia/version"))
+    return text.splitlines()[0] if text else None
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

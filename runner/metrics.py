@@ -1,0 +1,68 @@
+"""From the blocks of one replicate to its metrics."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from .worker.messages import Block, Finished, Ready
+
+
+def percentile(ordered: Sequence[int], share: float) -> float:
+    """The `share` quantile of sorted values by linear interpolation (Hyndman and Fan 1996, definition 7)."""
+    position = (len(ordered) - 1) * share
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def replicate_metrics(
+    ready: Ready,
+    blocks: Sequence[Block],
+    finished: Finished,
+    exit_report: Mapping[str, Any],
+    cache: str,
+) -> dict[str, float]:
+    """All metrics of one replicate in the catalogue's units.
+
+    `cache` is `cold` or `warm` for a compiled case and empty for an eager one. Latency comes from every
+    timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration.
+    """
+    samples = sorted(ns for block in blocks for ns in block.samples_ns)
+    middle_ns = median(samples)
+    seconds = middle_ns / 1e9
+    first = ready.first_call_ns / 1e9
+    metrics = {
+        "latency": middle_ns / 1e6,
+        "latency_p10": percentile(samples, 0.10) / 1e6,
+        "latency_p90": percentile(samples, 0.90) / 1e6,
+        "latency_min": samples[0] / 1e6,
+        "latency_floor": median(min(block.samples_ns) for block in blocks) / 1e6,
+        "throughput": ready.facts["items"] / seconds,
+    }
+    if cache != "warm":
+        metrics["first_call"] = first
+    if cache:
+        # One steady step is part of the first call and is not compilation.
+        metrics[f"compile_{cache}"] = max(0.0, first - seconds)
+    if ready.facts.get("flops"):
+        metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
+    metrics |= finished.metrics
+    if "rss_peak" in metrics:
+        metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
+    return metrics
+
+
+def disturbance(blocks: Sequence[Block]) -> dict[str, float]:
+    """How undisturbed the blocks were: per iteration counts, and CPU time over wall time.
+
+    A single-threaded CPU case that owns its core has a `cpu_share` near 1.
+    """
+    iterations = sum(len(block.samples_ns) for block in blocks)
+    wall = sum(block.wall_ns for block in blocks)
+    return {
+        "minor_faults_per_iteration": sum(b.minor_faults for b in blocks) / iterations,
+        "involuntary_switches_per_second": sum(b.involuntary_switches for b in blocks) / (wall / 1e9),
+        "cpu_share": sum(b.cpu_ns for b in blocks) / wall,
+        "iterations": float(iterations),
+        "blocks": float(len(blocks)),
+    }

@@ -1,0 +1,105 @@
+"""Measurement profiles: the conditions a worker starts under, which are part of what is measured.
+
+`quiet` keeps memory that glibc would otherwise return and fault in again at each step, lets idle OpenMP
+threads sleep, and leaves one core to the controller. On a small CPU machine that takes the noise between
+processes from 6-13 % to 1-2 % (docs/decisions/0004-quiet-profile.md). `as-it-comes` changes nothing.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+#: Built-in profiles by name: variables set for the worker, and whether a core is left free.
+_QUIET_VARIABLES = {
+    # glibc: keep freed memory instead of unmapping it; bytes.
+    "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
+    "MALLOC_TOP_PAD_": str(256 << 20),
+    # libgomp and libiomp: waiting threads sleep at once instead of spinning on a core another needs.
+    "OMP_WAIT_POLICY": "passive",
+    "GOMP_SPINCOUNT": "0",
+    "KMP_BLOCKTIME": "0",
+}
+BUILT_IN = ("quiet", "as-it-comes")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One profile as it applies to this machine.
+
+    `cpus`: the worker's CPUs, empty for no pinning. `housekeeping`: the controller's, the supervisor's and
+    the samplers' CPUs, empty where none could be set apart. `notes`: what could not be done, and why.
+    """
+
+    name: str
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    cpus: tuple[int, ...] = ()
+    housekeeping: tuple[int, ...] = ()
+    threads: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What is stored with every number. CPUs count by how many, not which: cores are taken as alike."""
+        return {
+            "name": self.name,
+            "variables": dict(sorted(self.variables.items())),
+            "pinned_cpus": len(self.cpus),
+            "housekeeping_cpus": len(self.housekeeping),
+            "threads": self.threads,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the settings: equal settings are comparable, whatever they are called."""
+        settings = {k: v for k, v in self.settings.items() if k != "name"}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def make(
+    name: str,
+    base: str,
+    *,
+    variables: Mapping[str, str] | None = None,
+    cpus: tuple[int, ...] | None = None,
+    threads: int | None = None,
+) -> Profile:
+    """A profile for this machine from a built-in base, with the user's changes on top."""
+    own = dict(variables or {})
+    if threads is not None:
+        own.setdefault("OMP_NUM_THREADS", str(threads))
+    allowed = sorted(os.sched_getaffinity(0))
+    if base == "as-it-comes":
+        return Profile(name, own, cpus or (), tuple(c for c in allowed if cpus and c not in cpus), threads)
+    kept = {**_QUIET_VARIABLES, **own}
+    if cpus:
+        return Profile(name, kept, cpus, tuple(c for c in allowed if c not in cpus), threads)
+    spare = _siblings(allowed[0]) & set(allowed)
+    rest = tuple(cpu for cpu in allowed if cpu not in spare)
+    if not rest:
+        note = "only one core is available: none can be left free for housekeeping, expect more noise"
+        return Profile(name, kept, (), (), threads, (note,))
+    return Profile(name, kept, rest, tuple(sorted(spare)), threads)
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """CPU numbers of a list such as `0-3,8`; raises ValueError for anything else."""
+    cpus: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise ValueError(f"{part.strip()!r} is not a CPU number or a range like 0-3")
+        cpus.update(range(int(first), int(last if dash else first) + 1))
+    return tuple(sorted(cpus))
+
+
+def _siblings(cpu: int) -> set[int]:
+    """The hardware threads that share a core with `cpu`, itself included."""
+    path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return set(parse_cpus(path.read_text().strip()))
+    except (OSError, ValueError):
+        return {cpu}

@@ -1,0 +1,91 @@
+"""What the controller plans and what it learns: plain frozen records, ready for the journal."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long to measure. All durations are in seconds.
+
+    A replicate takes blocks of about `block_seconds` until it has `min_blocks` of them and
+    `measure_seconds` of measured time, but stops after `max_seconds` once it has `min_blocks // 2`.
+    `deadline_seconds` bounds the whole active life of one replicate.
+    """
+
+    measure_seconds: float = 1.5
+    block_seconds: float = 0.1
+    min_blocks: int = 5
+    max_seconds: float = 20.0
+    warm_up_min_seconds: float = 0.3
+    warm_up_max_seconds: float = 10.0
+    observe_seconds: float = 0.0
+    deadline_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The environment a contender runs in: name, interpreter, fingerprint."""
+
+    name: str
+    python: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One replicate to be measured: the identity of exactly one outcome."""
+
+    case: str
+    environment: str
+    replicate: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """Contenders measured together. `estimate_seconds` is what the planner expects it to cost."""
+
+    id: str
+    contenders: tuple[Planned, ...]
+    estimate_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one planned replicate ended. `blocks` are nanoseconds per iteration in the order taken.
+
+    `phases` maps phase to seconds; `metrics` maps metric to value in the catalogue's unit.
+    """
+
+    case: str
+    environment: str
+    replicate: int
+    status: str
+    reason: str = ""
+    phase: str = ""
+    started_at: str = ""
+    wall_seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    facts: Facts = field(default_factory=dict[str, Any])
+    log_tail: str = ""
+    blocks: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def planned(self) -> Planned:
+        """The replicate this is the outcome of."""
+        return Planned(self.case, self.environment, self.replicate)
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_body(body: Mapping[str, Any]) -> "Outcome":
+        """The inverse of `to_body`; raises TypeError for anything else."""
+        values: dict[str, Any] = dict(body)
+        values["blocks"] = tuple(tuple(block) for block in body.get("blocks", ()))
+        return Outcome(**values)

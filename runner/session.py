@@ -1,0 +1,124 @@
+"""A session: contenders of one workload alive together, their blocks interleaved."""
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .contender import Contender, OnPhase, Over, cache_folder
+from .harness import Harness
+from .process import Launch
+from .profile import Profile
+from .records import Outcome, Planned, SessionPlan, Target, Timing
+from .worker.case_key import CaseKey
+
+#: Called with each outcome as soon as it is known.
+OnOutcome = Callable[[Outcome], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What all sessions of one run share. `folder` is the run's: logs and compile caches live there."""
+
+    run: str
+    folder: Path
+    harness: Harness
+    profile: Profile
+    timing: Timing
+    targets: Mapping[str, Target]
+    device: str
+
+
+class Session:
+    """Runs one plan. `cancel()` may be called from another thread: what is measured so far is kept."""
+
+    def __init__(self, plan: SessionPlan, conditions: Conditions, token: str) -> None:
+        self._plan = plan
+        self._conditions = conditions
+        self._token = token
+        self._cancelled = threading.Event()
+        self._alive: list[Contender] = []
+
+    def run(self, on_phase: OnPhase, on_outcome: OnOutcome) -> bool:
+        """Measure all contenders; answers False if it was cancelled.
+
+        Every contender gets exactly one outcome, unless cancelled: then those that had not ended get none.
+        """
+        try:
+            self._prepare(on_phase, on_outcome)
+            self._interleave(on_outcome)
+            for contender in list(self._alive):
+                self._guarded(contender, contender.finish, on_outcome)
+                if contender in self._alive and contender.outcome is not None:
+                    self._alive.remove(contender)
+                    self._hand_over(contender, on_outcome)
+        finally:
+            for contender in self._alive:
+                contender.abandon()
+        return not self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Stop as soon as the kernel can kill."""
+        self._cancelled.set()
+        for contender in list(self._alive):
+            contender.kill()
+
+    def _prepare(self, on_phase: OnPhase, on_outcome: OnOutcome) -> None:
+        for planned in self._plan.contenders:
+            if self._cancelled.is_set():
+                return
+            contender = self._start(planned, on_phase)
+            self._alive.append(contender)
+            self._guarded(contender, contender.prepare, on_outcome)
+
+    def _interleave(self, on_outcome: OnOutcome) -> None:
+        # A B, B A, B A, A B...: each round in the opposite or the same order at random, so that neither
+        # drift nor the order within a round favours anybody. Seeded: a resumed session repeats its order.
+        order = random.Random(self._plan.id)
+        while not self._cancelled.is_set():
+            hungry = [contender for contender in self._alive if not contender.satisfied]
+            if not hungry:
+                return
+            if order.random() < 0.5:
+                hungry.reverse()
+            for contender in hungry:
+                self._guarded(contender, contender.measure, on_outcome)
+
+    def _guarded(self, contender: Contender, action: Callable[[], None], on_outcome: OnOutcome) -> None:
+        if self._cancelled.is_set():
+            return
+        try:
+            action()
+        except Over:
+            self._alive.remove(contender)
+            # Killed because we were asked to stop: that says nothing about the case.
+            if not self._cancelled.is_set():
+                self._hand_over(contender, on_outcome)
+
+    def _hand_over(self, contender: Contender, on_outcome: OnOutcome) -> None:
+        if contender.outcome is not None:
+            on_outcome(contender.outcome)
+
+    def _start(self, planned: Planned, on_phase: OnPhase) -> Contender:
+        conditions = self._conditions
+        key = CaseKey.parse(planned.case)
+        target = conditions.targets[planned.environment]
+        cache = cache_folder(conditions.folder / "cache", key, planned.environment)
+        variables = dict(conditions.profile.variables)
+        if cache:
+            variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
+        slug = planned.case.replace("/", "__")
+        timing = conditions.timing
+        launch = Launch(
+            python=target.python,
+            harness=conditions.harness,
+            variables=variables,
+            cpus=conditions.profile.cpus,
+            own_cpus=conditions.profile.housekeeping,
+            log=conditions.folder / "logs" / planned.environment / f"{slug}-{planned.replicate}.log",
+            # The supervisor's deadline is the backstop: a contender also waits while the others work.
+            deadline_seconds=timing.deadline_seconds * (len(self._plan.contenders) + 1),
+            token=self._token,
+        )
+        return Contender(planned, launch, timing, conditions.device, cache, on_phase)
