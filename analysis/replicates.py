@@ -1,0 +1,45 @@
+"""From the replicates of one metric to its measurement: point, interval, spread."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, stdev
+
+from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `n` replicates say. `low`..`high` is None for fewer than two, or where a value is not positive."""
+
+    point: float
+    low: float | None
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None
+    n: int
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """Summarise one value per replicate (any unit, at least one value; raises ValueError for none).
+
+    `point` is the median. `low`..`high` is Student's 95 % interval for the mean of the logarithms, turned
+    back (a multiplicative interval around the geometric mean: timings are skewed to the right), widened
+    where needed to hold the point. `spread` is the standard deviation of the logarithms. A process is one
+    sample: what varies *within* a process is no part of any of this.
+    """
+    if not values:
+        raise ValueError("no replicate to summarise")
+    point, smallest, largest = median(values), min(values), max(values)
+    if len(values) < 2 or smallest <= 0:
+        return Summary(point, None, None, smallest, largest, None, len(values))
+    logs = [math.log(value) for value in values]
+    spread = stdev(logs)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1))
+    half = quantile * spread / math.sqrt(len(logs))
+    centre = fmean(logs)
+    low, high = math.exp(centre - half), math.exp(centre + half)
+    return Summary(point, min(low, point), max(high, point), smallest, largest, spread, len(values))
