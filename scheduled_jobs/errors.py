@@ -1,0 +1,18 @@
+"""What can go wrong with a job.
+
+* JobError
+  * NothingToMeasure   the selection matches no case
+  * CannotResume       the run to resume is unknown, ended, or no longer the same thing
+"""
+
+
+class JobError(Exception):
+    """Base of everything this folder raises; its text is one sentence for people."""
+
+
+class NothingToMeasure(JobError):
+    """No case is left to measure."""
+
+
+class CannotResume(JobError):
+    """This run cannot be gone on with."""

@@ -1,0 +1,125 @@
+"""The first line of a run's journal: everything about the run but its outcomes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from db import records
+from runner.environment import Environment
+from runner.machine import MachineFacts
+from runner.profile import Profile
+from runner.records import Planned, Target, Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A run as planned, in plain values: what a resume needs and what the database stores."""
+
+    run: str
+    suite: str
+    started_at: str
+    command: str
+    machine: Mapping[str, Any]
+    environments: tuple[Mapping[str, Any], ...]
+    profile: Mapping[str, Any]
+    harness: str
+    harness_path: str
+    user_version: str
+    timing: Mapping[str, Any]
+    device: str
+    budget_seconds: float
+    planned: tuple[tuple[str, str, int], ...]
+    notes: tuple[str, ...] = ()
+    version: str = ""
+
+    @property
+    def replicates(self) -> tuple[Planned, ...]:
+        """The planned replicates."""
+        return tuple(Planned(*one) for one in self.planned)
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_body(body: Mapping[str, Any]) -> "Header":
+        """The inverse of `to_body`; raises TypeError for anything else."""
+        values: dict[str, Any] = dict(body)
+        values["environments"] = tuple(body["environments"])
+        values["notes"] = tuple(body.get("notes", ()))
+        values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
+        return Header(**values)
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """The environments by fingerprint."""
+        return {e["fingerprint"]: Target(e["name"], e["python"], e["fingerprint"]) for e in self.environments}
+
+    @property
+    def timing_policy(self) -> Timing:
+        """How long to measure."""
+        return Timing(**self.timing)
+
+    def run_record(self, state: str, ended_at: str | None) -> records.Run:
+        """This run as the database knows it."""
+        hardware = records.Hardware(
+            self.machine["hardware_fingerprint"], self.machine["hardware_label"], self.machine["hardware"]
+        )
+        return records.Run(
+            id=self.run,
+            suite=self.suite,
+            started_at=datetime.fromisoformat(self.started_at),
+            ended_at=datetime.fromisoformat(ended_at) if ended_at else None,
+            state=state,
+            machine=records.Machine(self.machine["fingerprint"], self.machine["name"], hardware),
+            environments=tuple(
+                records.Environment(
+                    e["fingerprint"], e["name"], e["facts"]["torch"], e["facts"]["python"], e["facts"]
+                )
+                for e in self.environments
+            ),
+            profile=records.Profile(
+                self.profile["fingerprint"], self.profile["name"], self.profile["settings"]
+            ),
+            harness=self.harness,
+            planned=len(self.planned),
+            command=self.command,
+            notes=self.notes,
+            facts={
+                "conditions": self.machine["conditions"],
+                "timing": self.timing,
+                "budget_seconds": self.budget_seconds,
+                "user_version": self.user_version,
+                "device": self.device,
+                "pyrometer": self.version,
+            },
+        )
+
+
+def machine_body(machine: MachineFacts) -> dict[str, Any]:
+    """A machine as plain JSON values."""
+    return asdict(machine)
+
+
+def environment_body(environment: Environment) -> dict[str, Any]:
+    """An environment as plain JSON values, without the list of cases."""
+    return {
+        "name": environment.name,
+        "python": environment.python,
+        "fingerprint": environment.fingerprint,
+        "facts": dict(environment.facts),
+    }
+
+
+def profile_body(profile: Profile) -> dict[str, Any]:
+    """A profile as plain JSON values."""
+    return {
+        "name": profile.name,
+        "fingerprint": profile.fingerprint,
+        "settings": profile.settings,
+        "variables": dict(profile.variables),
+        "cpus": list(profile.cpus),
+        "housekeeping": list(profile.housekeeping),
+        "threads": profile.threads,
+    }

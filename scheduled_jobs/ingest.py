@@ -1,0 +1,120 @@
+"""From journals to the database: as often as one likes, the same thing once."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from analysis.replicates import summarise
+from db import records, store
+from db.engine import Database
+from runner import journal
+from runner.errors import JournalError
+from runner.records import Outcome
+
+from .header import Header
+
+#: Beside a journal: its size when all of it was stored.
+_STORED = "stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What came of ingesting: run, new outcomes, lines set aside with their reasons."""
+
+    run: str
+    new_outcomes: int
+    set_aside: tuple[str, ...]
+
+
+def ingest(path: Path, database: Database, *, running: bool = False) -> Ingested:
+    """Store one journal; storing it again changes nothing.
+
+    Raises JournalError when it has no header, DatabaseUnavailable when the database refuses.
+    """
+    size = path.stat().st_size
+    contents = journal.read(path)
+    header = Header.from_body(contents.header)
+    complete = not contents.missing(header.replicates)
+    state = "complete" if complete else "running" if running else "interrupted"
+    ended_at = str(contents.ended["at"]) if contents.ended and state != "running" else None
+    store.save_run(database, header.run_record(state, ended_at))
+    new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
+    store.save_measurements(database, header.run, measurements(contents.outcomes))
+    if not running:
+        _mark(path, size)
+    return Ingested(header.run, new, contents.set_aside)
+
+
+def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | JournalError]:
+    """Store every journal that is not stored to its end; a journal without a header is answered as its error.
+
+    A journal that another process is writing just now is left to that process.
+    """
+    for path in pending(data_dir):
+        if journal.in_use(path):
+            continue
+        try:
+            yield ingest(path, database)
+        except JournalError as error:
+            yield error
+
+
+def pending(data_dir: Path) -> list[Path]:
+    """The journals with something in them that is not stored yet, oldest run first."""
+    found: list[Path] = []
+    for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
+        mark = path.with_name(_STORED)
+        try:
+            stored = int(mark.read_text()) if mark.exists() else -1
+        except ValueError:
+            stored = -1
+        if stored != path.stat().st_size:
+            found.append(path)
+    return found
+
+
+def measurements(outcomes: Iterable[Outcome]) -> list[records.Measurement]:
+    """One measurement per case, environment and metric, from the replicates that ended well."""
+    values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.status == "ok":
+            for metric, value in outcome.metrics.items():
+                values[outcome.case, outcome.environment, metric].append(value)
+    found: list[records.Measurement] = []
+    for (case, environment, metric), replicates in values.items():
+        s = summarise(replicates)
+        found.append(
+            records.Measurement(
+                case, environment, metric, s.point, s.low, s.high, s.smallest, s.largest, s.spread, s.n
+            )
+        )
+    return found
+
+
+def stored_outcome(outcome: Outcome) -> records.Outcome:
+    """An outcome as the database knows it."""
+    started = datetime.fromisoformat(outcome.started_at) if outcome.started_at else datetime.now(UTC)
+    return records.Outcome(
+        case=outcome.case,
+        environment=outcome.environment,
+        replicate=outcome.replicate,
+        status=outcome.status,
+        reason=outcome.reason,
+        phase=outcome.phase,
+        started_at=started,
+        wall_seconds=outcome.wall_seconds,
+        metrics=outcome.metrics,
+        facts={**outcome.facts, "phases": dict(outcome.phases)},
+        log_tail=outcome.log_tail,
+        blocks=outcome.blocks,
+    )
+
+
+def _mark(path: Path, size: int) -> None:
+    try:
+        path.with_name(_STORED).write_text(str(size))
+    except OSError:
+        # Storing twice changes nothing, so a lost mark costs only time.
+        return

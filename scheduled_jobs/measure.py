@@ -1,0 +1,213 @@
+"""The job everything else serves: have a planned run measured, and lose nothing on the way."""
+
+import time
+import uuid
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from runner import plan
+from runner.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
+from runner.harness import Harness
+from runner.journal import Journal
+from runner.process import sweep
+from runner.profile import Profile
+from runner.records import Outcome, Planned, SessionPlan
+from runner.session import Conditions
+
+from .header import Header
+from .recorder import OpenDatabase, Recorder
+
+#: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
+MAX_LOST = 3
+_INTERRUPT_PATIENCE_SECONDS = 60.0
+
+
+class Watcher(Protocol):
+    """Whoever looks on while a run is measured."""
+
+    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+        """The run starts; `seconds` is the estimate."""
+        ...
+
+    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+        """A contender entered a phase."""
+        ...
+
+    def measured(self, outcome: Outcome) -> None:
+        """An outcome is known and in the journal."""
+        ...
+
+    def note(self, sentence: str) -> None:
+        """Something people should know."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended: `complete` or `interrupted`, all its outcomes, whether the database has them."""
+
+    run: str
+    state: str
+    outcomes: tuple[Outcome, ...]
+    stored: bool
+    seconds: float
+
+
+def new_run_id() -> str:
+    """A run's name: UTC time to the second and four random hexadecimal digits."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+
+
+def measure(
+    header: Header,
+    profile: Profile,
+    harness: Harness,
+    folder: Path,
+    known: tuple[Outcome, ...],
+    open_database: OpenDatabase,
+    watcher: Watcher,
+) -> RunResult:
+    """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
+
+    An interrupt (KeyboardInterrupt, or SIGTERM turned into one) ends it cleanly: what is measured stays.
+    Raises JournalError when another process measures the same run, OSError when no journal can be begun.
+    """
+    with Journal(folder) as journal:
+        # What an earlier, killed controller left running would disturb us now.
+        sweep(header.run)
+        if not known and not journal.path.stat().st_size:
+            journal.header(header.to_body())
+        done = {outcome.planned for outcome in known}
+        todo = tuple(p for p in header.replicates if p not in done)
+        recorder = Recorder(journal, header, open_database, watcher.note)
+        conditions = Conditions(
+            run=header.run,
+            folder=folder,
+            harness=harness,
+            profile=profile,
+            timing=header.timing_policy,
+            targets=header.targets,
+            device=header.device,
+        )
+        started = time.monotonic()
+        run = _Run(header, todo, recorder, watcher, LocalExecutor(conditions, str(header.machine["name"])))
+        recorder.begin(known)
+        state = run.all_sessions()
+        stored = recorder.end(state)
+    return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
+
+
+class _Run:
+    """One pass over the sessions, one at a time, within the budget."""
+
+    def __init__(
+        self,
+        header: Header,
+        todo: tuple[Planned, ...],
+        recorder: Recorder,
+        watcher: Watcher,
+        executor: Executor,
+    ) -> None:
+        self.outcomes: list[Outcome] = []
+        self._header = header
+        self._recorder = recorder
+        self._watcher = watcher
+        self._executor = executor
+        self._sessions = deque(plan.sessions(todo, header.timing_policy))
+        self._todo = todo
+        self._seen: dict[str, float] = {}
+
+    def all_sessions(self) -> str:
+        """Measure until nothing is left or somebody interrupts; answers the state."""
+        started = time.monotonic()
+        token = ""
+        self._watcher.began(self._header, self._todo, self._estimate(self._sessions))
+        try:
+            while self._sessions:
+                session = self._sessions.popleft()
+                if not self._affordable(session, time.monotonic() - started):
+                    continue
+                for number in range(1, MAX_LOST + 1):
+                    token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
+                    ended = self._attempt(Attempt(token, number, session))
+                    if ended.kind != "lost":
+                        break
+                    self._watcher.note(f"attempt {number} of {session.id} was lost: {ended.detail}")
+                    if number == MAX_LOST:
+                        reason = f"lost {MAX_LOST} times, at last: {ended.detail}"
+                        self._close_without(session, "lost", reason)
+                self._recorder.between_sessions()
+        except KeyboardInterrupt:
+            self._watcher.note("interrupted: stopping the workers, keeping what is measured")
+            self._stop(token)
+            return "interrupted"
+        finally:
+            self._executor.close()
+        return "complete"
+
+    def _attempt(self, attempt: Attempt) -> Ended:
+        self._executor.submit(attempt)
+        while True:
+            for event in self._executor.events(timeout=1.0):
+                if isinstance(event, Ended) and event.token == attempt.token:
+                    return event
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Measured):
+            self._keep(event.outcome)
+        elif isinstance(event, Entered):
+            self._watcher.entered(event.planned, event.phase, self._estimate(self._sessions))
+
+    def _keep(self, outcome: Outcome) -> None:
+        if any(outcome.planned == known.planned for known in self.outcomes):
+            return
+        self._recorder.outcome(outcome)
+        self.outcomes.append(outcome)
+        self._seen[outcome.case] = outcome.wall_seconds
+        self._watcher.measured(outcome)
+
+    def _stop(self, token: str) -> None:
+        try:
+            self._executor.cancel(token)
+            give_up = time.monotonic() + _INTERRUPT_PATIENCE_SECONDS
+            while time.monotonic() < give_up:
+                for event in self._executor.events(timeout=0.5):
+                    if isinstance(event, Ended):
+                        return
+                    self._take(event)
+        except KeyboardInterrupt:
+            # A second one: the executor's close() still kills what is left.
+            return
+
+    def _affordable(self, session: SessionPlan, spent: float) -> bool:
+        cost = self._cost(session)
+        budget = self._header.budget_seconds
+        if spent + cost <= budget or not self.outcomes:
+            return True
+        reason = f"budget of {budget:.0f} s: {spent:.0f} s are spent, this would take about {cost:.0f} s"
+        self._close_without(session, "skipped", reason)
+        return False
+
+    def _close_without(self, session: SessionPlan, status: str, reason: str) -> None:
+        measured = {outcome.planned for outcome in self.outcomes}
+        for planned in session.contenders:
+            if planned not in measured:
+                now = datetime.now(UTC).isoformat()
+                about = (planned.case, planned.environment, planned.replicate)
+                self._keep(Outcome(*about, status=status, reason=reason, started_at=now))
+
+    def _cost(self, session: SessionPlan) -> float:
+        # The wall of a contender spans its whole session, so the longest one is the session's cost. A cold
+        # first replicate overstates the later ones, which errs on the side of keeping the budget.
+        seen = [self._seen[p.case] for p in session.contenders if p.case in self._seen]
+        compiled_first = any(p.replicate == 1 for p in session.contenders) and len(session.contenders) > 1
+        if len(seen) == len(session.contenders) and not compiled_first:
+            return max(seen)
+        return session.estimate_seconds
+
+    def _estimate(self, sessions: deque[SessionPlan]) -> float:
+        return sum(self._cost(session) for session in sessions)
