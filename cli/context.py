@@ -1,0 +1,82 @@
+"""What every command needs first: settings, places, and one sentence instead of a traceback."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import typer
+
+from configuration.errors import ConfigurationError
+from configuration.places import Places, resolve_places
+from configuration.settings import Settings, load_settings
+from db.engine import Database, open_database
+from db.errors import DatabaseError
+from runner.errors import JournalError, RunnerError
+from scheduled_jobs.errors import JobError
+from scheduled_jobs.ingest import ingest_pending
+
+#: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out.
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+class UsageError(Exception):
+    """The command line asks for something that does not exist; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Settings with the places that can really be written."""
+
+    settings: Settings
+    places: Places
+
+    @property
+    def runs(self) -> Path:
+        """The folder that holds one folder per run."""
+        return self.places.data_dir / "runs"
+
+    @property
+    def open_database(self) -> Callable[[], Database]:
+        """Opens the database; raises DatabaseError."""
+        return partial(open_database, self.places.database_url)
+
+
+def context(config: Path | None = None) -> Context:
+    """Settings and places of the current folder; raises ConfigurationError."""
+    settings = load_settings(config)
+    return Context(settings, resolve_places(settings))
+
+
+@contextmanager
+def in_one_sentence() -> Generator[None]:
+    """Turn the errors that are the user's to mend into one sentence and exit code 2."""
+    try:
+        yield
+    except (UsageError, ConfigurationError, RunnerError, JobError, DatabaseError) as error:
+        say(f"pyrometer: {error}")
+        raise typer.Exit(USAGE) from None
+
+
+def store_pending(here: Context) -> None:
+    """Store what earlier commands could only journal; says what it did, never fails the command."""
+    try:
+        with here.open_database() as database:
+            for done in ingest_pending(here.places.data_dir, database):
+                if isinstance(done, JournalError):
+                    say(f"note: {done}; it is left alone")
+                    continue
+                if done.new_outcomes:
+                    say(f"note: stored {done.new_outcomes} outcomes of run {done.run} from its journal")
+                for line in done.set_aside:
+                    say(f"note: run {done.run}: journal {line}; set aside")
+    except DatabaseError as error:
+        say(f"note: {error}")
+
+
+def say(sentence: str) -> None:
+    """For people, beside whatever stdout carries for machines."""
+    sys.stderr.write(sentence + "\n")
+    sys.stderr.flush()

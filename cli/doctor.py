@@ -1,0 +1,64 @@
+"""`pyrometer doctor`: what this machine can measure, what it cannot, and why."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from runner import environment as environments
+from runner import harness, machine
+from runner.errors import BrokenEnvironment
+
+from .context import Context, context, in_one_sentence
+from .selection import choose_profile
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
+) -> None:
+    """What this machine can measure, what it cannot, and why."""
+    with in_one_sentence():
+        found = examine(context())
+    if as_json:
+        typer.echo(json.dumps(found, indent=2, default=str))
+        return
+    typer.echo(f"hardware   {found['hardware']}")
+    typer.echo(f"data       {found['data_dir']}")
+    for name, environment in found["environments"].items():
+        typer.echo(f"measures   environment {name}: {environment}")
+    profile = found["profile"]
+    typer.echo(
+        f"profile    {profile['name']}: {profile['pinned_cpus']} CPUs measured, the rest for housekeeping"
+    )
+    for note in found["cannot"]:
+        typer.echo(f"cannot     {note}")
+
+
+def examine(here: Context) -> dict[str, Any]:
+    """Everything `doctor` says, as plain values."""
+    profile = choose_profile(here.settings, None)
+    built = harness.build(here.places.data_dir / "harness")
+    answers: dict[str, str] = {}
+    gpus: list[Mapping[str, Any]] = []
+    for name, wanted in here.settings.environments.items():
+        try:
+            described = environments.describe(name, wanted.python, built, profile)
+        except BrokenEnvironment as error:
+            answers[name] = f"broken: {error}"
+            continue
+        gpus = gpus or described.gpus
+        facts = described.facts
+        answers[name] = (
+            f"torch {facts['torch']}, Python {facts['python']}, {facts['threads']} threads, "
+            f"{len(facts['devices'])} CUDA devices"
+        )
+    facts = machine.describe(gpus)
+    return {
+        "hardware": facts.hardware_label,
+        "conditions": dict(facts.conditions),
+        "data_dir": str(here.places.data_dir),
+        "environments": answers,
+        "profile": profile.settings,
+        "cannot": [*here.places.notes, *profile.notes, *machine.limits(gpus)],
+    }

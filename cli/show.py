@@ -1,0 +1,31 @@
+"""`pyrometer dashboard`: show what is stored."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from .context import UsageError, context, in_one_sentence, say, store_pending
+
+
+def dashboard(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8501,
+    host: Annotated[
+        str, typer.Option(help="address to listen on; only this machine by default")
+    ] = "127.0.0.1",
+) -> None:
+    """Open the dashboard on this machine's numbers; Ctrl-C stops it."""
+    # Streamlit takes seconds to import; no other command should wait for it.
+    from dashboard import server
+    from dashboard.errors import DashboardError
+
+    with in_one_sentence():
+        here = context()
+        for note in here.places.notes:
+            say(f"note: {note}")
+        store_pending(here)
+        os.environ["PYROMETER_DATABASE_URL"] = here.places.database_url
+        try:
+            server.serve(host, port)
+        except DashboardError as error:
+            raise UsageError(str(error)) from error
