@@ -119,9 +119,9 @@ class WorkerProcess:
         except UnicodeDecodeError as error:
             raise ProtocolError("not UTF-8") from error
 
-    def quiet(self, timing: bool) -> None:
-        """Keep the supervisor from sampling memory while a block is timed."""
-        self._order(b"q" if timing else b"s")
+    def stop_sampling(self) -> None:
+        """Have the supervisor sample the tree's memory no longer."""
+        self._order(b"q")
 
     def kill(self) -> None:
         """Have the whole tree killed; safe to call from another thread, and more than once."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: Built-in profiles by name: variables set for the worker, and whether a core is left free.
+#: What the built-in profile `quiet` sets for the worker.
 _QUIET_VARIABLES = {
     # glibc: keep freed memory instead of unmapping it; bytes.
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
@@ -23,7 +23,6 @@ _QUIET_VARIABLES = {
     "GOMP_SPINCOUNT": "0",
     "KMP_BLOCKTIME": "0",
 }
-BUILT_IN = ("quiet", "as-it-comes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ child, and it ends only when it has no child left. It also
 * copies what the worker prints into a log of bounded size,
 * kills everything at the deadline, when asked to, and when the controller dies (its end of the lifeline
   pipe closes),
-* samples the resident memory of the tree, except while asked to be quiet,
+* samples the resident memory of the tree until asked to be quiet,
 * reports how the worker ended as one line of JSON.
 
-On the lifeline: `k` kill, `q` be quiet (a block is being timed), `s` sample again.
+On the lifeline: `k` kill, `q` be quiet (from now on blocks are timed).
 """
 
 import argparse
@@ -183,8 +183,8 @@ class Supervisor:
         for order in orders.decode(errors="replace"):
             if order == "k":
                 self._kill_because("asked")
-            elif order in "qs":
-                self._quiet = order == "q"
+            elif order == "q":
+                self._quiet = True
 
     def _kill_because(self, reason: str) -> None:
         self._killed_by = self._killed_by or reason
