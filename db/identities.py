@@ -1,0 +1,140 @@
+"""The rows that others refer to: found by what identifies them, written when they are new."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from . import tables
+from .records import Environment, Machine, Profile
+
+Values = Mapping[str, Any]
+
+
+def insert_for(connection: Connection, table: type[tables.Base]) -> sqlite.Insert | postgresql.Insert:
+    """An insert that understands ON CONFLICT, which each database spells in its own dialect."""
+    build = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    return build(table)
+
+
+def insert_missing(connection: Connection, table: type[tables.Base], rows: Sequence[Values]) -> None:
+    """Insert the rows whose key is not there yet, waiting for whoever is just inserting the same."""
+    if rows:
+        connection.execute(insert_for(connection, table).on_conflict_do_nothing(), rows)
+
+
+def machine_id(connection: Connection, machine: Machine) -> int:
+    """The id of `machine`, stored with its hardware if need be."""
+    hardware = machine.hardware
+    values: Values = {"label": hardware.label, "facts": dict(hardware.facts)}
+    hardware_id = _by_fingerprint(connection, tables.Hardware, {hardware.fingerprint: values})
+    values = {
+        "name": machine.name,
+        "hardware_id": hardware_id[hardware.fingerprint],
+        "facts": dict(machine.facts),
+    }
+    return _by_fingerprint(connection, tables.Machine, {machine.fingerprint: values})[machine.fingerprint]
+
+
+def profile_id(connection: Connection, profile: Profile) -> int:
+    """The id of `profile`, stored if need be."""
+    values: Values = {"name": profile.name, "settings": dict(profile.settings)}
+    return _by_fingerprint(connection, tables.Profile, {profile.fingerprint: values})[profile.fingerprint]
+
+
+def environment_ids(connection: Connection, environments: Sequence[Environment]) -> dict[str, int]:
+    """The ids of `environments` by fingerprint, stored if need be."""
+    rows: dict[str, Values] = {
+        each.fingerprint: {
+            "name": each.name,
+            "torch_version": each.torch_version,
+            "python_version": each.python_version,
+            "facts": dict(each.facts),
+        }
+        for each in environments
+    }
+    return _by_fingerprint(connection, tables.Environment, rows)
+
+
+def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
+    """The ids of cases by key, stored if need be; raises ValueError for a text that is no case key."""
+    table = tables.BenchmarkCase
+    wanted = set(keys)
+
+    def stored() -> dict[str, int]:
+        found = connection.execute(select(table.key, table.id).where(table.key.in_(wanted)))
+        return {row.key: row.id for row in found}
+
+    known = stored()
+    if missing := sorted(wanted - known.keys()):
+        insert_missing(connection, table, [_parts(key) for key in missing])
+        known = stored()
+    return known
+
+
+def series_ids(
+    connection: Connection, hardware: int, profile: int, pairs: Collection[tuple[int, str]]
+) -> dict[tuple[int, str], int]:
+    """The ids of the series of (case id, metric) on one hardware under one profile, stored if need be."""
+    table = tables.Series
+    wanted = set(pairs)
+
+    def stored() -> dict[tuple[int, str], int]:
+        found = connection.execute(
+            select(table.case_id, table.metric, table.id).where(
+                table.case_id.in_({case for case, _ in wanted}),
+                table.hardware_id == hardware,
+                table.profile_id == profile,
+            )
+        )
+        return {(row.case_id, row.metric): row.id for row in found}
+
+    known = stored()
+    if missing := sorted(wanted - known.keys()):
+        owners = {"hardware_id": hardware, "profile_id": profile}
+        insert_missing(
+            connection, table, [{"case_id": case, "metric": metric, **owners} for case, metric in missing]
+        )
+        known = stored()
+    return known
+
+
+def _by_fingerprint(
+    connection: Connection,
+    table: type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile],
+    rows: Mapping[str, Values],
+) -> dict[str, int]:
+    def stored() -> dict[str, int]:
+        found = connection.execute(
+            select(table.fingerprint, table.id).where(table.fingerprint.in_(rows.keys()))
+        )
+        return {row.fingerprint: row.id for row in found}
+
+    known = stored()
+    # Sorted, so that two writers of the same rows wait for each other in turn and never in a circle.
+    if missing := sorted(rows.keys() - known.keys()):
+        insert_missing(connection, table, [{"fingerprint": each, **rows[each]} for each in missing])
+        known = stored()
+    return known
+
+
+def _parts(key: str) -> Values:
+    parts = key.split("/")
+    if len(parts) != 4:
+        raise ValueError(f"{key!r} is no case key: expected name/phase/parameters/technique")
+    name, phase, parameters, technique = parts
+    return {
+        "key": key,
+        "name": name,
+        "phase": phase,
+        "parameters": _pairs(parameters),
+        "technique": _pairs(technique),
+    }
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The `name=value` pairs of one part of a key; none in `-` and `eager`."""
+    return {
+        name: value for name, equals, value in (each.partition("=") for each in text.split(",")) if equals
+    }

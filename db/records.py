@@ -1,0 +1,169 @@
+"""What others see of the database: frozen records, no ORM."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+Facts = Mapping[str, Any]
+
+
+# -- written by the store -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What makes machines comparable. `label` is for people: "Xeon 6430, 2 cores"."""
+
+    fingerprint: str
+    label: str
+    facts: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One host."""
+
+    fingerprint: str
+    name: str
+    hardware: Hardware
+    facts: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One interpreter with one PyTorch build."""
+
+    fingerprint: str
+    name: str
+    torch_version: str
+    python_version: str
+    facts: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A measurement profile: the settings under which the worker ran."""
+
+    fingerprint: str
+    name: str
+    settings: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted."""
+
+    id: str
+    suite: str
+    started_at: datetime
+    ended_at: datetime | None
+    state: str
+    machine: Machine
+    environments: tuple[Environment, ...]
+    profile: Profile
+    harness: str
+    planned: int
+    command: str
+    notes: tuple[str, ...] = ()
+    facts: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one planned replicate ended. `environment` is a fingerprint; `metrics` maps name to value."""
+
+    case: str
+    environment: str
+    replicate: int
+    status: str
+    reason: str
+    phase: str
+    started_at: datetime
+    wall_seconds: float
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    facts: Facts = field(default_factory=dict[str, Any])
+    log_tail: str = ""
+    blocks: tuple[tuple[int, ...], ...] = ()
+    """Samples in nanoseconds, block by block, in the order they were taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One metric of one case in one run: `point` is the median of `n` replicates.
+
+    `low`..`high`: 95 % interval, None for fewer than two replicates. `smallest`..`largest`: the replicates'
+    range. `spread`: standard deviation of their logarithms (0.01 is about 1 %), None for fewer than two.
+    """
+
+    case: str
+    environment: str
+    metric: str
+    point: float
+    low: float | None
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None
+    n: int
+
+
+# -- answers of the queries ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One row of a list of runs. `counts` maps status to number of outcomes."""
+
+    id: str
+    suite: str
+    started_at: datetime
+    ended_at: datetime | None
+    state: str
+    machine: str
+    hardware: str
+    torch_versions: tuple[str, ...]
+    profile: str
+    planned: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesKey:
+    """The identity of a series. `hardware` and `profile` are fingerprints; labels are for people."""
+
+    case: str
+    metric: str
+    hardware: str
+    hardware_label: str
+    profile: str
+    profile_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One measurement in its series, with what a chart needs beside it."""
+
+    case: str
+    run: str
+    started_at: datetime
+    environment: str
+    torch_version: str
+    machine: str
+    harness: str
+    point: float
+    low: float | None
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The newest point of a series and the one before it."""
+
+    key: SeriesKey
+    latest: SeriesPoint
+    previous: SeriesPoint | None

@@ -1,0 +1,208 @@
+"""Everything that is written: a function called again with the same records changes nothing."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from . import codec, tables
+from .engine import Database
+from .identities import (
+    case_ids,
+    environment_ids,
+    insert_for,
+    insert_missing,
+    machine_id,
+    profile_id,
+    series_ids,
+)
+from .records import Measurement, Outcome, Run
+
+Values = dict[str, Any]
+AnyRow = Row[*tuple[Any, ...]]
+
+
+def save_run(database: Database, run: Run) -> None:
+    """Store a run, or what has become of it since: state, end, planned, notes and facts.
+
+    A run that is complete stays so, whatever older record arrives later. The rows of its machine,
+    environments and profile are written once: a fingerprint stands for what it was first stored with.
+    """
+    with database.writing() as connection:
+        machine = machine_id(connection, run.machine)
+        profile = profile_id(connection, run.profile)
+        environments = environment_ids(connection, run.environments)
+        later = _later_values(run)
+        first: Values = {
+            "id": run.id,
+            "suite": run.suite,
+            "started_at": run.started_at,
+            "machine_id": machine,
+            "profile_id": profile,
+            "harness": run.harness,
+            "command": run.command,
+            "counts": {},
+        }
+        insert_missing(connection, tables.Run, [first | later])
+        stored = _lock_run(connection, run.id)
+        if stored.state != "complete" or run.state == "complete":
+            connection.execute(update(tables.Run).where(tables.Run.number == stored.number).values(later))
+        places = [
+            {"run_number": stored.number, "environment_id": environments[each.fingerprint], "position": place}
+            for place, each in enumerate(run.environments)
+        ]
+        insert_missing(connection, tables.RunEnvironment, places)
+
+
+def save_outcomes(database: Database, run_id: str, outcomes: Sequence[Outcome]) -> int:
+    """Store the outcomes that are not stored yet and return how many those were; the run's counts follow.
+
+    Of two outcomes of one replicate the first stays. Raises ValueError if the run, or an outcome's
+    environment in it, was never stored.
+    """
+    if not outcomes:
+        return 0
+    with database.writing() as connection:
+        run = _lock_run(connection, run_id)
+        new = _not_stored(connection, run, outcomes)
+        if not new:
+            return 0
+        connection.execute(insert(tables.Outcome), [key | _outcome_values(outcome) for key, outcome in new])
+        samples = [key | _sample_values(outcome) for key, outcome in new if outcome.blocks]
+        if samples:
+            connection.execute(insert(tables.Samples), samples)
+        counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
+        connection.execute(
+            update(tables.Run).where(tables.Run.number == run.number).values(counts=dict(counts))
+        )
+        return len(new)
+
+
+def save_measurements(database: Database, run_id: str, measurements: Sequence[Measurement]) -> None:
+    """Store the measurements of a run; one that is stored already takes the new values.
+
+    Raises ValueError for a value that is not finite, and if the run, or a measurement's environment in it,
+    was never stored.
+    """
+    for each in measurements:
+        if not all(map(math.isfinite, (each.point, each.smallest, each.largest))):
+            raise ValueError(f"{each.metric} of {each.case} is not a finite number")
+    if not measurements:
+        return
+    with database.writing() as connection:
+        run = _lock_run(connection, run_id)
+        environments = _environments_of(connection, run)
+        cases = case_ids(connection, {each.case for each in measurements})
+        pairs = {(cases[each.case], each.metric) for each in measurements}
+        series = series_ids(connection, run.hardware_id, run.profile_id, pairs)
+        rows = [
+            {
+                "series_id": series[cases[each.case], each.metric],
+                "started_at": run.started_at,
+                "run_number": run.number,
+                "environment_id": environments[each.environment],
+                **_measurement_values(each),
+            }
+            for each in measurements
+        ]
+        statement = insert_for(connection, tables.Measurement)
+        changes = {name: statement.excluded[name] for name in _measurement_values(measurements[0])}
+        key = ["series_id", "started_at", "run_number", "environment_id"]
+        connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes), rows)
+
+
+class _KnownEnvironments(dict[str, int]):
+    """Environments of one run: id by fingerprint."""
+
+    def __missing__(self, fingerprint: str) -> int:
+        raise ValueError(f"environment {fingerprint} does not belong to the run")
+
+
+def _lock_run(connection: Connection, run_id: str) -> AnyRow:
+    """What the store needs to know of a run, which nobody else writes to until this transaction ends."""
+    run, machine = tables.Run, tables.Machine
+    found = connection.execute(
+        select(run.number, run.started_at, run.state, run.counts, run.profile_id, machine.hardware_id)
+        .join(machine, machine.id == run.machine_id)
+        .where(run.id == run_id)
+        .with_for_update(of=run)
+    ).first()
+    if found is None:
+        raise ValueError(f"run {run_id} was never stored")
+    return found
+
+
+def _environments_of(connection: Connection, run: AnyRow) -> _KnownEnvironments:
+    table, link = tables.Environment, tables.RunEnvironment
+    found = connection.execute(
+        select(table.fingerprint, table.id)
+        .join(link, link.environment_id == table.id)
+        .where(link.run_number == run.number)
+    )
+    return _KnownEnvironments({row.fingerprint: row.id for row in found})
+
+
+def _not_stored(
+    connection: Connection, run: AnyRow, outcomes: Sequence[Outcome]
+) -> list[tuple[Values, Outcome]]:
+    """The outcomes whose key is not taken yet, each with that key; of several with the same key the first."""
+    environments = _environments_of(connection, run)
+    cases = case_ids(connection, {outcome.case for outcome in outcomes})
+    table = tables.Outcome
+    stored = connection.execute(
+        select(table.case_id, table.environment_id, table.replicate).where(
+            table.run_number == run.number, table.case_id.in_(cases.values())
+        )
+    )
+    taken = {(row.case_id, row.environment_id, row.replicate) for row in stored}
+    new: list[tuple[Values, Outcome]] = []
+    for outcome in outcomes:
+        case, environment = cases[outcome.case], environments[outcome.environment]
+        if (case, environment, outcome.replicate) in taken:
+            continue
+        taken.add((case, environment, outcome.replicate))
+        key = {"case_id": case, "environment_id": environment, "replicate": outcome.replicate}
+        new.append(({"run_number": run.number, **key}, outcome))
+    return new
+
+
+def _later_values(run: Run) -> Values:
+    return {
+        "ended_at": run.ended_at,
+        "state": run.state,
+        "planned": run.planned,
+        "notes": list(run.notes),
+        "facts": dict(run.facts),
+    }
+
+
+def _outcome_values(outcome: Outcome) -> Values:
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "phase": outcome.phase,
+        "started_at": outcome.started_at,
+        "wall_seconds": outcome.wall_seconds,
+        "metrics": dict(outcome.metrics),
+        "facts": dict(outcome.facts),
+        "log_tail": outcome.log_tail,
+    }
+
+
+def _sample_values(outcome: Outcome) -> Values:
+    number, blob = codec.encode(outcome.blocks)
+    return {"codec": number, "blob": blob}
+
+
+def _measurement_values(measurement: Measurement) -> Values:
+    return {
+        "point": measurement.point,
+        "low": measurement.low,
+        "high": measurement.high,
+        "smallest": measurement.smallest,
+        "largest": measurement.largest,
+        "spread": measurement.spread,
+        "n": measurement.n,
+    }

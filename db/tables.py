@@ -1,0 +1,286 @@
+"""The schema: what each table holds and what keeps its rows apart."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    DateTime,
+    Dialect,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    MetaData,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+Facts = Mapping[str, Any]
+
+#: What may be written in `outcome.status`; a test holds it equal to the worker's own list.
+STATUSES = (
+    "ok",
+    "skipped",
+    "unsupported",
+    "oom",
+    "timeout",
+    "crashed",
+    "wrong",
+    "not_compiled",
+    "contended",
+    "throttled",
+    "lost",
+)
+
+STATES = ("running", "complete", "interrupted")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware datetime, stored and read back as UTC (SQLite keeps no zone, Postgres the session's)."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+class PlainText(TypeDecorator[str]):
+    """Text from anywhere: what a log may hold and a database refuses (NUL, lone surrogates) is replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and value.replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON document kept as text, because Postgres' own JSON type refuses the NaN that facts may hold."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str:
+        return json.dumps(value, separators=(",", ":"))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+class Base(DeclarativeBase):
+    """Base of all tables; every constraint has a name, so that a later migration can find it."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it as it stands
+        datetime: UtcTime,
+        str: PlainText,
+        float: Double,
+        Facts: Json,
+        list[str]: Json,
+        dict[str, int]: Json,
+    }
+
+
+class Hardware(Base):
+    """What makes machines comparable."""
+
+    __tablename__ = "hardware"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    label: Mapped[str]
+    facts: Mapped[Facts]
+
+
+class Machine(Base):
+    """One host."""
+
+    __tablename__ = "machine"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+    facts: Mapped[Facts]
+
+
+class Environment(Base):
+    """One interpreter with one PyTorch build."""
+
+    __tablename__ = "environment"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    torch_version: Mapped[str]
+    python_version: Mapped[str]
+    facts: Mapped[Facts]
+
+
+class Profile(Base):
+    """A measurement profile."""
+
+    __tablename__ = "profile"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    settings: Mapped[Facts]
+
+
+class BenchmarkCase(Base):
+    """One workload under one technique; the other columns are the parts of its key."""
+
+    __tablename__ = "benchmark_case"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    phase: Mapped[str]
+    parameters: Mapped[Facts]
+    technique: Mapped[Facts]
+
+
+class Series(Base):
+    """The identity of a series: what two measurements must share to be compared."""
+
+    __tablename__ = "series"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"))
+    metric: Mapped[str]
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+
+    __table_args__ = (
+        UniqueConstraint("case_id", "metric", "hardware_id", "profile_id"),
+        Index(None, "metric"),
+    )
+
+
+class Run(Base):
+    """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting."""
+
+    __tablename__ = "run"
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    suite: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    state: Mapped[str]
+    machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"))
+    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+    harness: Mapped[str]
+    planned: Mapped[int]
+    command: Mapped[str]
+    notes: Mapped[list[str]]
+    facts: Mapped[Facts]
+    counts: Mapped[dict[str, int]]
+
+    __table_args__ = (
+        CheckConstraint(f"state IN ({', '.join(map(repr, STATES))})", name="state"),
+        Index(None, "started_at"),
+    )
+
+
+class RunEnvironment(Base):
+    """The environments of a run, in the order in which they were given."""
+
+    __tablename__ = "run_environment"
+
+    run_number: Mapped[int] = mapped_column(ForeignKey("run.number"), primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
+    position: Mapped[int]
+
+    __table_args__ = (Index(None, "environment_id"),)
+
+
+class Outcome(Base):
+    """How one planned replicate ended."""
+
+    __tablename__ = "outcome"
+
+    run_number: Mapped[int] = mapped_column(ForeignKey("run.number"), primary_key=True)
+    case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
+    replicate: Mapped[int] = mapped_column(primary_key=True)
+    status: Mapped[str]
+    reason: Mapped[str]
+    phase: Mapped[str]
+    started_at: Mapped[datetime]
+    wall_seconds: Mapped[float]
+    metrics: Mapped[Facts]
+    facts: Mapped[Facts]
+    log_tail: Mapped[str]
+
+    __table_args__ = (CheckConstraint(f"status IN ({', '.join(map(repr, STATUSES))})", name="status"),)
+
+
+class Samples(Base):
+    """The raw samples of one outcome, apart from it so that lists never read them; `codec` says how to."""
+
+    __tablename__ = "samples"
+
+    run_number: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(primary_key=True)
+    replicate: Mapped[int] = mapped_column(primary_key=True)
+    codec: Mapped[int]
+    blob: Mapped[bytes] = mapped_column(LargeBinary)
+
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["run_number", "case_id", "environment_id", "replicate"],
+            ["outcome.run_number", "outcome.case_id", "outcome.environment_id", "outcome.replicate"],
+            name="fk_samples_outcome",
+        ),
+    )
+
+
+class Measurement(Base):
+    """One point of a series.
+
+    `started_at` repeats the run's: journals arrive late and out of order, and only with the time inside
+    the clustered key are the newest points of a series its last rows.
+    """
+
+    __tablename__ = "measurement"
+
+    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    started_at: Mapped[datetime] = mapped_column(primary_key=True)
+    run_number: Mapped[int] = mapped_column(ForeignKey("run.number"), primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
+    point: Mapped[float]
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    smallest: Mapped[float]
+    largest: Mapped[float]
+    spread: Mapped[float | None]
+    n: Mapped[int]
+
+    __table_args__ = (Index(None, "run_number"), {"sqlite_with_rowid": False})

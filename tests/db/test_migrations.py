@@ -1,0 +1,265 @@
+"""Every schema there ever was becomes today's, and nobody is left with half of one.
+
+Whoever adds a revision adds a file here too: `old_databases/REVISION.db`, made by the program as it was
+before, with `python tests/db/test_migrations.py FILE`.
+"""
+
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
+from sqlalchemy import Connection, create_engine, inspect
+
+from db import queries, schema, store, tables
+from db.connection import make_engine, parse_url
+from db.engine import Database, Upgrade, open_database, upgrade
+from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
+from db.records import Outcome, Run
+
+OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
+
+TODAY = schema.head()
+
+NEXT_REVISION = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "9999"
+down_revision = "{head}"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("machine") as table:
+        table.add_column(sa.Column("rack", sa.Text(), nullable=True))
+        table.create_check_constraint(op.f("ck_machine_rack"), "rack <> ''")
+    {then}
+"""
+
+
+def _examples() -> Iterator[tuple[Run, list[Outcome]]]:
+    """What the old databases hold: two nights of two versions, one of them with a failure."""
+    for number, version in enumerate(("2.12.1+cpu", "2.13.0+cpu")):
+        environment = an_environment(version)
+        outcomes = [
+            an_outcome(case, environment=environment, replicate=replicate, latency=2 + number + replicate / 4)
+            for case in (MLP, RESNET)
+            for replicate in range(2)
+        ]
+        if number:
+            failed = {"status": "crashed", "reason": "killed by signal 9", "log_tail": "Killed\n"}
+            outcomes[-1] = an_outcome(RESNET, environment=environment, replicate=1, **failed)
+        run = a_run(f"night-{number}", environments=[environment], started_at=a_night(number), planned=4)
+        yield run, outcomes
+
+
+def _fill(database: Database) -> None:
+    for run, outcomes in _examples():
+        store.save_run(database, run)
+        store.save_outcomes(database, run.id, outcomes)
+        store.save_measurements(database, run.id, measurements_for(outcomes))
+
+
+def _assert_filled(database: Database) -> None:
+    for run, outcomes in _examples():
+        assert queries.run_record(database, run.id) == run
+        assert {(each.case, each.replicate): each.status for each in outcomes} == {
+            (each.case, each.replicate): each.status for each in queries.outcomes_of_run(database, run.id)
+        }
+        for each in outcomes:
+            found = queries.samples(database, run.id, each.case, each.environment, each.replicate)
+            assert (found or ()) == each.blocks
+        assert len(queries.measurements_of_run(database, run.id)) == 6
+    assert [headline.latest.run for headline in queries.headlines(database, "latency")] == ["night-1"] * 2
+
+
+def _schema(connection: Connection) -> dict[str, Any]:
+    """All that matters of a schema, and nothing of how it came about."""
+    inspector = inspect(connection)
+
+    def described(table: str) -> dict[str, Any]:
+        constraints = [
+            *inspector.get_foreign_keys(table),
+            *inspector.get_unique_constraints(table),
+            *inspector.get_check_constraints(table),
+            *inspector.get_indexes(table),
+            inspector.get_pk_constraint(table),
+        ]
+        columns = [
+            (each["name"], str(each["type"]), each["nullable"], each["default"])
+            for each in inspector.get_columns(table)
+        ]
+        return {"columns": sorted(columns), "constraints": sorted(map(str, constraints))}
+
+    found: dict[str, Any] = {
+        table: described(table) for table in inspector.get_table_names() if table != schema.VERSION_TABLE
+    }
+    if connection.dialect.name == "sqlite":
+        rows = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%'")
+        found["without rowid"] = sorted(rows.scalars())
+    return found
+
+
+def _schema_at(url: str) -> dict[str, Any]:
+    engine = make_engine(parse_url(url), timeout=5)
+    with engine.connect() as connection:
+        found = _schema(connection)
+    engine.dispose()
+    return found
+
+
+def _described_schema(url: str) -> dict[str, Any]:
+    """The schema that the tables describe, made without any migration in the empty database at `url`."""
+    engine = create_engine(parse_url(url))
+    tables.Base.metadata.create_all(engine)
+    engine.dispose()
+    return _schema_at(url)
+
+
+def _revision_in(file: Path) -> str:
+    with closing(sqlite3.connect(file)) as connection:
+        ((revision,),) = connection.execute(f"SELECT * FROM {schema.VERSION_TABLE}").fetchall()
+    return revision
+
+
+@pytest.fixture
+def next_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Pyrometer of tomorrow, with one revision more; returns that revision's file."""
+    migrations = tmp_path / "migrations of tomorrow (50%)"
+    shutil.copytree(schema.MIGRATIONS, migrations, ignore=shutil.ignore_patterns("__pycache__"))
+    file = migrations / "versions" / "9999_next.py"
+    file.write_text(NEXT_REVISION.format(head=TODAY, then=""))
+    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
+    return file
+
+
+@pytest.fixture
+def old_url(url: str) -> str:
+    """A database with rows, as today's program leaves it."""
+    with open_database(url) as database:
+        _fill(database)
+    return url
+
+
+@pytest.fixture
+def old_file(tmp_path: Path) -> Path:
+    """The same, always SQLite's file."""
+    path = tmp_path / "pyrometer.db"
+    with open_database(f"sqlite:///{path}") as database:
+        _fill(database)
+    return path
+
+
+def test_migrations_arrive_at_the_schema_that_the_tables_describe(
+    empty_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    open_database(empty_url).close()
+    if empty_url.startswith("sqlite"):
+        other = f"sqlite:///{tmp_path}/described.db"
+    else:
+        other = request.getfixturevalue("postgres").new_database()
+    migrated = _schema_at(empty_url)
+    assert migrated == _described_schema(other)
+    for name in ("ck_outcome_status", "ck_run_state", "fk_samples_outcome", "uq_run_id", "ix_series_metric"):
+        assert name in str(migrated), "what is not seen is not compared"
+
+
+def test_there_is_an_old_database_for_every_revision() -> None:
+    revisions = {each.name.partition("_")[0] for each in schema.MIGRATIONS.glob("versions/*.py")}
+    assert {path.stem for path in OLD_DATABASES} == revisions
+
+
+@pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
+def test_an_old_database_is_brought_up_to_date_with_its_rows(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "pyrometer.db"
+    shutil.copy(path, copy)
+    assert _revision_in(copy) == path.stem
+    with open_database(f"sqlite:///{copy}") as database:
+        _assert_filled(database)
+        _fill(database)
+        _assert_filled(database)
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert _schema_at(f"sqlite:///{copy}") == _described_schema(f"sqlite:///{tmp_path}/described.db")
+
+
+def test_sqlite_migrates_by_itself_after_a_copy(old_file: Path, next_revision: Path) -> None:
+    url = f"sqlite:///{old_file}"
+    with open_database(url) as database:
+        _assert_filled(database)
+    assert "rack" in str(_schema_at(url)["machine"])
+    backup = old_file.with_name("pyrometer.db.before-9999")
+    assert _revision_in(backup) == TODAY
+    with closing(sqlite3.connect(backup)) as connection:
+        assert connection.execute("SELECT id FROM run").fetchall() == [("night-0",), ("night-1",)]
+    kept = backup.stat()
+    open_database(url).close()
+    assert backup.stat() == kept, "a database that is up to date is not copied again"
+
+
+def test_a_migration_that_fails_changes_nothing(old_url: str, next_revision: Path) -> None:
+    before = _schema_at(old_url)
+    next_revision.write_text(NEXT_REVISION.format(head=TODAY, then="op.execute('SELECT nonsense')"))
+    with pytest.raises(DatabaseError, match="nonsense"):
+        upgrade(old_url)
+    assert _schema_at(old_url) == before
+
+
+def test_a_migration_that_orphans_rows_is_taken_back(old_file: Path, next_revision: Path) -> None:
+    next_revision.write_text(NEXT_REVISION.format(head=TODAY, then="op.execute('DELETE FROM hardware')"))
+    with pytest.raises(DatabaseError, match="rows without the rows they refer to"):
+        open_database(f"sqlite:///{old_file}")
+    assert _revision_in(old_file) == TODAY
+    with closing(sqlite3.connect(old_file)) as connection:
+        assert connection.execute("SELECT count(*) FROM hardware").fetchone() == (1,)
+
+
+def test_no_copy_no_migration(old_file: Path, next_revision: Path) -> None:
+    old_file.with_name("pyrometer.db.before-9999.part").mkdir()
+    with pytest.raises(DatabaseUnavailable):
+        open_database(f"sqlite:///{old_file}")
+    assert _revision_in(old_file) == TODAY
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_postgres_waits_to_be_told(old_url: str, next_revision: Path) -> None:
+    with pytest.raises(SchemaTooOld, match=rf"has schema {TODAY}, .* needs 9999: run `pyrometer db upgrade`"):
+        open_database(old_url)
+    assert upgrade(old_url) == Upgrade(before=TODAY, after="9999", backup=None)
+    assert upgrade(old_url) == Upgrade(before="9999", after="9999", backup=None)
+    with open_database(old_url) as database:
+        _assert_filled(database)
+
+
+def test_an_upgrade_says_what_it_did(empty_url: str) -> None:
+    assert upgrade(empty_url) == Upgrade(before=None, after=schema.head(), backup=None)
+    with open_database(empty_url, create=False) as database:
+        assert queries.count_runs(database) == 0
+
+
+def test_a_database_of_tomorrow_is_refused(
+    old_url: str, next_revision: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upgrade(old_url)
+    monkeypatch.setattr(schema, "MIGRATIONS", Path(schema.__file__).parent / "migrations")
+    for attempt in (open_database, upgrade):
+        with pytest.raises(SchemaTooNew, match=r"newer Pyrometer \(schema 9999; this one knows up to"):
+            attempt(old_url)
+
+
+def _write_old_database(path: Path) -> None:
+    """Make one for `old_databases`: today's schema and a handful of rows, in small pages to keep it small."""
+    with open_database(f"sqlite:///{path}") as database:
+        _fill(database)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM;")
+
+
+if __name__ == "__main__":
+    _write_old_database(Path(sys.argv[1]))

@@ -1,0 +1,90 @@
+"""A real Postgres server for tests: started in a folder of its own, reached by a socket, gone afterwards."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+
+def postgres_binaries() -> Path | None:
+    """The folder of the newest server installed, None where there is none."""
+    installed = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    if newest := max(installed, key=lambda path: int(path.parts[-3]), default=None):
+        return newest.parent
+    found = shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+class PostgresServer:
+    """A server that listens on a socket in `folder` and nowhere else."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self.binaries, self.folder = binaries, folder
+        self._as_nobody_special: dict[str, Any] = {}
+        if os.geteuid() == 0:  # Postgres refuses to run as root.
+            user = pwd.getpwnam("postgres")
+            os.chown(folder, user.pw_uid, user.pw_gid)
+            self._as_nobody_special = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        self._run("initdb", "-D", "data", "-U", "pyrometer", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        self.start()
+
+    def start(self) -> None:
+        """Start, and return when connections are accepted."""
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.folder),
+            "fsync": "off",
+            # Not UTC, so that a time read back in the session's zone would be noticed.
+            "timezone": "Asia/Kolkata",
+        }
+        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self.binaries / "postgres", "-D", "data", *arguments],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                **self._as_nobody_special,
+            )
+        deadline = time.monotonic() + 60
+        while subprocess.run([self.binaries / "pg_isready", "-q", "-h", self.folder]).returncode:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "log").read_text())
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop and throw out who is connected."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(60)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://pyrometer@/{database}?host={self.folder}"
+
+    def execute(self, statement: str) -> None:
+        """One statement as the superuser, outside a transaction."""
+        self._run("psql", "-q", "-h", str(self.folder), "-U", "pyrometer", "-d", "postgres", "-c", statement)
+
+    def new_database(self, template: str = "template0") -> str:
+        """The URL of a database nobody has used yet."""
+        name = f"test_{uuid4().hex}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        """Forget a database, whoever is still connected."""
+        name = url.partition("@/")[2].partition("?")[0]
+        self.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self.binaries / program, *arguments],
+            cwd=self.folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            **self._as_nobody_special,
+        )
