@@ -1,0 +1,44 @@
+"""Series over dates or PyTorch versions, with the range between replicates."""
+
+import streamlit as st
+
+from dashboard import charts, filters, frames, load, markup, parts, wording
+from dashboard.settings import Settings
+
+url = Settings.from_environment().database_url
+parts.title("Trends")
+keys = load.series_keys(url)
+if not keys:
+    parts.nothing_to_draw(load.count_runs(url))
+    st.stop()
+
+chosen, offer, complaints = filters.trends(parts.query(), keys)
+parts.complain(complaints)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    parts.select("Metric", "metric", {name: wording.metric(name).title for name in offer.metrics}, chosen)
+    parts.select("Hardware", "hardware", offer.hardware, chosen)
+    parts.select("Profile", "profile", offer.profiles, chosen)
+    parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
+named = {case: wording.case(case).text for case in offer.cases}
+parts.several(f"Cases, up to {charts.MAX_CASES}", "cases", named, chosen, charts.MAX_CASES)
+
+points = load.series(url, tuple(key for key in keys if chosen.holds(key)))
+if not points:
+    parts.nothing_to_draw(load.count_runs(url))
+    st.stop()
+drawn = frames.trend_points(points, chosen.cases, chosen.axis)
+known = wording.metric(chosen.metric)
+look = frames.trend_look(points)
+st.html(markup.legend(chosen.cases) + markup.strong(wording.trend_title(known, stacked=look.stacked)))
+parts.chart(
+    load.trend_spec(chosen.metric, len(chosen.cases), chosen.axis, look),
+    alt=wording.trend_in_words(known, chosen.cases, len(points)),
+    points=drawn,
+    versions=frames.version_names(points) if chosen.axis == "version" else frames.version_changes(points),
+)
+st.caption(wording.how_to_read(known, chosen.axis))
+
+table = frames.trend_table(points, known.unit)
+parts.heading("Every point", lambda: table, f"trend-{chosen.metric}.csv")
+parts.point_table(table)
+st.html(markup.link(chosen.address, "Link to this view, with nothing left to defaults"))

@@ -1,0 +1,17 @@
+"""The one open database of this process; without Streamlit, for readiness is asked outside of its pages."""
+
+from functools import cache
+
+from db import queries
+from db.engine import Database, open_database
+
+
+@cache
+def opened(url: str) -> Database:
+    """The database at `url`, opened at the first call; an attempt that failed is made again."""
+    return open_database(url)
+
+
+def check(url: str) -> None:
+    """Ask the database something short; raises DatabaseError when it does not answer."""
+    queries.count_runs(opened(url))

@@ -1,0 +1,177 @@
+"""What a view shows: read from the URL, written back to it, one frozen record per page.
+
+The URL is the only place a selection lives. Names in it are slugs that stay: metric names, case keys, the
+first characters of fingerprints. What the URL has and nobody knows becomes a complaint (one sentence) and
+the view falls back to what it can show.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from configuration.nearest import unknown
+from dashboard import charts, links, wording
+from db.records import Outcome, Run, SeriesKey
+
+#: The URL's query: every value of every name.
+Query = Mapping[str, Sequence[str]]
+
+AXES = ("date", "version")
+#: How many cases a view starts with when the URL names none.
+_FIRST_CASES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trends:
+    """The trends page. `hardware` and `profile` are whole fingerprints."""
+
+    metric: str
+    hardware: str
+    profile: str
+    axis: charts.Axis
+    cases: tuple[str, ...]
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query: nothing is left to a default that may change."""
+        return {
+            "metric": [self.metric],
+            "hardware": [self.hardware[: links.FINGERPRINT]],
+            "profile": [self.profile[: links.FINGERPRINT]],
+            "axis": [self.axis],
+            "case": list(self.cases),
+        }
+
+    def holds(self, key: SeriesKey) -> bool:
+        """Whether the view shows the series called `key`."""
+        same = (key.metric, key.hardware, key.profile) == (self.metric, self.hardware, self.profile)
+        return same and key.case in self.cases
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return links.trends(self.metric, self.hardware, self.profile, *self.cases, axis=self.axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
+
+    metrics: tuple[str, ...]
+    hardware: Mapping[str, str]
+    profiles: Mapping[str, str]
+    cases: tuple[str, ...]
+
+
+def trends(query: Query, keys: Sequence[SeriesKey]) -> tuple[Trends, Offer, list[str]]:
+    """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty."""
+    complaints: list[str] = []
+    metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
+    metric = _pick(query, "metric", metrics, metrics[0], complaints)
+
+    keys = [k for k in keys if k.metric == metric]
+    hardware = {k.hardware: k.hardware_label for k in keys}
+    chosen_hardware = _pick_fingerprint(query, "hardware", hardware, _most_used(keys, _hardware), complaints)
+
+    keys = [k for k in keys if k.hardware == chosen_hardware]
+    profiles = {k.profile: k.profile_name for k in keys}
+    chosen_profile = _pick_fingerprint(query, "profile", profiles, _most_used(keys, _profile), complaints)
+
+    known = sorted({k.case for k in keys if k.profile == chosen_profile})
+    wanted_axis = _pick(query, "axis", AXES, AXES[0], complaints)
+    axis: charts.Axis = "version" if wanted_axis == "version" else "date"
+    cases = _pick_cases(query, known, complaints)
+    offer = Offer(tuple(metrics), _distinct(hardware), _distinct(profiles), tuple(known))
+    return Trends(metric, chosen_hardware, chosen_profile, axis, cases), offer, complaints
+
+
+def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:
+    """The outcome that the URL names by case, environment and replicate, if it names one."""
+    wanted = last(query, "case")
+    if wanted is None:
+        return None, []
+    found = [o for o in outcomes if o.case == wanted]
+    if not found:
+        return None, [_sentence("case", wanted, {o.case for o in outcomes})]
+    environment, replicate = last(query, "environment"), last(query, "replicate")
+    if environment is not None:
+        found = [o for o in found if o.environment.startswith(environment)]
+    if replicate is not None:
+        found = [o for o in found if str(o.replicate) == replicate]
+    if not found:
+        where = f"replicate {replicate or '?'} in environment {environment or '?'}"
+        return None, [f"Run {run.id} has no {where} of {wanted}."]
+    return found[0], []
+
+
+def page(query: Query, rows: int, per_page: int) -> int:
+    """The page of a list, from 1, never beyond its end."""
+    wanted = last(query, "page") or "1"
+    pages = max(1, -(-rows // per_page))
+    return min(max(1, int(wanted)), pages) if wanted.isdecimal() else 1
+
+
+def last(query: Query, name: str) -> str | None:
+    """The value of `name` in the URL; the last one counts."""
+    values = query.get(name) or (None,)
+    return values[-1]
+
+
+def _pick(query: Query, name: str, valid: Sequence[str], default: str, complaints: list[str]) -> str:
+    wanted = last(query, name)
+    if wanted is None or wanted in valid:
+        return default if wanted is None else wanted
+    complaints.append(_sentence(name, wanted, valid))
+    return default
+
+
+def _pick_fingerprint(
+    query: Query, name: str, labels: Mapping[str, str], default: str, complaints: list[str]
+) -> str:
+    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last."""
+    wanted = last(query, name)
+    if wanted is None:
+        return default
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda fingerprint: fingerprint == wanted,
+        lambda fingerprint: fingerprint.startswith(wanted),
+        lambda fingerprint: labels[fingerprint] == wanted,
+    )
+    for fits in ways:
+        if found := [fingerprint for fingerprint in labels if wanted and fits(fingerprint)]:
+            return found[0]
+    complaints.append(_sentence(name, wanted, labels.values()))
+    return default
+
+
+def _pick_cases(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
+    wanted = list(dict.fromkeys(query.get("case", ())))
+    complaints += [_sentence("case", case, known) for case in wanted if case not in known]
+    cases = [case for case in wanted if case in known]
+    if len(cases) > charts.MAX_CASES:
+        complaints.append(f"A chart holds {charts.MAX_CASES} cases; the first {charts.MAX_CASES} are shown.")
+    return tuple(cases[: charts.MAX_CASES] or known[:_FIRST_CASES])
+
+
+def _sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
+    sentence = unknown(kind, wanted, valid)
+    return f"{sentence[0].upper()}{sentence[1:]}; shown is what there is."
+
+
+def _hardware(key: SeriesKey) -> str:
+    return key.hardware
+
+
+def _profile(key: SeriesKey) -> str:
+    return key.profile
+
+
+def _most_used(keys: Sequence[SeriesKey], part: Callable[[SeriesKey], str]) -> str:
+    # Ties go to the first in order, so that the same database always opens on the same view.
+    counted = Counter(part(key) for key in keys)
+    return min(counted, key=lambda value: (-counted[value], value))
+
+
+def _distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Labels that two fingerprints share get the beginning of theirs."""
+    shared = {label for label, many in Counter(labels.values()).items() if many > 1}
+    return {f: f"{label} ({f[:8]})" if label in shared else label for f, label in labels.items()}

@@ -1,0 +1,318 @@
+"""Records made into the DataFrames that charts draw and CSV files hold."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from packaging.version import InvalidVersion, Version
+
+from dashboard import charts, links, wording
+from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesPoint
+
+#: Release labels on a date axis beyond which only changes of the release are marked, not every nightly.
+_MAX_VERSION_RULES = 10
+#: Names along a version axis, which must not touch on a phone either.
+_MAX_VERSION_NAMES = 18
+#: The share of the axis that one character of a label takes.
+_LABEL_ROOM = 0.007
+#: Cases that differ by more than this factor get scales of their own.
+_ONE_SCALE = 3
+#: Within less than this, dates alone do not tell points apart.
+_DATES_SUFFICE = timedelta(days=3)
+#: Above this many points a bar at every point is noise, and the band alone says the range.
+_MAX_BARS = 120
+#: A histogram whose slowest hundredth takes more than this many times the room of the others is cut.
+_STRETCH = 2
+#: Samples drawn at most; beyond, each bucket keeps its smallest and its largest.
+MAX_SAMPLES = 2000
+
+Milliseconds = npt.NDArray[np.float64]
+_Row = dict[str, Any]
+
+
+def version_order(text: str) -> tuple[int, Version, str]:
+    """A key that sorts versions as versions: dev builds by date before their release, oddities last."""
+    try:
+        return 0, Version(text), text
+    except InvalidVersion:
+        return 1, Version("0"), text
+
+
+def trend_points(points: Sequence[SeriesPoint], cases: Sequence[str], axis: charts.Axis) -> pd.DataFrame:
+    """One row per point for `charts.trend`, in the order of the line.
+
+    On the version axis x is the version's place among all, and the runs of one version are put together:
+    the median of their points, the range of all their replicates, n summed.
+    """
+    letters = {case: charts.letter(place) for place, case in enumerate(cases)}
+    rows = [_point_row(p, letters[p.case]) for p in sorted(points, key=lambda p: p.started_at)]
+    rows = _by_version(rows) if axis == "version" else sorted(rows, key=lambda row: row["letter"])
+    ends = {row["letter"]: place for place, row in enumerate(rows)}
+    return pd.DataFrame([{**row, "last": ends[row["letter"]] == place} for place, row in enumerate(rows)])
+
+
+def trend_look(points: Sequence[SeriesPoint]) -> charts.TrendLook:
+    """How a trend chart of these points is best drawn; there must be at least one."""
+    sizes: dict[str, list[float]] = defaultdict(list)
+    for point in points:
+        sizes[point.case].append(abs(point.point))
+    medians = [median(values) for values in sizes.values()]
+    moments = [point.started_at for point in points]
+    return charts.TrendLook(
+        stacked=max(medians) > _ONE_SCALE * min(medians),
+        bars=len(points) <= _MAX_BARS,
+        clock=max(moments) - min(moments) < _DATES_SUFFICE,
+        rules=len({point.torch_version for point in points}) > 1,
+    )
+
+
+def version_changes(points: Iterable[SeriesPoint]) -> pd.DataFrame:
+    """Where the PyTorch version differs from the point before it: columns x, version, label.
+
+    The label is empty where it would lie over the one before.
+    """
+    ordered = sorted(points, key=lambda p: p.started_at)
+    changes = _changes([(p.started_at, p.torch_version) for p in ordered])
+    if len(changes) > _MAX_VERSION_RULES:
+        changes = _changes([(p.started_at, _release(p.torch_version)) for p in ordered])
+    length = ordered[-1].started_at - ordered[0].started_at
+    rows: list[_Row] = []
+    free_from = ordered[0].started_at - length
+    for moment, version in changes:
+        label = version.partition("+")[0]
+        half = length * (len(label) * _LABEL_ROOM / 2)
+        fits = moment - half >= free_from
+        if fits:
+            free_from = moment + half
+        rows.append({"x": moment, "version": version, "label": label if fits else ""})
+    return pd.DataFrame(rows, columns=["x", "version", "label"])
+
+
+def version_names(points: Iterable[SeriesPoint]) -> pd.DataFrame:
+    """The versions along their axis: columns x (the place), version, label (empty where crowded)."""
+    places = _places(point.torch_version for point in points)
+    every = -(-len(places) // _MAX_VERSION_NAMES)
+    rows = [(place, name, name if place % every == 0 else "") for name, place in places.items()]
+    return pd.DataFrame(rows, columns=["x", "version", "label"])
+
+
+def trend_table(points: Sequence[SeriesPoint], unit: str) -> pd.DataFrame:
+    """Every point of a view, newest first; the columns of the table and of its CSV."""
+    ordered = sorted(points, key=lambda p: (p.started_at, p.case), reverse=True)
+    rows = [
+        {
+            "case": p.case,
+            "measured (UTC)": p.started_at,
+            "torch": p.torch_version,
+            "run": p.run,
+            "point": p.point,
+            "unit": unit,
+            "n": p.n,
+            "smallest": p.smallest,
+            "largest": p.largest,
+            "95 % low": p.low,
+            "95 % high": p.high,
+            "spread": p.spread,
+            "machine": p.machine,
+            "harness": p.harness,
+            "environment": p.environment,
+        }
+        for p in ordered
+    ]
+    return pd.DataFrame(rows)
+
+
+def headlines(items: Sequence[Headline]) -> pd.DataFrame:
+    """The newest point of every series and the one before it, for CSV."""
+    rows = [
+        {
+            "case": h.key.case,
+            "metric": h.key.metric,
+            "unit": wording.metric(h.key.metric).unit,
+            "hardware": h.key.hardware_label,
+            "profile": h.key.profile_name,
+            "point": h.latest.point,
+            "smallest": h.latest.smallest,
+            "largest": h.latest.largest,
+            "n": h.latest.n,
+            "torch": h.latest.torch_version,
+            "run": h.latest.run,
+            "previous_point": h.previous.point if h.previous else None,
+            "previous_run": h.previous.run if h.previous else None,
+            "previous_torch": h.previous.torch_version if h.previous else None,
+        }
+        for h in items
+    ]
+    return pd.DataFrame(rows)
+
+
+def runs(items: Sequence[RunSummary]) -> pd.DataFrame:
+    """Runs, for CSV: one column per status that occurs."""
+    rows = [
+        {
+            "run": r.id,
+            "suite": r.suite,
+            "state": r.state,
+            "started_at": r.started_at,
+            "ended_at": r.ended_at,
+            "machine": r.machine,
+            "hardware": r.hardware,
+            "torch": " ".join(r.torch_versions),
+            "profile": r.profile,
+            "planned": r.planned,
+            **r.counts,
+        }
+        for r in items
+    ]
+    return pd.DataFrame(rows)
+
+
+def failures(items: Sequence[tuple[RunSummary, Outcome]]) -> pd.DataFrame:
+    """What did not end ok, for CSV."""
+    rows = [{"run": run.id, **_outcome_row(outcome)} for run, outcome in items]
+    return pd.DataFrame(rows)
+
+
+def outcomes(items: Sequence[Outcome]) -> pd.DataFrame:
+    """Outcomes of one run, for CSV: one column per metric that occurs."""
+    return pd.DataFrame([{**_outcome_row(outcome), **outcome.metrics} for outcome in items])
+
+
+def measurements(run: Run, items: Sequence[Measurement]) -> pd.DataFrame:
+    """Measurements of one run, for CSV."""
+    versions = {e.fingerprint: e.torch_version for e in run.environments}
+    rows = [
+        {
+            "run": run.id,
+            "case": m.case,
+            "torch": versions.get(m.environment, m.environment),
+            "metric": m.metric,
+            "unit": wording.metric(m.metric).unit,
+            "point": m.point,
+            "low": m.low,
+            "high": m.high,
+            "smallest": m.smallest,
+            "largest": m.largest,
+            "spread": m.spread,
+            "n": m.n,
+        }
+        for m in items
+    ]
+    return pd.DataFrame(rows)
+
+
+def milliseconds(blocks: Sequence[Sequence[int]]) -> Milliseconds:
+    """The samples of all blocks (given in nanoseconds) in the order they were taken."""
+    return np.concatenate([np.asarray(block, dtype=np.float64) for block in blocks]) / 1e6
+
+
+def samples(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """Samples in the order they were taken: iteration (from 1), block (from 1), milliseconds."""
+    values = milliseconds(blocks)
+    numbers = np.repeat(np.arange(1, len(blocks) + 1), [len(block) for block in blocks])
+    iterations = np.arange(1, len(values) + 1)
+    return pd.DataFrame({"iteration": iterations, "block": numbers, "milliseconds": values})
+
+
+def thinned(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """At most `MAX_SAMPLES` rows of `samples`; every bucket keeps its extremes, so that no spike is lost."""
+    frame, values = samples(blocks), milliseconds(blocks)
+    if len(values) <= MAX_SAMPLES:
+        return frame
+    kept: list[int] = []
+    start = 0
+    for bucket in np.array_split(values, MAX_SAMPLES // 2):
+        kept += sorted({start + int(bucket.argmin()), start + int(bucket.argmax())})
+        start += len(bucket)
+    return frame.iloc[kept]
+
+
+def block_starts(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """Where each block but the first begins, half an iteration early, for the dashed rules."""
+    lengths = [len(block) for block in blocks[:-1]]
+    return pd.DataFrame({"iteration": np.cumsum(lengths, dtype=np.float64) + 0.5})
+
+
+def bulk(values: Milliseconds) -> Milliseconds:
+    """The samples that a histogram can show: without the slowest hundredth where it would fill the axis."""
+    limit = float(np.percentile(values, 99))
+    if values.max() - values.min() <= _STRETCH * (limit - values.min()):
+        return values
+    return values[values <= limit]
+
+
+def histogram(values: Milliseconds) -> pd.DataFrame:
+    """Bins of the samples: low, high (ms), count; width by Freedman and Diaconis (1981), 5 to 60 bins."""
+    lower, upper = np.percentile(values, [25, 75])
+    width = 2 * float(upper - lower) / len(values) ** (1 / 3)
+    reach = float(values.max() - values.min())
+    bins = min(60, max(5, round(reach / width))) if width > 0 else 5
+    counts, edges = np.histogram(values, bins=bins)
+    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], "count": counts})
+
+
+def _point_row(point: SeriesPoint, letter: str) -> _Row:
+    return {
+        "x": point.started_at,
+        "letter": letter,
+        "case": wording.case(point.case).text,
+        "measured": wording.utc(point.started_at),
+        "torch": point.torch_version,
+        "point": point.point,
+        "smallest": point.smallest,
+        "largest": point.largest,
+        "n": point.n,
+        "run": point.run,
+        "link": links.run(point.run),
+    }
+
+
+def _by_version(rows: Sequence[_Row]) -> list[_Row]:
+    order = _places(row["torch"] for row in rows)
+    groups: dict[tuple[str, str], list[_Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["letter"], row["torch"]].append(row)
+    return [
+        {
+            **group[-1],
+            "x": order[torch],
+            "point": median(row["point"] for row in group),
+            "smallest": min(row["smallest"] for row in group),
+            "largest": max(row["largest"] for row in group),
+            "n": sum(row["n"] for row in group),
+            "run": group[0]["run"] if len(group) == 1 else f"{len(group)} runs, newest {group[-1]['run']}",
+        }
+        for (_, torch), group in sorted(groups.items(), key=lambda g: (g[0][0], order[g[0][1]]))
+    ]
+
+
+def _places(versions: Iterable[str]) -> dict[str, int]:
+    return {version: place for place, version in enumerate(sorted(set(versions), key=version_order))}
+
+
+def _changes(labels: Sequence[tuple[datetime, str]]) -> list[tuple[datetime, str]]:
+    return [after for before, after in pairwise(labels) if before[1] != after[1]]
+
+
+def _release(version: str) -> str:
+    rank, parsed, text = version_order(version)
+    return text if rank else parsed.base_version
+
+
+def _outcome_row(outcome: Outcome) -> dict[str, object]:
+    return {
+        "case": outcome.case,
+        "environment": outcome.environment,
+        "replicate": outcome.replicate,
+        "status": outcome.status,
+        "phase": outcome.phase,
+        "reason": outcome.reason,
+        "started_at": outcome.started_at,
+        "wall_seconds": outcome.wall_seconds,
+    }

@@ -1,0 +1,113 @@
+"""What the pages know: the answers of `db.queries` and the charts' specs, kept for a few seconds.
+
+`url` is the database's; it is part of every key under which an answer is kept. All of them raise
+`db.errors.DatabaseError`, which `app.py` turns into one sentence.
+"""
+
+import streamlit as st
+
+from dashboard import charts
+from dashboard.database import opened
+from db import queries
+from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey, SeriesPoint
+
+#: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
+FRESH_SECONDS = 10
+
+_kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
+_kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
+
+
+@_kept
+def recent_runs(url: str, limit: int, offset: int = 0) -> list[RunSummary]:
+    """The newest runs."""
+    return queries.recent_runs(opened(url), limit=limit, offset=offset)
+
+
+@_kept
+def count_runs(url: str) -> int:
+    """How many runs there are."""
+    return queries.count_runs(opened(url))
+
+
+@_kept
+def latest_run_id(url: str) -> str | None:
+    """What `latest` means."""
+    return queries.latest_run_id(opened(url))
+
+
+@_kept
+def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
+    """One run as it was stored, with its row in the list of runs."""
+    record = queries.run_record(opened(url), run_id)
+    summary = queries.run_summary(opened(url), run_id)
+    return None if record is None or summary is None else (record, summary)
+
+
+@_kept
+def outcomes(url: str, run_id: str) -> list[Outcome]:
+    """Every outcome of a run, without its samples."""
+    return queries.outcomes_of_run(opened(url), run_id)
+
+
+@_kept
+def failures(url: str, runs: int) -> list[tuple[RunSummary, Outcome]]:
+    """What did not end ok in the newest `runs` runs, newest run first."""
+    return [
+        (summary, outcome)
+        for summary in recent_runs(url, runs)
+        if set(summary.counts) - {"ok"}
+        for outcome in outcomes(url, summary.id)
+        if outcome.status != "ok"
+    ]
+
+
+@_kept
+def samples(
+    url: str, run_id: str, case: str, environment: str, replicate: int
+) -> tuple[tuple[int, ...], ...]:
+    """The samples of one replicate in nanoseconds, block by block; empty where there are none."""
+    found = queries.samples(opened(url), run_id, case, environment, replicate)
+    return tuple(block for block in found or () if block)
+
+
+@_kept
+def measurements(url: str, run_id: str) -> list[Measurement]:
+    """Every measurement of a run."""
+    return queries.measurements_of_run(opened(url), run_id)
+
+
+@_kept
+def headlines(url: str, metric: str) -> list[Headline]:
+    """The newest point of every series of `metric` and the one before it."""
+    return queries.headlines(opened(url), metric)
+
+
+@_kept
+def series_keys(url: str) -> list[SeriesKey]:
+    """Every series there is."""
+    return queries.series_keys(opened(url))
+
+
+@_kept
+def series(url: str, keys: tuple[SeriesKey, ...]) -> list[SeriesPoint]:
+    """The points of the series called `keys`."""
+    return queries.series(opened(url), keys)
+
+
+@_kept_for_good
+def trend_spec(metric: str, cases: int, axis: charts.Axis, look: charts.TrendLook) -> charts.Spec:
+    """See `charts.trend`."""
+    return charts.trend(metric, cases, axis, look)
+
+
+@_kept_for_good
+def samples_spec() -> charts.Spec:
+    """See `charts.samples_in_order`."""
+    return charts.samples_in_order()
+
+
+@_kept_for_good
+def distribution_spec() -> charts.Spec:
+    """See `charts.distribution`."""
+    return charts.distribution()

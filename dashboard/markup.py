@@ -1,0 +1,136 @@
+"""Pieces of HTML: tables, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from dashboard import charts, wording
+
+#: A column: its title, and whether it holds numbers (set to the right, in tabular figures).
+Column = tuple[str, bool]
+
+#: Characters beyond which a fact is folded: some are pages long, as how PyTorch was built.
+_LONG = 120
+#: Facts beyond which a panel takes the whole width.
+_MANY = 12
+
+
+def table(label: str, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, tall: bool = False) -> str:
+    """A table of cells that are HTML already; `label` names it for screen readers, `tall` lets it scroll."""
+    numeric = [number for _, number in columns]
+    head = "".join(f'<th scope="col"{_class(number)}>{escape(title)}</th>' for title, number in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_class(n)}>{cell}</td>" for n, cell in zip(numeric, row, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="py-scroll{" py-tall" if tall else ""}" tabindex="0" role="region" '
+        f'aria-label="{escape(label)}"><table class="py-table">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
+    """A panel of facts: `title` small, `heading` strong, then names and values; long values are folded."""
+    listed = [f"<div><dt>{escape(name)}</dt><dd>{_folded(value)}</dd></div>" for name, value in flat(pairs)]
+    wide = " py-wide" if len(listed) > _MANY else ""
+    return (
+        f'<section class="py-panel{wide}"><h3>{escape(title)}</h3><p class="py-strong">{escape(heading)}</p>'
+        f"<dl>{''.join(listed)}</dl></section>"
+    )
+
+
+def panels(*parts: str, kind: str = "py-cards") -> str:
+    """Cards, or panels of facts (`py-facts`), side by side: as many as the width allows."""
+    return f'<div class="py-panels {kind}">{"".join(parts)}</div>'
+
+
+def card(title: str, value: str, note: str) -> str:
+    """One number that matters; `value` and `note` are HTML already."""
+    return (
+        f'<section class="py-card"><p class="py-label">{escape(title)}</p>'
+        f'<p class="py-value">{value}</p><p>{note}</p></section>'
+    )
+
+
+def notes(items: Sequence[str]) -> str:
+    """What a run says about itself."""
+    return '<ul class="py-notes">' + "".join(f"<li>{escape(note)}</li>" for note in items) + "</ul>"
+
+
+def legend(cases: Sequence[str]) -> str:
+    """The trend chart's legend: it wraps, and it never cuts what tells two cases apart."""
+    entries = "".join(
+        f'<li><span class="py-key py-series-{place + 1}">{charts.letter(place)}</span>{case(key)}</li>'
+        for place, key in enumerate(cases)
+    )
+    return f'<ul class="py-legend">{entries}</ul>'
+
+
+def strong(text: str) -> str:
+    """A line of text that titles what follows."""
+    return f'<p class="py-strong">{escape(text)}</p>'
+
+
+def pager(address: str, page: int, pages: int) -> str:
+    """Links to the pages before and after `page` of `pages`; nothing where there is one."""
+    if pages <= 1:
+        return ""
+    newer = link(f"{address}?page={page - 1}", "← Newer") if page > 1 else ""
+    older = link(f"{address}?page={page + 1}", "Older →") if page < pages else ""
+    return f'<p class="py-pager">{newer} <span class="py-quiet">page {page} of {pages}</span> {older}</p>'
+
+
+def case(key: str) -> str:
+    """A case key: its name strong, the rest smaller below."""
+    words = wording.case(key)
+    name, rest = escape(words.name), escape(words.rest)
+    return f'<span class="py-case"><strong>{name}</strong><small>{rest}</small></span>'
+
+
+def chip(status: str, many: int | None = None) -> str:
+    """A status with its sign and word, or a number of them."""
+    shown = wording.status(status)
+    count = "" if many is None else f"{many:,} "
+    return f'<span class="py-chip py-{shown.tone}">{shown.sign} {count}{escape(shown.word)}</span>'
+
+
+def link(address: str, text: str) -> str:
+    """A link to another view of this dashboard."""
+    return f'<a href="{escape(address)}" target="_self">{escape(text)}</a>'
+
+
+def flat(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested facts as a list of names and texts: `{"gpu": {"name": "H200"}}` is `gpu name: H200`."""
+    found: list[tuple[str, str]] = []
+    for name, value in pairs.items():
+        # A variable such as OMP_WAIT_POLICY keeps its own spelling.
+        spelled = prefix + (name.replace("_", " ") if name.islower() else name)
+        if isinstance(value, Mapping):
+            found += flat(value, f"{spelled} ")
+        elif isinstance(value, list | tuple):
+            found.append((spelled, ", ".join(map(str, value)) or wording.NONE))
+        else:
+            found.append((spelled, wording.NONE if value is None or value == "" else _plain(value)))
+    return found
+
+
+def _folded(value: str) -> str:
+    if len(value) <= _LONG:
+        return escape(value)
+    start = escape(value[: _LONG // 2].rsplit(maxsplit=1)[0])
+    return f"<details><summary>{start} …</summary><pre>{escape(value)}</pre></details>"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.6g}"
+    return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
+
+
+def _class(number: bool) -> str:
+    return ' class="py-number"' if number else ""

@@ -1,0 +1,217 @@
+"""The parts that every page is put together from."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import charts, filters, frames, links, load, markup, tables, wording
+from db.errors import DatabaseError
+from db.records import Outcome, Run
+
+_FOLDER = Path(__file__).parent
+
+
+def frame_page() -> None:
+    """What all pages share: title, icon, styles, the name in the corner."""
+    st.set_page_config(page_title="Pyrometer", page_icon=str(_FOLDER / "static" / "icon.png"), layout="wide")
+    st.html(_FOLDER / "style.css")
+    theme = "dark" if st.context.theme.type == "dark" else "light"
+    st.logo(str(_FOLDER / "static" / f"logo-{theme}.svg"), size="large")
+
+
+def title(text: str) -> None:
+    """The page's own heading, for those who hear it; the navigation shows it to everybody else."""
+    st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
+
+
+def heading(title: str, frame: Callable[[], pd.DataFrame] | None = None, file_name: str = "") -> None:
+    """A section's title; with `frame`, also a button that makes and downloads it as CSV."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.header(title, anchor=False, width="content")
+        if frame is not None:
+            st.download_button(
+                "CSV",
+                lambda: frame().to_csv(index=False).encode(),
+                file_name=file_name,
+                mime="text/csv",
+                key=f"csv-{file_name}",
+                on_click="ignore",
+                help=f"{title} as CSV",
+            )
+
+
+def chart(spec: charts.Spec, alt: str, **frames: pd.DataFrame) -> None:
+    """A chart of named data; `alt` says in words what it shows."""
+    st.vega_lite_chart(spec=charts.with_data(spec, **frames), alt=alt, width="stretch")
+
+
+def complain(complaints: Sequence[str]) -> None:
+    """What the address asked for and could not be shown."""
+    for complaint in complaints:
+        st.warning(complaint)
+
+
+def select(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends) -> None:
+    """A choice of one for the field `name`; `options` maps values to labels."""
+    key = _own(name, getattr(chosen, name))
+    st.selectbox(
+        label,
+        list(options),
+        format_func=lambda value: options[value],
+        key=key,
+        on_change=_write,
+        args=(chosen, name),
+    )
+
+
+def segments(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends) -> None:
+    """A choice of one among few, all in sight."""
+    key = _own(name, getattr(chosen, name))
+    st.segmented_control(
+        label,
+        list(options),
+        format_func=lambda value: options[value],
+        key=key,
+        required=True,
+        on_change=_write,
+        args=(chosen, name),
+    )
+
+
+def several(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends, most: int) -> None:
+    """A choice of up to `most`."""
+    key = _own(name, list(getattr(chosen, name)))
+    st.multiselect(
+        label,
+        list(options),
+        format_func=lambda value: options[value],
+        key=key,
+        max_selections=most,
+        on_change=_write,
+        args=(chosen, name),
+    )
+
+
+def query() -> filters.Query:
+    """The query of this page's URL."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def point_table(frame: pd.DataFrame) -> None:
+    """Every point of a trend, each with a link to its run; thousands of rows scroll in place."""
+    shown = frame.assign(run=[links.run(run) for run in frame["run"]]).drop(columns=["environment"])
+    value = st.column_config.NumberColumn(format="%.4g")
+    st.dataframe(
+        shown,
+        hide_index=True,
+        column_config={
+            **dict.fromkeys(("point", "smallest", "largest", "95 % low", "95 % high"), value),
+            "spread": st.column_config.NumberColumn(format="percent"),
+            "measured (UTC)": st.column_config.DatetimeColumn(
+                format="YYYY-MM-DD HH:mm", timezone="UTC", width=140
+            ),
+            "run": st.column_config.LinkColumn(display_text=r"run=(.*)"),
+        },
+    )
+
+
+def samples(blocks: Sequence[Sequence[int]], name: str) -> None:
+    """The samples of one replicate: as they were taken, and as a distribution."""
+    heading("Samples", lambda: frames.samples(blocks), f"samples-{name}.csv")
+    values = frames.milliseconds(blocks)
+    middle = median(values.tolist())
+    told = (
+        f"{wording.plural(len(values), 'sample')} in {wording.plural(len(blocks), 'block')}, "
+        f"median {wording.quantity(middle, 'ms')}"
+    )
+    shown = frames.bulk(values)
+    st.caption(wording.about_samples(told, len(values), frames.MAX_SAMPLES, len(values) - len(shown)))
+    in_order, distributed = st.columns(2)
+    with in_order:
+        chart(
+            load.samples_spec(),
+            f"In the order they were taken: {told}",
+            samples=frames.thinned(blocks),
+            blocks=frames.block_starts(blocks),
+        )
+    with distributed:
+        chart(
+            load.distribution_spec(),
+            f"Distribution: {told}",
+            bins=frames.histogram(shown),
+            median=pd.DataFrame({"milliseconds": [middle]}),
+        )
+
+
+def outcome(run: Run, opened: Outcome, blocks: Sequence[Sequence[int]]) -> None:
+    """One outcome: how it ended, how to see it again, its samples and its log's end."""
+    names = {e.fingerprint: e.name for e in run.environments}
+    st.html(tables.outcome_title(opened))
+    st.caption("Measure it again:")
+    st.code(wording.reproduce_command(opened.case, names[opened.environment]), language="bash")
+    st.html(tables.outcome_facts(run, opened))
+    if blocks:
+        samples(blocks, f"{run.id}-{opened.replicate}")
+    log(opened.log_tail)
+    st.divider()
+
+
+def log(text: str) -> None:
+    """The end of a log; it scrolls when it is long."""
+    heading("The log's end")
+    if not text.strip():
+        st.caption("The worker wrote nothing.")
+        return
+    st.code(text, language=None, height=360 if text.count("\n") > 18 else "content")
+
+
+def nothing_measured() -> None:
+    """The page of an empty database: what to type."""
+    with _page("Nothing measured yet"):
+        st.write("The database is empty. This measures about eight small cases and takes a few minutes:")
+        st.code("pyrometer run --suite smoke", language="bash")
+        st.caption("Then load this page again; a run shows up while it is still running.")
+
+
+def nothing_to_draw(runs: int) -> None:
+    """The trends page without a single measurement."""
+    if runs == 0:
+        nothing_measured()
+        return
+    with _page("No number yet"):
+        st.write(f"{wording.plural(runs, 'run')} stored, but no outcome was ok; their pages say why.")
+        st.html(markup.link("/run", "All runs →"))
+
+
+def database_problem(error: DatabaseError) -> None:
+    """The page of a database that cannot be used: one sentence."""
+    with _page("The database cannot be read"):
+        st.text(str(error))
+
+
+@contextmanager
+def _page(heading: str) -> Generator[None]:
+    """A page that has nothing but a few words to show."""
+    with st.container(horizontal_alignment="center"), st.container(width=560):
+        st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')
+        yield
+
+
+def _own(name: str, value: object) -> str:
+    """Set the widget of field `name` to what the URL says: the URL is the only place a selection lives."""
+    key = f"choose-{name}"
+    st.session_state[key] = value
+    return key
+
+
+def _write(chosen: filters.Trends, name: str) -> None:
+    """Write the whole selection to the URL after the widget of field `name` changed."""
+    value = st.session_state[f"choose-{name}"]
+    changed = replace(chosen, **{name: tuple(value) if isinstance(value, list) else value})
+    st.query_params.from_dict(changed.query())

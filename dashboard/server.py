@@ -1,0 +1,93 @@
+"""Serving the dashboard: one process, one port, one line when it is ready."""
+
+import errno
+import ipaddress
+import socket
+import sys
+
+import uvicorn
+from streamlit import config
+
+from dashboard.asgi import app
+from dashboard.errors import AddressUnusable, PortBusy
+
+
+def serve(host: str, port: int) -> None:
+    """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
+
+    Port 0 takes any free one. Prints one line with the URL when ready. Raises PortBusy or AddressUnusable
+    before anything is served.
+    """
+    listener = _listen(host, port)
+    port = listener.getsockname()[1]
+    if _is_loopback(host):
+        # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
+        config.set_option("server.allowedHosts", ["localhost", "127.0.0.1", "[::1]", host])
+    config.set_option("server.port", port)
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(settings, f"http://{_url_host(host)}:{port}")
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        # uvicorn has shut down by then and raises the signal again for those who wait for it.
+        return
+
+
+class _Server(uvicorn.Server):
+    """Says where it is once it listens."""
+
+    def __init__(self, config: uvicorn.Config, url: str) -> None:
+        super().__init__(config)
+        self._url = url
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        sys.stdout.write(f"Dashboard: {self._url}\n")
+        sys.stdout.flush()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket; bound here so that a busy port is one sentence and never a traceback."""
+    if not 0 <= port <= 65535:
+        # getaddrinfo would take such a number modulo 65536.
+        raise AddressUnusable(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise AddressUnusable(f"Cannot listen on {host}:{port}: {_why(error)}.") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortBusy(
+                f"Port {port} on {host} is taken; stop what listens there or choose another with --port."
+            ) from error
+        raise AddressUnusable(f"Cannot listen on {host}:{port}: {_why(error)}.") from error
+    return listener
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _url_host(host: str) -> str:
+    # Nobody can open 0.0.0.0 or ::, which mean every address of this machine.
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{shown}]" if ":" in shown else shown

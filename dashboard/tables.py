@@ -1,0 +1,313 @@
+"""Records as HTML tables and panels; every text from the database is escaped."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from html import escape
+from itertools import groupby
+
+from dashboard import links, markup, wording
+from db.records import Headline, Measurement, Outcome, Run, RunSummary
+
+
+def runs(items: Sequence[RunSummary], now: datetime) -> str:
+    """A list of runs, each with a link to its page."""
+    columns = [
+        ("Run", False),
+        ("Started", False),
+        ("Suite", False),
+        ("State", False),
+        ("Outcomes", False),
+        ("PyTorch", False),
+        ("Machine", False),
+        ("Took", True),
+    ]
+    rows = (
+        (
+            markup.link(links.run(r.id), r.id),
+            _two(wording.ago(r.started_at, now), wording.utc(r.started_at)),
+            escape(r.suite),
+            markup.chip(r.state),
+            counts(r),
+            escape(" ".join(r.torch_versions)),
+            _two(r.machine, f"{r.hardware} · {r.profile}"),
+            escape(wording.duration(took(r))),
+        )
+        for r in items
+    )
+    return markup.table("Runs", columns, rows)
+
+
+def last_run(summary: RunSummary, runs_kept: int, now: datetime) -> str:
+    """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured."""
+    ok = summary.counts.get("ok", 0)
+    reached = sum(summary.counts.values())
+    failed = reached - ok
+    state = wording.status(summary.state)
+    when = wording.ago(summary.started_at, now) + _and_took(summary)
+    return markup.panels(
+        markup.card(
+            "Last run",
+            f'<span class="py-{state.tone}">{escape(state.text)}</span>',
+            f"{markup.link(links.run(summary.id), 'Open →')} {escape(when)}",
+        ),
+        markup.card("Outcomes ok", f"{ok:,} of {summary.planned:,}", counts(summary)),
+        markup.card(
+            "Not ok",
+            f'<span class="py-{"bad" if failed else "good"}">{failed:,}</span>',
+            escape(f"in suite {summary.suite}"),
+        ),
+        markup.card(
+            "PyTorch", escape(", ".join(summary.torch_versions)), escape(f"profile {summary.profile}")
+        ),
+        markup.card("Machine", escape(summary.machine), escape(summary.hardware)),
+        markup.card("Runs kept", f"{runs_kept:,}", markup.link("/run", "All runs →")),
+    )
+
+
+def headlines(items: Sequence[Headline], now: datetime) -> str:
+    """The newest point of every series of one metric and the point before it, like hardware together."""
+
+    def place(headline: Headline) -> tuple[str, str]:
+        return headline.key.hardware_label, headline.key.profile_name
+
+    parts: list[str] = []
+    for (hardware, profile), group in groupby(sorted(items, key=place), key=place):
+        parts.append(f'<h3 class="py-place">{escape(hardware)} · profile {escape(profile)}</h3>')
+        parts.append(_headlines(list(group), now))
+    return "".join(parts)
+
+
+def _headlines(items: Sequence[Headline], now: datetime) -> str:
+    known = wording.metric(items[0].key.metric)
+    columns = [
+        ("Case", False),
+        (f"{known.title} ({known.unit})", True),
+        ("Replicates, smallest to largest", True),
+        ("n", True),
+        ("Against the run before", True),
+        ("Run before", True),
+        ("PyTorch", False),
+        ("Measured", False),
+        ("", False),
+    ]
+    rows = (
+        (
+            markup.case(h.key.case),
+            f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>",
+            escape(_range(h.latest.smallest, h.latest.largest, known.unit)),
+            str(h.latest.n),
+            _change(h),
+            _before(h, known.unit),
+            escape(h.latest.torch_version),
+            markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now)),
+            markup.link(links.trends(h.key.metric, h.key.hardware, h.key.profile, h.key.case), "Trend →"),
+        )
+        for h in items
+    )
+    return markup.table(f"Latest {known.title.lower()}", columns, rows)
+
+
+def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
+    """What did not end ok and why; replicates that ended alike share a row."""
+
+    def alike(item: tuple[RunSummary, Outcome]) -> tuple[str, ...]:
+        summary, outcome = item
+        return summary.id, outcome.case, outcome.environment, outcome.status, outcome.reason
+
+    columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
+    rows: list[tuple[str, ...]] = []
+    for _, group in groupby(items, key=alike):
+        members = list(group)
+        summary, outcome = members[0]
+        address = links.outcome(summary.id, outcome.case, outcome.environment, outcome.replicate)
+        when = f"{wording.ago(summary.started_at, now)} · {summary.machine}"
+        rows.append(
+            (
+                markup.chip(outcome.status),
+                markup.case(outcome.case),
+                f"{_reason(outcome)} {markup.link(address, 'Log →')}",
+                str(len(members)),
+                f"{markup.link(links.run(summary.id), summary.id)}<small>{escape(when)}</small>",
+            )
+        )
+    return markup.table("What did not end ok", columns, rows)
+
+
+def measurements(run: Run, items: Sequence[Measurement]) -> str:
+    """Every metric of every case of a run, grouped by case."""
+    columns = [
+        ("Case", False),
+        ("Metric", False),
+        ("Median", True),
+        ("Unit", False),
+        ("95 % interval", True),
+        ("Smallest to largest", True),
+        ("Spread", True),
+        ("n", True),
+    ]
+    versions = {e.fingerprint: e.torch_version for e in run.environments}
+    rows: list[tuple[str, ...]] = []
+    ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
+    for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
+        name = markup.case(key)
+        if len(versions) > 1:
+            name += f"<small>torch {escape(versions.get(environment, environment))}</small>"
+        for m in group:
+            known = wording.metric(m.metric)
+            rows.append(
+                (
+                    name,
+                    f'<span title="{escape(known.meaning)}">{escape(known.title)}</span>',
+                    f"<strong>{escape(wording.number(m.point, known.unit))}</strong>",
+                    escape(known.unit),
+                    escape(_range(m.low, m.high, known.unit)),
+                    escape(_range(m.smallest, m.largest, known.unit)),
+                    escape(wording.percent(m.spread)),
+                    str(m.n),
+                )
+            )
+            name = ""
+    return markup.table("Measurements", columns, rows, tall=True)
+
+
+def outcomes(run: Run, items: Sequence[Outcome]) -> str:
+    """How every replicate of a run ended, what is not ok first, with a link that opens it."""
+    names = {e.fingerprint: e.name for e in run.environments}
+    columns = [
+        ("Outcome", False),
+        ("Case", False),
+        ("Replicate", True),
+        ("Environment", False),
+        ("Why", False),
+        ("Latency (ms)", True),
+        ("Took", True),
+        ("", False),
+    ]
+    rows = (
+        (
+            markup.chip(o.status),
+            markup.case(o.case),
+            str(o.replicate),
+            escape(names.get(o.environment, o.environment[: links.FINGERPRINT])),
+            _reason(o) if o.status != "ok" else "",
+            escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
+            escape(wording.duration(o.wall_seconds)),
+            markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),
+        )
+        for o in sorted(items, key=lambda o: o.status == "ok")
+    )
+    return markup.table("Outcomes", columns, rows, tall=True)
+
+
+def run_facts(run: Run) -> str:
+    """The facts of a run: machine, environments, profile and the run itself."""
+    environments = (
+        markup.facts("Environment", e.name, {"torch": e.torch_version, "python": e.python_version, **e.facts})
+        for e in run.environments
+    )
+    return markup.panels(
+        markup.facts("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
+        *environments,
+        markup.facts("Profile", run.profile.name, run.profile.settings),
+        markup.facts(
+            "Run", run.id, {"suite": run.suite, "harness": run.harness, "planned": run.planned, **run.facts}
+        ),
+        kind="py-facts",
+    )
+
+
+def outcome_facts(run: Run, outcome: Outcome) -> str:
+    """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
+    names = {e.fingerprint: e.name for e in run.environments}
+    how = {
+        "environment": names.get(outcome.environment, outcome.environment),
+        "replicate": outcome.replicate,
+        "phase": outcome.phase,
+        "started": wording.utc(outcome.started_at),
+        "took": wording.duration(outcome.wall_seconds),
+    }
+    measured = {
+        wording.metric(name).title: wording.quantity(value, wording.metric(name).unit)
+        for name, value in sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
+    }
+    return markup.panels(
+        markup.facts("Outcome", wording.status(outcome.status).text, how),
+        markup.facts("Metrics of this replicate", wording.plural(len(measured), "metric"), measured),
+        markup.facts("What the case says", wording.case(outcome.case).name, outcome.facts),
+        kind="py-facts",
+    )
+
+
+def outcome_title(outcome: Outcome) -> str:
+    """An opened outcome's title and, where it is not ok, why."""
+    why = "" if outcome.status == "ok" else f"<p>{_reason(outcome)}</p>"
+    return f'<div class="py-title">{markup.case(outcome.case)} {markup.chip(outcome.status)}</div>{why}'
+
+
+def run_title(summary: RunSummary, now: datetime) -> str:
+    """A run's title: what, where, when, and what became of it."""
+    when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
+    where = f"on {summary.machine} · {summary.hardware} · torch {' '.join(summary.torch_versions)}"
+    return (
+        f"<p>{markup.link('/run', '← All runs')}</p>"
+        f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
+        f"{markup.chip(summary.state)}</div>"
+        f"<p>{escape(when)} {counts(summary)}</p>"
+    )
+
+
+def counts(summary: RunSummary) -> str:
+    """How many outcomes of each status a run has, and how many are still missing."""
+    chips = [
+        markup.chip(status, many)
+        for status, many in sorted(summary.counts.items(), key=lambda c: c[0] != "ok")
+    ]
+    if (missing := summary.planned - sum(summary.counts.values())) > 0:
+        chips.append(f'<span class="py-chip py-quiet">… {missing:,} not reached</span>')
+    return f'<span class="py-chips">{"".join(chips)}</span>'
+
+
+def took(summary: RunSummary) -> float | None:
+    """How long a run took, in seconds; None while it runs."""
+    return (summary.ended_at - summary.started_at).total_seconds() if summary.ended_at else None
+
+
+def _and_took(summary: RunSummary) -> str:
+    seconds = took(summary)
+    return "" if seconds is None else f", took {wording.duration(seconds)}"
+
+
+def _two(strong: str, small: str) -> str:
+    return f"{escape(strong)}<small>{escape(small)}</small>"
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if low is None or high is None:
+        return wording.NONE
+    return f"{wording.number(low, unit)} to {wording.number(high, unit)}"
+
+
+def _reason(outcome: Outcome) -> str:
+    where = f" (while in {outcome.phase})" if outcome.phase else ""
+    return f'<span class="py-reason">{escape(outcome.reason + where)}</span>'
+
+
+def _change(item: Headline) -> str:
+    if item.previous is None:
+        return f'{wording.NONE}<small class="py-quiet">first run</small>'
+    latest, previous = item.latest, item.previous
+    found = wording.change(
+        latest.point,
+        previous.point,
+        wording.metric(item.key.metric).better,
+        (latest.smallest, latest.largest),
+        (previous.smallest, previous.largest),
+    )
+    return f'<span class="py-{found.tone}">{escape(found.text)}</span><small>{escape(found.note)}</small>'
+
+
+def _before(item: Headline, unit: str) -> str:
+    if item.previous is None:
+        return wording.NONE
+    shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
+    return f"{shown}<small>n {item.previous.n} · {escape(item.previous.torch_version)}</small>"

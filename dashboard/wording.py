@@ -1,0 +1,243 @@
+"""How numbers, times, statuses, cases and commands are put into words."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from analysis.metrics import METRICS, Better, Metric
+from configuration.nearest import nearest
+
+Tone = Literal["good", "bad", "odd", "quiet"]
+
+NONE = "–"
+
+_FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
+
+_STATUSES: Mapping[str, tuple[str, Tone]] = {
+    "ok": ("✓", "good"),
+    "skipped": ("–", "quiet"),
+    "unsupported": ("–", "quiet"),
+    "oom": ("×", "bad"),
+    "timeout": ("×", "bad"),
+    "crashed": ("×", "bad"),
+    "wrong": ("×", "bad"),
+    "lost": ("×", "bad"),
+    "not_compiled": ("!", "odd"),
+    "contended": ("!", "odd"),
+    "throttled": ("!", "odd"),
+    "complete": ("✓", "good"),
+    "running": ("…", "quiet"),
+    "interrupted": ("!", "odd"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A status for people: a sign and a word, so that colour (`tone`) never speaks alone."""
+
+    sign: str
+    word: str
+    tone: Tone
+
+    @property
+    def text(self) -> str:
+        return f"{self.sign} {self.word}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWords:
+    """A case key taken apart: `name` is shown strong, the rest smaller; nothing is dropped."""
+
+    name: str
+    phase: str
+    parameters: str
+    technique: str
+
+    @property
+    def rest(self) -> str:
+        return " · ".join(part for part in (self.phase, self.parameters, self.technique) if part)
+
+    @property
+    def text(self) -> str:
+        return f"{self.name} {self.rest}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The newest point against the one before it; a description, never a verdict.
+
+    `note` says whether the ranges between replicates overlap; `tone` is quiet when they do.
+    """
+
+    text: str
+    note: str
+    tone: Tone
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` to `digits` significant digits, thousands apart: 12,300 or 0.0123.
+
+    In exponent form only where there would be more zeros than anybody counts.
+    """
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    if not _FEW_ZEROS <= abs(value) < _MANY_DIGITS:
+        return f"{value:.{digits - 1}e}".replace("-", "−")
+    # Rounded first: 9.999 has one digit before the point until it becomes 10.0.
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{decimals}f}".replace("-", "−")
+
+
+def number(value: float, unit: str) -> str:
+    """`value` without its unit, as a table column shows it; counts are shown exactly."""
+    return f"{value:,.0f}" if unit == "count" and float(value).is_integer() else significant(value)
+
+
+def quantity(value: float, unit: str) -> str:
+    """`value` with its unit: `12.3 ms`."""
+    return number(value, unit) if unit in ("", "count") else f"{number(value, unit)} {unit}"
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction as a percentage: 0.0123 is `1.23 %`; a dash for None."""
+    return NONE if fraction is None else f"{significant(100 * fraction)} %"
+
+
+def metric(name: str) -> Metric:
+    """The metric called `name`; one that this Pyrometer does not know is shown under its own name."""
+    return METRICS.get(name) or Metric(name, name, "", "neither", "")
+
+
+def metric_place(name: str) -> tuple[int, str]:
+    """Where the catalogue lists a metric; unknown ones come last."""
+    names = list(METRICS)
+    return (names.index(name) if name in METRICS else len(names), name)
+
+
+def change(
+    latest: float,
+    previous: float,
+    better: Better,
+    latest_range: tuple[float, float],
+    previous_range: tuple[float, float],
+) -> Change:
+    """The relative change from `previous` to `latest`, with the ranges between replicates beside it."""
+    if previous == 0 or not math.isfinite(latest / previous):
+        return Change(NONE, "no ratio to zero", "quiet")
+    fraction = latest / previous - 1
+    sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
+    text = f"{sign}{significant(abs(100 * fraction), 2)} %"
+    overlap = latest_range[0] <= previous_range[1] and previous_range[0] <= latest_range[1]
+    if overlap or better == "neither":
+        return Change(text, "ranges overlap" if overlap else "ranges apart", "quiet")
+    worse = (fraction > 0) == (better == "lower")
+    return Change(
+        text, "worse, ranges apart" if worse else "better, ranges apart", "bad" if worse else "good"
+    )
+
+
+def status(word: str) -> Status:
+    """The status called `word`; an unknown one is odd, never hidden."""
+    sign, tone = _STATUSES.get(word, ("?", "odd"))
+    return Status(sign, word.replace("_", " "), tone)
+
+
+def case(key: str) -> CaseWords:
+    """The parts of a case key; a text that is no key is shown as it stands."""
+    parts = key.split("/")
+    if len(parts) != 4:
+        return CaseWords(key, "", "", "")
+    name, phase, parameters, technique = parts
+    shown = "" if parameters == "-" else parameters.replace(",", " ")
+    return CaseWords(name, phase, shown, technique.replace(",", " "))
+
+
+def utc(moment: datetime) -> str:
+    """`moment` to the minute, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long before `now` the `moment` was: `3 hours ago`."""
+    seconds = (now - moment).total_seconds()
+    if seconds < 60:
+        return "just now"
+    for size, word in ((86400 * 365, "year"), (86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            many = int(seconds // size)
+            return f"{many} {word}{'' if many == 1 else 's'} ago"
+    raise AssertionError("a span of a minute or more has a unit")
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds is None:
+        return NONE
+    if seconds < 60:
+        return f"{significant(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def plural(many: int, word: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{many:,} {word}{'' if many == 1 else 's'}"
+
+
+def no_such_run(wanted: str, known: Sequence[str]) -> str:
+    """One sentence for a run that is not in the database."""
+    near = nearest(wanted, known)
+    return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
+
+
+def trend_title(known: Metric, *, stacked: bool) -> str:
+    """What a trend chart's scale is."""
+    parts = [known.title + (f" ({known.unit})" if known.unit else "")]
+    if known.better != "neither":
+        parts.append(f"{known.better} is better")
+    if stacked:
+        parts.append("each case on its own scale")
+    return " · ".join(parts)
+
+
+def how_to_read(known: Metric, axis: str) -> str:
+    """The caption of a trend chart."""
+    meaning = f" {known.title}: {known.meaning}." if known.meaning else ""
+    if axis == "version":
+        return (
+            "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."
+            + meaning
+        )
+    return (
+        "Point: median of one run's replicates. Bar and band: smallest to largest replicate. "
+        "Dashed: the PyTorch version changes." + meaning
+    )
+
+
+def trend_in_words(known: Metric, cases: Sequence[str], points: int) -> str:
+    """What a trend chart shows, for those who cannot see it."""
+    names = "; ".join(case(key).text for key in cases)
+    return f"{known.title} of {plural(len(cases), 'case')} in {plural(points, 'point')}: {names}"
+
+
+def about_samples(told: str, many: int, drawn: int, cut: int) -> str:
+    """The caption of the two charts of samples: `told`, and what they leave out."""
+    parts = [f"{told}.", "Dashed: a new block."]
+    if many > drawn:
+        parts.append("In order: the smallest and the largest of every thousandth.")
+    if cut:
+        parts.append(f"The distribution leaves out the slowest {plural(cut, 'sample')}.")
+    return " ".join(parts)
+
+
+def reproduce_command(case_key: str, environment: str) -> str:
+    """What to type to measure one case in one environment (by name) again."""
+    return shlex.join(["pyrometer", "run", "--case", case_key, "--environment", environment])

@@ -1,0 +1,207 @@
+"""A database as two weeks of nightly runs leave it, and an empty one."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from email.message import Message
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+from builders import (
+    BERT,
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_machine,
+    a_night,
+    a_profile,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+
+from dashboard.database import opened
+from db.engine import open_database
+from db.records import Environment, Machine, Outcome, Profile
+from db.store import save_measurements, save_outcomes, save_run
+
+#: What each case takes on the first night, in milliseconds.
+LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}
+VERSIONS = [*["2.13.0+cpu"] * 5, *["2.14.0.dev20260906+cpu", "2.14.0.dev20260907+cpu"], *["2.14.0+cpu"] * 5]
+NIGHTS = len(VERSIONS)
+LAST = f"run-{NIGHTS - 1}"
+LOG = "Traceback (most recent call last):\n  ...\nRuntimeError: <b>could not</b> create a primitive\n"
+
+
+def fingerprint(text: str) -> str:
+    """As long and as arbitrary as a real one."""
+    return sha256(text.encode()).hexdigest()
+
+
+def machine() -> Machine:
+    found = a_machine()
+    hardware = replace(found.hardware, fingerprint=fingerprint(found.hardware.fingerprint))
+    return replace(found, fingerprint=fingerprint(found.fingerprint), hardware=hardware)
+
+
+def profile() -> Profile:
+    return replace(a_profile(), fingerprint=fingerprint("profile"))
+
+
+def environment(version: str) -> Environment:
+    found = an_environment(version, name="my nightly")
+    return replace(found, fingerprint=fingerprint(found.fingerprint))
+
+
+def one_night(night: int) -> list[Outcome]:
+    """Three replicates of each case; from version 2.14 on the compiled case takes a tenth more, and bert
+    crashes on the last night."""
+    noise = random.Random(night)
+    version = VERSIONS[night]
+    outcomes: list[Outcome] = []
+    for case, base in LATENCY_MS.items():
+        slower = 1.1 if case == RESNET_COMPILED and version >= "2.14" else 1.0
+        for replicate in range(3):
+            latency = base * slower * (1 + noise.gauss(0, 0.008))
+            crashed = case == BERT and night == NIGHTS - 1 and replicate > 0
+            nanoseconds = latency * 1e6
+            blocks = tuple(
+                tuple(round(nanoseconds * (1 + abs(noise.gauss(0, 0.01)))) for _ in range(25))
+                for _ in range(4)
+            )
+            outcomes.append(
+                an_outcome(
+                    case,
+                    environment=environment(version),
+                    replicate=replicate,
+                    status="crashed" if crashed else "ok",
+                    reason="killed by signal 4 (SIGILL): <illegal> instruction" if crashed else "",
+                    phase="first_call" if crashed else "",
+                    latency=latency,
+                    log_tail=LOG if crashed else "",
+                    blocks=() if crashed else blocks,
+                    started_at=a_night(night) + timedelta(seconds=40 * len(outcomes)),
+                )
+            )
+    return outcomes
+
+
+def fill(url: str) -> None:
+    """Twelve nights of four cases, three replicates each; the last one was interrupted."""
+    with open_database(url) as database:
+        for night, version in enumerate(VERSIONS):
+            last = night == NIGHTS - 1
+            run = a_run(
+                f"run-{night}",
+                environments=[environment(version)],
+                started_at=a_night(night),
+                machine=machine(),
+                profile=profile(),
+                planned=15 if last else 12,
+                state="interrupted" if last else "complete",
+                notes=("No GPU: CUDA memory was not measured.",) if last else (),
+            )
+            outcomes = one_night(night)
+            save_run(database, run)
+            save_outcomes(database, run.id, outcomes)
+            save_measurements(database, run.id, measurements_for(outcomes))
+
+
+@pytest.fixture(scope="session")
+def filled_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a filled database that tests only read."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('filled')}/pyrometer.db"
+    fill(url)
+    return url
+
+
+@pytest.fixture
+def empty_url(tmp_path: Path) -> str:
+    """The URL of a database that nobody has used yet."""
+    return f"sqlite:///{tmp_path}/pyrometer.db"
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    """Answers kept for one database must not reach the next test."""
+    yield
+    st.cache_data.clear()
+    opened.cache_clear()
+
+
+class Served:
+    """A dashboard in a process of its own; `url` once it is ready, `log` what it wrote."""
+
+    def __init__(self, database_url: str, folder: Path, port: int = 0, host: str = "127.0.0.1") -> None:
+        self._log = folder / "server.log"
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", f"from dashboard.server import serve; serve({host!r}, {port})"],
+                # Not the checkout: nothing may depend on where the server is started.
+                cwd=folder,
+                env={**os.environ, "PYROMETER_DATABASE_URL": database_url},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def url(self) -> str:
+        deadline = time.monotonic() + 60
+        while "Dashboard: " not in self.log:
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log
+            time.sleep(0.05)
+        return self.log.partition("Dashboard: ")[2].split()[0]
+
+    def get(self, path: str) -> tuple[int, Message, bytes]:
+        """Status, headers and body."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, error.read()
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(by)
+        return self.process.wait(30)
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
+    """Start a dashboard on a database; all are stopped at the end."""
+    started: list[Served] = []
+
+    def start(database_url: str, **how: Any) -> Served:
+        started.append(Served(database_url, tmp_path_factory.mktemp("served"), **how))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.kill()
+            each.process.wait()
+
+
+@pytest.fixture(scope="session")
+def served(serve: Serve, filled_url: str) -> Served:
+    """A dashboard on the filled database."""
+    return serve(filled_url)

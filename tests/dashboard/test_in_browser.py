@@ -1,0 +1,183 @@
+"""The pages in a real Chromium: what people see, in light, in dark and on a phone."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from builders import MLP, RESNET
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from dashboard import links
+
+pytestmark = pytest.mark.browser
+
+Look = Callable[..., Page]
+
+#: How a page can be looked at: colour scheme, width and height of the window.
+LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": ("light", 390, 844)}
+
+#: Streamlit asks for these below every page's own path and carries on without.
+HARMLESS = ("/_stcore/health", "/_stcore/host-config")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        reason = "no Chromium on PATH"
+        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def warm(chromium: Browser, served: Any) -> str:
+    """The address of a dashboard whose first, slow page has been shown."""
+    page = chromium.new_page()
+    page.goto(served.url, timeout=60_000)
+    settle(page)
+    page.close()
+    return served.url
+
+
+@pytest.fixture
+def look(chromium: Browser, warm: str) -> Iterator[Look]:
+    """Open a page; at the end nothing may have failed in the browser or been asked for elsewhere."""
+    complaints: list[str] = []
+    contexts: list[Any] = []
+
+    def open_page(address: str, how: str = "light") -> Page:
+        scheme, width, height = LOOKS[how]
+        context = chromium.new_context(
+            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
+            viewport={"width": width, "height": height},
+            timezone_id="Asia/Kolkata",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(complaint(message)))
+        page.on("request", lambda request: complaints.append(elsewhere(request.url, warm)))
+        page.goto(warm + address, timeout=60_000)
+        settle(page)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [each for each in complaints if each] == []
+
+
+def complaint(message: Any) -> str:
+    harmless = message.type != "error" or message.location["url"].endswith(HARMLESS)
+    return "" if harmless else f"{message.text} {message.location}"
+
+
+def elsewhere(url: str, home: str) -> str:
+    return "" if url.startswith((home, "data:", "blob:")) else f"asked {url}"
+
+
+def settle(page: Page) -> None:
+    """Wait until the script has ended and nothing of it is still to be drawn."""
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=60_000)
+    page.wait_for_function(
+        "!document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')"
+    )
+
+
+def drawn(page: Page, marks: int) -> None:
+    """Wait until that many points are drawn."""
+    expect(page.locator("svg .mark-symbol path")).to_have_count(marks, timeout=20_000)
+
+
+@pytest.mark.parametrize("how", LOOKS)
+@pytest.mark.parametrize(
+    ("address", "texts"),
+    [
+        ("/", ["10 of 15", "× 2 crashed", "killed by signal 4 (SIGILL): <illegal> instruction", "47.9"]),
+        ("/trends", ["Latency (ms) · lower is better", "Every point"]),
+        ("/run", ["12 runs", "run-0"]),
+        ("/run?run=latest", ["No GPU: CUDA memory was not measured.", "95 % interval", "performance"]),
+        (links.outcome("run-11", RESNET, "", 1), ["Measure it again", "100 samples in 4 blocks"]),
+    ],
+)
+def test_every_page_shows_its_numbers_and_fits_the_window(
+    look: Look, address: str, texts: list[str], how: str
+) -> None:
+    page = look(address, how)
+    for text in texts:
+        expect(page.get_by_text(text, exact=False).first).to_be_visible()
+    if "case" in address or "trends" in address:
+        expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    overflow = "e => e.scrollWidth - e.clientWidth"
+    assert page.locator("html").evaluate(overflow) <= 0
+    assert page.locator('[data-testid="stMain"]').evaluate(overflow) <= 0
+
+
+def test_light_and_dark_are_two_themes(look: Look) -> None:
+    def background(how: str) -> str:
+        app = look("/", how).locator('[data-testid="stApp"]')
+        return app.evaluate("e => getComputedStyle(e).backgroundColor")
+
+    assert (background("light"), background("dark")) == ("rgb(255, 255, 255)", "rgb(15, 19, 26)")
+
+
+@pytest.mark.parametrize("how", ["light", "dark"])
+def test_the_legend_has_the_colours_of_the_lines(look: Look, how: str) -> None:
+    page = look("/trends", how)
+    drawn(page, 36)
+    lines = page.locator("svg .mark-line path").evaluate_all("all => all.map(e => e.getAttribute('stroke'))")
+    keys = page.locator(".py-key").evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
+    as_numbers = [tuple(int(line[i : i + 2], 16) for i in (1, 3, 5)) for line in lines]
+    assert [f"rgb({r}, {g}, {b})" for r, g, b in as_numbers] == keys
+    assert len(set(keys)) == 3
+
+
+def test_a_deep_link_shows_the_same_selection_after_a_reload_and_back_goes_back(look: Look) -> None:
+    page = look("/trends?" + "metric=throughput&case=" + MLP.replace("/", "%2F").replace("=", "%3D"))
+    drawn(page, 12)
+    expect(page.get_by_text("Throughput (items/s) · higher is better")).to_be_visible()
+    page.get_by_role("radio", name="PyTorch versions").click()
+    drawn(page, 4)
+    settle(page)
+    assert re.search(r"metric=throughput.*axis=version.*case=mlp_overhead", page.url)
+    page.reload()
+    settle(page)
+    drawn(page, 4)
+    expect(page.get_by_text("Throughput (items/s) · higher is better")).to_be_visible()
+    expect(page.locator(".py-legend li")).to_have_count(1)
+    page.go_back()
+    drawn(page, 12)
+
+
+def test_a_point_leads_to_its_run_and_a_failure_to_its_log(look: Look) -> None:
+    page = look("/trends")
+    drawn(page, 36)
+    page.locator("svg .mark-symbol path").first.click()
+    page.wait_for_url("**/run?run=run-0")
+    settle(page)
+    expect(page.get_by_role("heading", name="smoke")).to_be_visible()
+    page = look("/")
+    page.get_by_role("link", name="Log →").click()
+    settle(page)
+    expect(page.get_by_text("could not</b> create a primitive")).to_be_visible()
+
+
+def test_a_table_is_downloaded_as_csv(look: Look) -> None:
+    page = look("/run?run=run-11")
+    with page.expect_download() as download:
+        page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
+    file = download.value
+    assert file.suggested_filename == "measurements-run-11.csv"
+    header, *rows = file.path().read_text().splitlines()
+    assert header == "run,case,torch,metric,unit,point,low,high,smallest,largest,spread,n"
+    assert len(rows) == 12

@@ -1,0 +1,180 @@
+"""Every page through the router, on an empty, a filled and an unusable database; without a browser."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import BERT, MLP, RESNET
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+
+APP = Path(dashboard.__path__[0]) / "app.py"
+PAGES = ("app_pages/overview.py", "app_pages/trends.py", "app_pages/run_detail.py")
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture
+def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open a page of the dashboard on a database, with the query of its URL."""
+
+    def open_it(url: str, page: str = PAGES[0], **query: str | list[str]) -> AppTest:
+        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+        at = AppTest.from_file(APP, default_timeout=60)
+        at.run()
+        for name, value in query.items():
+            at.query_params[name] = value
+        return at.switch_page(page).run()
+
+    return open_it
+
+
+def text(at: AppTest) -> str:
+    """Everything the page shows as HTML, captions, headings and code."""
+    assert not at.exception
+    html = [each.proto.body for each in at.main if each.type == "html"]
+    shown = [*at.header, *at.caption, *at.warning, *at.code, *at.text, *at.markdown]
+    return "\n".join([*html, *(str(each.value) for each in shown)])
+
+
+def charts(at: AppTest) -> int:
+    return len(at.get("arrow_vega_lite_chart")) + len(at.get("vega_lite_chart"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str, page: str) -> None:
+    at = open_page(empty_url, page)
+    assert "Nothing measured yet" in text(at)
+    assert [code.value for code in at.code] == ["pyrometer run --suite smoke"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("url", ["mysql://somewhere/else", "sqlite:////proc/no/such/place.db"])
+def test_an_unusable_database_is_one_sentence(open_page: Open, url: str, page: str) -> None:
+    at = open_page(url, page)
+    assert "The database cannot be read" in text(at)
+    assert "Traceback" not in text(at)
+    assert not at.error
+
+
+def test_the_overview_shows_what_ran_what_failed_and_the_newest_numbers(
+    open_page: Open, filled_url: str
+) -> None:
+    at = open_page(filled_url)
+    shown = text(at)
+    for part in (
+        "10 of 15",
+        "… 3 not reached",
+        "× 2 crashed",
+        "killed by signal 4 (SIGILL): &lt;illegal&gt; instruction (while in first_call)",
+        "! interrupted",
+        "2.14.0+cpu",
+        "a hint, not a verdict",
+        "Xeon 6430, 2 cores · profile quiet",
+    ):
+        assert part in shown
+    assert [h.value for h in at.header] == ["Not ok in the last 5 runs", "Latest latency", "Last runs"]
+
+
+def test_trends_open_on_a_view_that_needs_no_choice(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[1])
+    assert "Latency (ms) · lower is better · each case on its own scale" in text(at)
+    assert at.selectbox(key="choose-metric").value == "latency"
+    assert len(at.multiselect(key="choose-cases").value) == 3
+    assert len(at.dataframe[0].value) == 36
+    assert charts(at) == 1
+    assert not at.query_params
+
+
+def test_a_choice_is_written_whole_into_the_url_and_the_url_opens_the_same_view(
+    open_page: Open, filled_url: str
+) -> None:
+    at = open_page(filled_url, PAGES[1])
+    at.selectbox(key="choose-metric").select("throughput").run()
+    at.multiselect(key="choose-cases").set_value([RESNET]).run()
+    assert set(at.query_params) == {"metric", "hardware", "profile", "axis", "case"}
+    assert at.query_params["metric"] in ("throughput", ["throughput"])
+    again = open_page(filled_url, PAGES[1], **dict(at.query_params))
+    assert again.selectbox(key="choose-metric").value == "throughput"
+    assert again.multiselect(key="choose-cases").value == [RESNET]
+    assert "Throughput (items/s) · higher is better" in text(again)
+    assert set(again.dataframe[0].value["case"]) == {RESNET}
+
+
+def test_the_url_decides_even_after_the_widgets_were_used(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[1])
+    at.selectbox(key="choose-metric").select("throughput").run()
+    at.query_params["metric"] = "rss_peak"
+    at.run()
+    assert at.selectbox(key="choose-metric").value == "rss_peak"
+
+
+def test_an_unknown_slug_names_the_nearest_and_the_view_falls_back(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[1], metric="latncy")
+    (warning,) = at.warning
+    assert 'did you mean "latency"?' in warning.value
+    assert at.selectbox(key="choose-metric").value == "latency"
+    assert charts(at) == 1
+
+
+def test_along_versions_every_version_is_one_point(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[1], axis="version", case=[MLP])
+    assert "median over all runs of a version" in text(at)
+    assert len(at.dataframe[0].value) == 12
+
+
+def test_the_list_of_runs_links_to_each(open_page: Open, filled_url: str) -> None:
+    shown = text(open_page(filled_url, PAGES[2]))
+    assert "12 runs" in shown
+    assert all(f'href="/run?run=run-{night}"' in shown for night in range(12))
+
+
+@pytest.mark.parametrize("run", ["latest", "run-11"])
+def test_a_run_shows_facts_notes_measurements_and_every_outcome(
+    open_page: Open, filled_url: str, run: str
+) -> None:
+    at = open_page(filled_url, PAGES[2], run=run)
+    shown = text(at)
+    for part in (
+        "No GPU: CUDA memory was not measured.",
+        "harness-1f3a",
+        "OMP_WAIT_POLICY",
+        "governor",
+        "my nightly",
+        "Peak RSS",
+        "95 % interval",
+        "pyrometer run --suite smoke",
+    ):
+        assert part in shown
+    assert shown.count("Open →") == 12
+    assert charts(at) == 0
+
+
+def test_a_crashed_outcome_shows_its_log_and_how_to_see_it_again(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[2], run="run-11", case=BERT, replicate="1")
+    command, log, *_ = [code.value for code in at.code]
+    assert command == f"pyrometer run --case {BERT} --environment 'my nightly'"
+    assert "RuntimeError: <b>could not</b> create a primitive" in log
+    assert charts(at) == 0
+
+
+def test_an_outcome_with_samples_shows_them_in_order_and_as_a_distribution(
+    open_page: Open, filled_url: str
+) -> None:
+    at = open_page(filled_url, PAGES[2], run="run-11", case=RESNET, replicate="1")
+    assert "100 samples in 4 blocks, median " in text(at)
+    assert charts(at) == 2
+    assert "The worker wrote nothing." in text(at)
+
+
+def test_an_unknown_run_is_one_sentence_above_the_list(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[2], run="run-1l")
+    assert at.warning[0].value == "There is no run 'run-1l' in this database; did you mean 'run-1'?"
+    assert "12 runs" in text(at)
+
+
+def test_an_unknown_outcome_is_one_sentence_and_the_run_stays(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[2], run="run-11", case="resnet5")
+    assert RESNET.split("/")[0] in at.warning[0].value
+    assert "harness-1f3a" in text(at)

@@ -1,0 +1,113 @@
+"""Numbers, times, statuses, cases and commands in words."""
+
+import shlex
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dashboard import wording
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.012345, "0.0123"),
+        (0.99951, "1.00"),
+        (9.999, "10.0"),
+        (12.345, "12.3"),
+        (-12.345, "−12.3"),
+        (999.6, "1,000"),
+        (1234567.0, "1,230,000"),
+        (0.0000012, "0.00000120"),
+        (1.95e-13, "1.95e−13"),
+        (4.07e15, "4.07e+15"),
+        (float("inf"), "∞"),
+        (float("nan"), "not a number"),
+    ],
+)
+def test_three_significant_digits_without_exponent_where_zeros_can_be_counted(
+    value: float, text: str
+) -> None:
+    assert wording.significant(value) == text
+
+
+def test_a_count_is_exact_and_has_no_unit() -> None:
+    assert wording.quantity(12345.0, "count") == "12,345"
+    assert wording.quantity(1.5, "count") == "1.50"
+
+
+def test_a_quantity_has_its_unit_and_a_missing_interval_a_dash() -> None:
+    assert wording.quantity(12.345, "ms") == "12.3 ms"
+    assert wording.percent(0.0123) == "1.23 %"
+    assert wording.percent(None) == "–"
+
+
+def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
+    slower = wording.change(11.0, 10.0, "lower", (10.9, 11.1), (9.9, 10.1))
+    assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, ranges apart", "bad")
+    faster = wording.change(9.0, 10.0, "lower", (8.9, 9.1), (9.9, 10.1))
+    assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, ranges apart", "good")
+    more = wording.change(11.0, 10.0, "higher", (10.9, 11.1), (9.9, 10.1))
+    assert more.tone == "good"
+    unsure = wording.change(10.1, 10.0, "lower", (9.8, 10.2), (9.9, 10.1))
+    assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "ranges overlap", "quiet")
+    assert wording.change(1.0, 0.0, "lower", (1, 1), (0, 0)).note == "no ratio to zero"
+
+
+def test_every_status_has_a_sign_and_unknown_ones_stand_out() -> None:
+    assert wording.status("not_compiled").text == "! not compiled"
+    assert wording.status("crashed").tone == "bad"
+    assert wording.status("molten") == wording.Status("?", "molten", "odd")
+
+
+def test_nothing_of_a_case_key_is_lost() -> None:
+    words = wording.case("resnet50/infer/batch=1,image=64/compile=default")
+    assert (words.name, words.rest) == ("resnet50", "infer · batch=1 image=64 · compile=default")
+    assert wording.case("closure/infer/-/eager").rest == "infer · eager"
+    assert wording.case("my own thing").name == "my own thing"
+
+
+@pytest.mark.parametrize(
+    ("past", "text"),
+    [
+        (timedelta(seconds=-5), "just now"),
+        (timedelta(seconds=59), "just now"),
+        (timedelta(minutes=1), "1 minute ago"),
+        (timedelta(hours=5, minutes=59), "5 hours ago"),
+        (timedelta(days=400), "1 year ago"),
+    ],
+)
+def test_how_long_ago(past: timedelta, text: str) -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    assert wording.ago(now - past, now) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "–"), (0.25, "0.250 s"), (12.5, "12.5 s"), (185.2, "3 min 05 s"), (7800, "2 h 10 min")],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
+def test_the_reproduce_command_survives_a_shell() -> None:
+    key = "gpt/infer/kind=a b;rm/eager"
+    command = wording.reproduce_command(key, "my nightly")
+    assert shlex.split(command) == ["pyrometer", "run", "--case", key, "--environment", "my nightly"]
+    plain = wording.reproduce_command("resnet50/infer/batch=1,image=64/compile=default", "default")
+    assert plain == (
+        "pyrometer run --case resnet50/infer/batch=1,image=64/compile=default --environment default"
+    )
+
+
+def test_a_metric_this_version_does_not_know_is_shown_under_its_own_name() -> None:
+    assert wording.metric("joules").title == "joules"
+    assert wording.metric_place("latency") < wording.metric_place("joules")
+
+
+def test_the_caption_of_samples_says_what_is_not_drawn() -> None:
+    assert wording.about_samples("9 samples", 9, 2000, 0) == "9 samples. Dashed: a new block."
+    long = wording.about_samples("many", 5000, 2000, 50)
+    assert "every thousandth" in long
+    assert "leaves out the slowest 50 samples" in long
