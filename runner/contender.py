@@ -1,5 +1,7 @@
 """One contender: a case alive in one process, from its start to its outcome."""
 
+import contextlib
+import hashlib
 import shutil
 import signal
 import time
@@ -14,6 +16,7 @@ from .records import Outcome, Planned, Timing
 from .worker.case_key import CaseKey
 from .worker.messages import (
     PROTOCOL,
+    STATUSES,
     Block,
     Failed,
     Finish,
@@ -28,6 +31,15 @@ from .worker.messages import (
     Ready,
     Window,
 )
+
+#: How long after its pipe has closed a worker may take to be dead, its descendants included.
+_LAST_BREATH_SECONDS = 5.0
+#: File systems allow 255 bytes; a suffix and a temporary name's decoration must fit as well.
+_FILE_NAME_BYTES = 180
+
+#: A step of nanoseconds is told apart by far fewer samples than fit into a second; all of them are kept.
+_BLOCK_ITERATIONS = 10_000
+_ENOUGH_ITERATIONS = 100_000
 
 M = TypeVar("M", bound=Message)
 
@@ -105,9 +117,14 @@ class Contender:
     def measure(self) -> None:
         """One block; raises Over."""
         step_ns = self._step_ns()
-        iterations = max(1, round(self._timing.block_seconds * 1e9 / step_ns))
+        iterations = min(max(1, round(self._timing.block_seconds * 1e9 / step_ns)), _BLOCK_ITERATIONS)
         self._enter("measure")
-        self._blocks.append(self._ask(Measure(iterations), Block))
+        block = self._ask(Measure(iterations), Block)
+        if len(block.samples_ns) != iterations:
+            raise self._over(
+                "crashed", f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}"
+            )
+        self._blocks.append(block)
         self._enter("wait")
 
     @property
@@ -115,7 +132,9 @@ class Contender:
         """Whether enough is measured, or the cap says stop."""
         measured = sum(block.wall_ns for block in self._blocks) / 1e9
         count = len(self._blocks)
-        if count >= self._timing.min_blocks and measured >= self._timing.measure_seconds:
+        samples = sum(len(block.samples_ns) for block in self._blocks)
+        enough = measured >= self._timing.measure_seconds or samples >= _ENOUGH_ITERATIONS
+        if count >= self._timing.min_blocks and enough:
             return True
         return measured >= self._timing.max_seconds and count >= max(2, self._timing.min_blocks // 2)
 
@@ -151,7 +170,9 @@ class Contender:
         if check.get("wrong"):
             status, reason = "wrong", str(check["wrong"])
         if self._cache and status == "ok":
-            (self._cache / ".filled").touch()
+            # A full disk costs the next process its warm cache, not this one its outcome.
+            with contextlib.suppress(OSError):
+                (self._cache / ".filled").touch()
         facts = {**self._ready.facts, **finished.facts, **disturbance(self._blocks)}
         self._end(status, reason, metrics, facts, report)
 
@@ -230,7 +251,8 @@ class Contender:
                 self._enter(message.name)
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
-                raise self._over(message.status, message.reason, message.traceback)
+                status = message.status if message.status in STATUSES else "crashed"
+                raise self._over(status, message.reason, message.traceback)
             elif isinstance(message, kind):
                 return message
             else:
@@ -239,11 +261,11 @@ class Contender:
                 )
 
     def _died(self) -> Over:
-        phase = self._phase
-        self._worker.kill()
-        report = self._worker.close()
-        status, reason = explain(report, phase)
-        return self._over(status, reason)
+        # The pipe closes a moment before the kernel is done with a dead process. Killing in that moment
+        # would pass for its cause.
+        if not self._worker.ends(_LAST_BREATH_SECONDS):
+            return self._over("crashed", f"the worker closed its pipe to the controller in {self._phase}")
+        return self._over(*explain(self._worker.close(), self._phase))
 
     def _enter(self, phase: str) -> None:
         now = time.monotonic()
@@ -270,9 +292,10 @@ def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:
     if number is not None:
         if report.get("oom_killed") and number == signal.SIGKILL:
             return "oom", f"killed by the kernel in {phase}: out of memory"
-        name = signal.Signals(number)
-        meaning = _SIGNALS.get(name, "")
-        return "crashed", f"killed by {name.name} in {phase}" + (f" ({meaning})" if meaning else "")
+        # Real-time signals have no names.
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        meaning = _SIGNALS.get(number, "")
+        return "crashed", f"killed by {name} in {phase}" + (f" ({meaning})" if meaning else "")
     return "crashed", f"exited with code {report.get('exit_code')} in {phase}, before it was done"
 
 
@@ -292,4 +315,13 @@ def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
     """Where the case's compile cache lives within one run; None for a case that compiles nothing."""
     if key.axis("compile") == "none":
         return None
-    return root / environment / str(key).replace("/", "__")
+    return root / environment / file_name(str(key))
+
+
+def file_name(case: str) -> str:
+    """A case key as the name of a file or folder; a very long one ends in its hash instead."""
+    name = case.replace("/", "__")
+    if len(name.encode()) <= _FILE_NAME_BYTES:
+        return name
+    kept = name.encode()[: _FILE_NAME_BYTES - 13].decode(errors="ignore")
+    return f"{kept}-{hashlib.sha256(case.encode()).hexdigest()[:12]}"

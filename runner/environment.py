@@ -12,7 +12,7 @@ from .harness import Harness
 from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
 from .profile import Profile
 from .records import Target
-from .worker.messages import Described, Failed
+from .worker.messages import Described, Failed, ProtocolError
 
 _DESCRIBE_SECONDS = 180.0
 
@@ -69,7 +69,11 @@ def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Env
         with WorkerProcess(launch, "describe") as worker:
             try:
                 answer = worker.receive(_DESCRIBE_SECONDS)
-            except (WorkerGone, WorkerSilent) as error:
+            except WorkerSilent as error:
+                raise BrokenEnvironment(
+                    f"environment {name} ({python}) does not answer: nothing within {_DESCRIBE_SECONDS:g} s"
+                ) from error
+            except (WorkerGone, ProtocolError) as error:
                 worker.kill()
                 report = worker.close()
                 last = (worker.log_tail().strip().splitlines() or [""])[-1]

@@ -44,4 +44,7 @@ def _open(path: Path) -> int:
         # Read-only is enough to lock, and works on a file that belongs to another user.
         return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+        # Whatever our umask: other users have to open it too.
+        os.fchmod(descriptor, 0o644)
+        return descriptor

@@ -7,8 +7,10 @@ same five methods.
 
 import queue
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol
 
 from .process import sweep
@@ -108,6 +110,7 @@ class LocalExecutor:
         self._lock = threading.Lock()
         self._current: tuple[str, Session] | None = None
         self._cancelled: set[str] = set()
+        self._closed = False
         # Supervisors are told of our death by a pipe, not by PR_SET_PDEATHSIG, which would fire when
         # this thread ended.
         self._thread = threading.Thread(target=self._work, name="local-executor", daemon=True)
@@ -140,8 +143,9 @@ class LocalExecutor:
         return [Node(self._node, {}, 0 if busy else 1)]
 
     def close(self) -> None:
-        """Cancel what runs, then sweep for anything that still carries this run's token."""
+        """Cancel what runs and what waits, then sweep for anything that still carries this run's token."""
         with self._lock:
+            self._closed = True
             if self._current:
                 self._cancelled.add(self._current[0])
                 self._current[1].cancel()
@@ -155,7 +159,7 @@ class LocalExecutor:
             with self._lock:
                 session = Session(attempt.plan, self._conditions, token)
                 self._current = (token, session)
-                if token in self._cancelled:
+                if self._closed or token in self._cancelled:
                     session.cancel()
             try:
                 done = session.run(
@@ -166,6 +170,16 @@ class LocalExecutor:
             except OSError as error:
                 # No process, no pipe, no room for a log: the machine's fault, not the case's.
                 ended = Ended(token, "lost", f"{type(error).__name__}: {error}")
+            except Exception as error:
+                # A defect of ours: without an end of this attempt, its run would wait for ever.
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(at.filename).name}:{at.lineno}"
+                ended = Ended(
+                    token, "lost", f"a defect in Pyrometer, {type(error).__name__} at {where}: {error}"
+                )
+            finally:
+                # What outlived a supervisor that was itself killed would disturb whoever is measured next.
+                sweep(token)
             with self._lock:
                 self._current = None
             self._events.put(ended)

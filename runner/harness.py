@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import re
+import threading
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
         # Beside and then renamed: two runs that start together must never read half a zip.
-        partial = folder / f".{target.name}.{os.getpid()}"
+        partial = folder / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
         partial.write_bytes(_zip(content))
         partial.replace(target)
     return Harness(target, version, user_version, names)
@@ -60,7 +61,7 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
 def _user_files(case_files: Iterable[Path]) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for path in case_files:
-        if not re.fullmatch(r"[A-Za-z_]\w*", path.stem) or path.suffix != ".py":
+        if not re.fullmatch(r"(?!__)[A-Za-z_]\w*", path.stem) or path.suffix != ".py":
             raise BadCaseFile(f"{path}: a file of cases needs a name like my_cases.py")
         try:
             content = path.read_bytes()

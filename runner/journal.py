@@ -126,7 +126,7 @@ class Journal:
         """End a torn last line, so that the next line begins on its own."""
         size = os.fstat(self._file).st_size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            self._write(b"\n")
+            self._append(b"\n")
 
     def _set_room_aside(self) -> None:
         # A disk too full for the reserve may still hold the run: go on without.
@@ -191,7 +191,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str, dict[str, Any], str]]:
             line = json.loads(raw)
             kind, body = str(line["kind"]), dict(line["body"])
             version, crc = int(line["v"]), int(line["crc"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             yield number, "", {}, "torn or not a journal line"
             continue
         if version > VERSION:

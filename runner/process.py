@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,10 @@ _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 #: What must never reach a measured process: our own settings, credentials included.
 _OURS = "PYROMETER_"
 _LOG_TAIL_BYTES = 4000
+#: The longest line a worker may send: ten million samples.
+_LINE_BYTES = 128 << 20
+#: How long `sweep` goes on against processes that fork or do not die at once.
+_SWEEP_SECONDS = 5.0
 
 
 class WorkerGone(Exception):
@@ -56,7 +60,7 @@ class WorkerProcess:
         self._receive, from_worker = os.pipe()
         lifeline, self._lifeline = os.pipe()
         self._report, report = os.pipe()
-        self._buffer = b""
+        self._buffer = bytearray()
         self._exit: dict[str, Any] | None = None
         self._lifeline_lock = threading.Lock()
         launch.log.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +104,11 @@ class WorkerProcess:
     def receive(self, timeout: float) -> Message:
         """The next message; raises WorkerGone, WorkerSilent after `timeout` seconds, or ProtocolError."""
         give_up = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > _LINE_BYTES:
+                raise ProtocolError(f"a line longer than {_LINE_BYTES >> 20} MiB")
             left = give_up - time.monotonic()
             if left <= 0:
                 raise WorkerSilent
@@ -113,11 +121,16 @@ class WorkerProcess:
             elif self._report in ready:
                 # The worker is dead, though a grandchild may still hold its end of the pipe.
                 raise WorkerGone
-        line, _, self._buffer = self._buffer.partition(b"\n")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         try:
             return parse(line.decode())
         except UnicodeDecodeError as error:
             raise ProtocolError("not UTF-8") from error
+
+    def ends(self, seconds: float) -> bool:
+        """Whether the worker's end is reported within `seconds`."""
+        return bool(select.select([self._report], [], [], seconds)[0])
 
     def stop_sampling(self) -> None:
         """Have the supervisor sample the tree's memory no longer."""
@@ -181,16 +194,26 @@ def sweep(token_prefix: str) -> list[int]:
     The second line of defence: it finds what outlived a supervisor that was itself killed.
     """
     mark = f"{TOKEN_VARIABLE}={token_prefix}".encode()
-    killed: list[int] = []
+    killed: set[int] = set()
+    give_up = time.monotonic() + _SWEEP_SECONDS
+    # Again until none is found: one of them may have forked while the others were being killed.
+    while (found := list(_marked(mark))) and time.monotonic() < give_up:
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+        time.sleep(0.005)
+    return sorted(killed)
+
+
+def _marked(mark: bytes) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
             variables = (entry / "environ").read_bytes().split(b"\0")
             if any(variable.startswith(mark) for variable in variables):
-                os.kill(int(entry.name), signal.SIGKILL)
-                killed.append(int(entry.name))
-    return killed
+                yield int(entry.name)
 
 
 def _list(cpus: tuple[int, ...]) -> str:

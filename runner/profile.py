@@ -89,9 +89,10 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     cpus: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        last = last if dash else first
+        if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
             raise ValueError(f"{part.strip()!r} is not a CPU number or a range like 0-3")
-        cpus.update(range(int(first), int(last if dash else first) + 1))
+        cpus.update(range(int(first), int(last) + 1))
     return tuple(sorted(cpus))
 
 

@@ -12,7 +12,8 @@ class Timing:
     """How long to measure. All durations are in seconds.
 
     A replicate takes blocks of about `block_seconds` until it has `min_blocks` of them and
-    `measure_seconds` of measured time, but stops after `max_seconds` once it has `min_blocks // 2`.
+    `measure_seconds` of measured time (or, for a step of nanoseconds, 100,000 iterations), but stops after
+    `max_seconds` once it has `min_blocks // 2`.
     `deadline_seconds` bounds the whole active life of one replicate.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .contender import Contender, OnPhase, Over, cache_folder
+from .contender import Contender, OnPhase, Over, cache_folder, file_name
 from .harness import Harness
 from .process import Launch
 from .profile import Profile
@@ -108,7 +108,7 @@ class Session:
         variables = dict(conditions.profile.variables)
         if cache:
             variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
-        slug = planned.case.replace("/", "__")
+        slug = file_name(planned.case)
         timing = conditions.timing
         launch = Launch(
             python=target.python,

@@ -35,6 +35,8 @@ _LOG_TAIL = 1 << 18
 _SAMPLE_SECONDS = 0.25
 #: A process in uninterruptible sleep may not die at once; after this long it is reported as left over.
 _PATIENCE_SECONDS = 15.0
+#: Number of threads in /proc/PID/stat, counted from the state (proc(5) counts from 1 and calls it 20).
+_STAT_THREADS = 17
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -189,25 +191,23 @@ class Supervisor:
     def _kill_because(self, reason: str) -> None:
         self._killed_by = self._killed_by or reason
 
-    def _reap(self, worker: int) -> None:
+    def _reap(self, worker: int) -> bool:
+        """Collect the dead; answers whether any child is left."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             if pid == worker:
                 self._status = status
             self._peak_child_kib = max(self._peak_child_kib, usage.ru_maxrss)
 
     def _clean(self, worker: int) -> None:
         give_up = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            self._reap(worker)
+        while self._reap(worker):
             alive = list(descendants(os.getpid()))
-            if not alive:
-                return
             if time.monotonic() > give_up:
                 self._stubborn = [name for _, name in alive]
                 return
@@ -249,8 +249,10 @@ def processes() -> Iterator[tuple[int, int, str]]:
             continue
         # The name stands in parentheses and may itself hold spaces and parentheses.
         name, _, rest = text.partition("(")[2].rpartition(")")
-        state, parent = rest.split()[:2]
-        if state not in "ZX":
+        fields = rest.split()
+        state, parent = fields[:2]
+        # The main thread of a process may end before the others: a zombie with threads is alive.
+        if state not in "ZX" or int(fields[_STAT_THREADS]) > 1:
             yield int(entry), int(parent), name
 
 
@@ -311,12 +313,15 @@ def main() -> None:
     options = parser.parse_args()
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if options.own_cpus:
-        os.sched_setaffinity(0, options.own_cpus)
     try:
+        if options.own_cpus:
+            os.sched_setaffinity(0, options.own_cpus)
         report = Supervisor(options).run()
     except OSError as error:
         report = {"failed": f"cannot start {options.command[0]}: {error.strerror or error}"}
+    except subprocess.SubprocessError:
+        cpus = ",".join(map(str, sorted(options.cpus)))
+        report = {"failed": f"cannot start {options.command[0]} on CPUs {cpus}: the kernel refuses them"}
     with contextlib.suppress(BrokenPipeError):
         os.write(options.report, json.dumps(report).encode() + b"\n")
 

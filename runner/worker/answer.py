@@ -61,6 +61,8 @@ def check(stage: Stage, device: str, seed: int, first: FirstStep | None) -> Chec
     pairs = ((first.loss, right.loss), (first.gradient, right.gradient))
     if not all(math.isfinite(got) for got, _ in pairs):
         return Check(None, tolerance, wrong=f"loss {first.loss}, gradient norm {first.gradient}: not finite")
+    if not all(math.isfinite(want) for _, want in pairs):
+        return Check(None, tolerance, wrong="the reference's loss or gradient is not finite, the case's is")
     error = max(abs(got - want) / (abs(want) or 1.0) for got, want in pairs)
     return _judged(error, tolerance)
 
@@ -68,7 +70,9 @@ def check(stage: Stage, device: str, seed: int, first: FirstStep | None) -> Chec
 def compare(got: Any, expected: Any, tolerance: float) -> Check:
     """Relative error of `got` against `expected` (tensors, or tuples and dicts of tensors)."""
     ours, theirs = list(_tensors(got)), list(_tensors(expected))
-    if len(ours) != len(theirs) or not ours:
+    if not ours and not theirs:
+        return Check(None, tolerance, note="the output holds no tensor to compare")
+    if len(ours) != len(theirs):
         return Check(
             None, tolerance, wrong=f"{len(ours)} output tensors where the reference has {len(theirs)}"
         )
@@ -78,6 +82,8 @@ def compare(got: Any, expected: Any, tolerance: float) -> Check:
             return Check(None, tolerance, wrong=f"shape {tuple(a.shape)} instead of {tuple(b.shape)}")
         if not bool(torch.isfinite(a).all()):
             return Check(None, tolerance, wrong="the output holds infinities or NaN")
+        if not bool(torch.isfinite(b).all()):
+            return Check(None, tolerance, wrong="the reference holds infinities or NaN, the output does not")
         want = b.double()
         scale = float(want.norm()) or 1.0
         error = max(error, float((a.double() - want).norm()) / scale)

@@ -1,11 +1,12 @@
 """What a case is made of, and the register that `@case` fills."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .case_key import PHASES, Value
+from .case_key import PHASES, CaseKey, Value
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,6 +29,13 @@ class Workload:
     unit: str = "samples"
     flops: float | None = None
     loss: "Callable[[Any], Tensor] | None" = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for numbers that no metric can be made of."""
+        if type(self.items) is not int or self.items < 1:
+            raise ValueError(f"items must be a whole number above 0, not {self.items!r}")
+        if self.flops is not None and not (type(self.flops) in (int, float) and 0 < self.flops < math.inf):
+            raise ValueError(f"flops must be a number above 0 or None, not {self.flops!r}")
 
 
 #: A case may also return a closure: it is measured as it stands (phase `infer`, one item a step).
@@ -52,8 +60,8 @@ def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Call
     """Register the decorated function as a workload under its own name.
 
     The function's arguments are the workload's parameters; `grid` lists the values it is offered with
-    when nobody chooses others. Raises ValueError for a name used twice, a phase that does not exist, or
-    a grid that does not match the function's arguments.
+    when nobody chooses others. Raises ValueError for a name used twice, a phase that does not exist, a
+    grid that does not match the function's arguments, or a value that cannot be part of a case key.
     """
 
     def register(build: Build) -> Build:
@@ -65,6 +73,11 @@ def case(*, phases: Sequence[str] = ("infer",), **grid: Sequence[Value]) -> Call
             raise ValueError(f"case {name}: unknown phase {unknown[0]!r}, one of {', '.join(PHASES)}")
         if sorted(arguments) != sorted(grid):
             raise ValueError(f"case {name}: takes {arguments}, but its grid names {sorted(grid)}")
+        for parameter, values in grid.items():
+            if isinstance(values, str) or not hasattr(values, "__iter__"):
+                raise ValueError(f"case {name}: {parameter} needs a list of values, not {values!r}")
+            for value in values:
+                CaseKey.of(name, PHASES[0], {parameter: value}, {})
         summary = (inspect.getdoc(build) or "").split("\n")[0]
         REGISTER[name] = Case(name, build, {k: list(v) for k, v in grid.items()}, tuple(phases), summary)
         return build

@@ -1,5 +1,6 @@
 """The name of a case: one workload under one technique, spelled so that it stays the same for ever."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +16,10 @@ TECHNIQUE_VALUES: Mapping[str, tuple[str, ...]] = {
 
 PHASES = ("infer", "train")
 
-Value = int | float | str
+Value = bool | int | float | str
+
+#: What separates the parts of a key, and can therefore be in none of them.
+_SEPARATORS = frozenset("/,=")
 
 
 class CaseKeyError(ValueError):
@@ -37,7 +41,20 @@ class CaseKey:
 
     @staticmethod
     def of(name: str, phase: str, parameters: Mapping[str, Value], technique: Mapping[str, str]) -> "CaseKey":
-        """A key from loose parts; raises CaseKeyError for an unknown phase, axis or value."""
+        """A key from loose parts; raises CaseKeyError for an unknown phase, axis or value.
+
+        A parameter's value must come back from the key as what it was: a text that reads as a number, for
+        example, or one with a slash in it, would name another case than the one it was made from.
+        """
+        for part in (name, *parameters):
+            if not _plain(part):
+                raise CaseKeyError(f"{part!r} is no name: spaces, '/', ',' and '=' cannot be in it")
+        for parameter, value in parameters.items():
+            if not _comes_back(value):
+                raise CaseKeyError(
+                    f"{parameter}={value!r} cannot be part of a case key: a value is a number, True, False, "
+                    "or a text that reads as none of them and has no space, '/', ',' or '=' in it"
+                )
         if phase not in PHASES:
             raise CaseKeyError(f"unknown phase {phase!r}: one of {', '.join(PHASES)}")
         for axis, value in technique.items():
@@ -80,11 +97,25 @@ def _pairs(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not (name and equals and value):
             raise CaseKeyError(f"{part!r} is not name=value")
+        if name in pairs:
+            raise CaseKeyError(f"{name} is given twice")
         pairs[name] = value
     return pairs
 
 
+def _plain(text: str) -> bool:
+    return bool(text) and text.isprintable() and not _SEPARATORS & set(text) and not re.search(r"\s", text)
+
+
+def _comes_back(value: Value) -> bool:
+    text = str(value)
+    again = _value(text)
+    return _plain(text) and type(again) is type(value) and again == value
+
+
 def _value(text: str) -> Value:
+    if text in ("True", "False"):
+        return text == "True"
     for kind in (int, float):
         try:
             return kind(text)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args, get_origin
 
 #: Raised by one whenever a message changes its meaning; both sides refuse a stranger.
 PROTOCOL = 1
@@ -187,15 +187,32 @@ def parse(line: str) -> Message:
     """The message in `line`; raises ProtocolError for anything else, and never any other exception."""
     try:
         body = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {line[:200]!r}") from error
-    if not isinstance(body, dict) or body.get("type") not in _Registry.by_type:
+    cls = _Registry.by_type.get(str(body.pop("type", ""))) if isinstance(body, dict) else None
+    if cls is None:
         raise ProtocolError(f"not a message: {line[:200]!r}")
-    cls = _Registry.by_type[body.pop("type")]
-    known = {f.name for f in fields(cls)}
-    if unknown := set(body) - known:
+    kinds = {f.name: f.type for f in fields(cls)}
+    if unknown := set(body) - set(kinds):
         raise ProtocolError(f"{cls.__name__.lower()} has unknown fields: {sorted(unknown)}")
+    if unfit := [name for name, value in body.items() if not _fits(value, kinds[name])]:
+        raise ProtocolError(f"{cls.__name__.lower()} has fields of the wrong type: {sorted(unfit)}")
     try:
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in body.items()})
     except TypeError as error:
         raise ProtocolError(f"{cls.__name__.lower()} is incomplete: {error}") from error
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Whether a value of JSON can stand in a field annotated with `kind`; containers one level deep."""
+    if kind is float:
+        return type(value) in (int, float)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        # By sets of types, because a block may hold a hundred thousand samples.
+        found = {type(part) for part in value} if isinstance(value, list) else {type(None)}
+        return found <= ({int} if inner[0] is int else {dict})
+    if origin is Mapping:
+        found = {type(part) for part in value.values()} if isinstance(value, dict) else {type(None)}
+        return inner[1] is Any or found <= ({str} if inner[1] is str else {int, float})
+    return type(value) is kind

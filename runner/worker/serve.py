@@ -1,5 +1,6 @@
 """The worker's loop: read a message, do it, answer; whatever goes wrong becomes a message too."""
 
+import errno
 import os
 import time
 import traceback
@@ -154,10 +155,15 @@ class Worker:
 
 def failure(error: BaseException, phase: str) -> Failed:
     """The message for an exception: what kind of outcome it is, in one sentence, with the traceback."""
+    if isinstance(error, MemoryError):
+        # What filled the memory hangs on the frames; without letting go of it there is no room to answer.
+        traceback.clear_frames(error.__traceback__)
     text = str(error).strip().split("\n")[0][:500]
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     status = "crashed"
-    if isinstance(error, (stage.UnknownCase, NotImplementedError)):
+    if isinstance(error, stage.UnknownCase):
+        status, reason = "unsupported", text
+    elif isinstance(error, NotImplementedError):
         status = "unsupported"
     elif isinstance(error, SystemExit):
         reason = f"the case called sys.exit({error.code!r})"
@@ -169,4 +175,6 @@ def failure(error: BaseException, phase: str) -> Failed:
 def _out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
     return isinstance(error, RuntimeError) and any(t in str(error).lower() for t in _OUT_OF_MEMORY)

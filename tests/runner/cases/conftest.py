@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workplace import measured_python
 
 ROOT = Path(__file__).resolve().parents[3]
 SNIPPETS = Path(__file__).parent / "snippets"
@@ -16,21 +17,10 @@ SNIPPETS = Path(__file__).parent / "snippets"
 Measured = Callable[[str], Any]
 
 
-def _interpreter() -> Path:
-    given = os.environ.get("PYROMETER_TEST_PYTHON")
-    python = Path(given) if given else ROOT / ".pyrometer/environments/default/bin/python"
-    if not python.exists():
-        reason = f"no measured environment at {python}: run `make setup` or set PYROMETER_TEST_PYTHON"
-        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return python
-
-
 @pytest.fixture(scope="session")
 def measured() -> Measured:
     """Call with a snippet's name: it runs with the repository's root on `sys.path`; returns its JSON."""
-    python = _interpreter()
+    python = measured_python()
 
     def run(name: str) -> Any:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,0 +1,164 @@
+"""Cases that end badly: each has an outcome with a reason, the next is measured, nothing stays behind."""
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from measuring import CASE_FILES, QUICK, Happened, Scratch, alive, conditions, fill, key, measure
+from workplace import unavailable
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+FILE = CASE_FILES / "ends_badly.py"
+
+#: Name, status, reason, and the phase in which it ended.
+ENDS = [
+    ("raises_in_build", "crashed", "ValueError: the weights are missing", "build"),
+    ("raises_in_step", "crashed", "RuntimeError: shapes do not fit", "first_call"),
+    ("raises_in_third_block", "crashed", "ArithmeticError: enough", "measure"),
+    ("python_runs_out_of_memory", "oom", "MemoryError", "first_call"),
+    ("torch_runs_out_of_memory", "oom", "RuntimeError: .*can't allocate memory.*", "first_call"),
+    ("small_objects_fill_the_memory", "oom", "MemoryError", "first_call"),
+    ("system_says_no_memory", "oom", r"OSError: \[Errno 12\] Cannot allocate memory", "first_call"),
+    ("exits_0", "crashed", r"the case called sys\.exit\(0\)", "build"),
+    ("exits_3", "crashed", r"the case called sys\.exit\(3\)", "first_call"),
+    ("exits_at_once", "crashed", "exited with code 0 in first_call, before it was done", "first_call"),
+    ("is_killed", "crashed", r"killed by SIGKILL in first_call \(killed from outside\)", "first_call"),
+    ("is_signalled", "crashed", r"killed by signal \d+ in first_call", "first_call"),
+    ("segfaults", "crashed", r"killed by SIGSEGV in first_call \(segmentation fault\)", "first_call"),
+    (
+        "executes_nonsense",
+        "crashed",
+        r"killed by SIGILL in first_call \(illegal instruction: .*ONEDNN_MAX_CPU_ISA.*\)",
+        "first_call",
+    ),
+    ("aborts", "crashed", r"killed by SIGABRT in first_call \(abort\)", "first_call"),
+    ("closes_everything", "crashed", "exited with code 1 in first_call, before it was done", "first_call"),
+    ("hangs_up", "crashed", "the worker closed its pipe to the controller in first_call", "first_call"),
+    ("writes_garbage", "crashed", "the worker broke the protocol: not UTF-8", "first_call"),
+    ("speaks_out_of_turn", "crashed", "the worker answered Finished, not Ready", "first_call"),
+    ("speaks_nonsense", "crashed", "the worker broke the protocol: ready has fields of .*", "first_call"),
+    ("kills_its_supervisor", "lost", "the supervisor was killed", "first_call"),
+    ("counts_strangely", "crashed", "ValueError: items must be a whole number above 0, .*", "build"),
+    ("no_such_case", "unsupported", "no case is named 'no_such_case'", "build"),
+    ("good/train/-/eager", "unsupported", "case good has no phase train: one of infer", "build"),
+    ("good/infer/size=3/eager", "unsupported", r"case good takes \[\], not \['size'\]", "build"),
+]
+
+
+@pytest.fixture(scope="module")
+def happened(module_scratch: Scratch) -> Happened:
+    """All of them in one run, and a good one at the end."""
+    shared = conditions(module_scratch.folder, FILE)
+    return measure(shared, [[name] for name, *_ in ENDS] + [["good"]])
+
+
+@pytest.mark.parametrize(("name", "status", "reason", "phase"), ENDS, ids=[end[0] for end in ENDS])
+def test_a_bad_end_is_an_outcome_with_a_reason(
+    happened: Happened, name: str, status: str, reason: str, phase: str
+) -> None:
+    (outcome,) = [outcome for outcome in happened.outcomes if outcome.case == key(name)]
+    assert (outcome.status, outcome.phase) == (status, phase), outcome.reason
+    assert re.fullmatch(reason, outcome.reason), outcome.reason
+    assert outcome.metrics == {}
+
+
+def test_the_run_goes_on_to_its_end(happened: Happened) -> None:
+    assert [outcome.case for outcome in happened.outcomes] == [key(name) for name, *_ in ENDS] + [key("good")]
+    assert {ended.kind for ended in happened.ended} == {"done"}
+    last = happened.outcomes[-1]
+    assert (last.status, last.reason) == ("ok", "")
+    assert last.metrics["latency"] > 0
+
+
+def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:
+    module_scratch.nobody_left(happened.run)
+    written = [*module_scratch.pids("orphan"), *module_scratch.pids("worker")]
+    assert len(written) == 2
+    assert not any(alive(pid) for pid in written)
+
+
+def test_blocks_measured_before_the_end_are_kept(happened: Happened) -> None:
+    assert len(happened.of("raises_in_third_block").blocks) == 2
+
+
+def test_a_segmentation_fault_leaves_its_traceback_in_the_log(happened: Happened) -> None:
+    log = happened.of("segfaults").log_tail
+    assert "Fatal Python error: Segmentation fault" in log
+    assert "ends_badly.py" in log
+
+
+def test_an_exception_leaves_its_traceback_in_the_facts(happened: Happened) -> None:
+    traceback = happened.of("raises_in_step").facts["traceback"]
+    assert "ends_badly.py" in traceback
+    assert "second line" in traceback
+
+
+def test_hanging_cases_time_out_with_their_phase(scratch: Scratch) -> None:
+    # Long enough to import torch on a busy machine; the two wait for their deadlines side by side.
+    timing = replace(QUICK, deadline_seconds=15.0)
+    both: dict[str, Happened] = {}
+
+    def run(name: str) -> None:
+        both[name] = measure(conditions(scratch.folder / name, FILE, timing=timing), [[name], ["good"]])
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in ("sleeps_for_ever", "spins_for_ever")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, phase in (("sleeps_for_ever", "build"), ("spins_for_ever", "first_call")):
+        outcome = both[name].of(name)
+        assert (outcome.status, outcome.phase) == ("timeout", phase)
+        assert outcome.reason == f"no end within 15 s, last seen in {phase}"
+        assert both[name].of("good").status == "ok"
+        scratch.nobody_left(both[name].run)
+
+
+@pytest.fixture
+def control_group() -> Iterator[Path]:
+    """A control group that allows 256 MiB of memory."""
+    root = Path("/sys/fs/cgroup")
+    version_1 = (root / "memory").is_dir()
+    group = root / ("memory" if version_1 else "") / f"pyrometer-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        unavailable(f"no control group can be made here: {error}")
+    try:
+        limit = group / ("memory.limit_in_bytes" if version_1 else "memory.max")
+        try:
+            limit.write_text(str(256 << 20))
+        except OSError as error:
+            unavailable(f"the memory controller is not ours to set: {error}")
+        swap = group / ("memory.memsw.limit_in_bytes" if version_1 else "memory.swap.max")
+        if swap.exists():
+            swap.write_text(str(256 << 20) if version_1 else "0")
+        yield group
+    finally:
+        group.rmdir()
+
+
+def test_a_worker_killed_by_the_kernel_for_memory_is_out_of_memory(
+    scratch: Scratch, control_group: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CASES_CGROUP", str(control_group))
+    happened = measure(conditions(scratch.folder, FILE), [["fills_its_control_group"], ["good"]])
+    outcome = happened.of("fills_its_control_group")
+    assert (outcome.status, outcome.phase) == ("oom", "first_call")
+    assert outcome.reason == "killed by the kernel in first_call: out of memory"
+    assert happened.of("good").status == "ok"
+    scratch.nobody_left(happened.run)
+
+
+def test_a_full_disk_costs_the_log_not_the_measurement(scratch: Scratch, small_disk: Path) -> None:
+    shared = conditions(scratch.folder, FILE, CASE_FILES / "noisy.py", state=small_disk)
+    fill(small_disk)
+    happened = measure(shared, [["floods_stdout"], ["good"]])
+    assert os.statvfs(small_disk).f_bfree == 0
+    assert [outcome.status for outcome in happened.outcomes] == ["ok", "ok"]
+    scratch.nobody_left(happened.run)

@@ -1,0 +1,167 @@
+"""Environments describe themselves; broken ones, and broken files of cases, get one sentence."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from measuring import CASE_FILES, Scratch
+from workplace import measured_python
+
+from runner import environment, harness, plan
+from runner.environment import Environment
+from runner.errors import BadCaseFile, BrokenEnvironment
+from runner.profile import Profile
+
+PROFILE = Profile("of the test", {"OMP_WAIT_POLICY": "passive"})
+
+BROKEN_FILES = {
+    "syntax": "from runner.worker.case import case\n\ndef half(:\n",
+    "imports": "import torch\nimport a_module_that_nobody_has\n",
+    "twice": (
+        "from runner.worker.case import case\n\n"
+        "@case()\ndef once(): return print\n\n"
+        "@case()\ndef once(): return print\n"
+    ),
+    "taken": "from runner.worker.case import case\n\n@case()\ndef resnet50(): return print\n",
+    "strange_grid": "from runner.worker.case import case\n\n@case(size=['1'])\ndef sized(size): pass\n",
+    "not_a_grid": "from runner.worker.case import case\n\n@case(size=8)\ndef other(size): return print\n",
+    "other_grid": "from runner.worker.case import case\n\n@case(width=[8])\ndef wide(size): return print\n",
+    "other_phase": "from runner.worker.case import case\n\n@case(phases=['fly'])\ndef bird(): return print\n",
+    "exits": "import sys\nsys.exit('not today')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def described(module_scratch: Scratch) -> Environment:
+    """The measured environment, asked with good and broken files of cases."""
+    files = [CASE_FILES / "answers.py"]
+    for name, text in BROKEN_FILES.items():
+        files.append(module_scratch.folder / f"{name}.py")
+        files[-1].write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYROMETER_DATABASE_URL", "postgresql://somebody:secret@somewhere/db")
+        built = harness.build(module_scratch.folder / "harness", files)
+        found = environment.describe("default", measured_python(), built, PROFILE)
+    module_scratch.nobody_below()
+    return found
+
+
+@pytest.mark.torch
+def test_an_environment_says_what_it_is(described: Environment) -> None:
+    facts = described.facts
+    assert facts["torch"][0].isdigit()
+    assert len(described.fingerprint) == 16
+    assert any(package.startswith("torch==") for package in facts["packages"])
+    assert facts["variables"]["OMP_WAIT_POLICY"] == "passive"
+    assert not any(name.startswith("PYROMETER") for name in facts["variables"])
+    assert described.target.python == str(measured_python())
+
+
+@pytest.mark.torch
+def test_it_offers_its_own_cases_and_those_that_joined(described: Environment) -> None:
+    sources = {str(workload["name"]): workload["source"] for workload in described.workloads}
+    assert sources["resnet50"] == "runner.cases.resnet"
+    assert sources["honest"] == "user_cases.answers"
+    joined = plan.offered(described.workloads, source="user_cases.answers")
+    assert "honest/train/-/eager" in joined
+    assert "resnet50" not in {case.split("/")[0] for case in joined}
+    assert plan.invalid(joined, described.workloads) == {}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("syntax", "line 3: SyntaxError: "),
+        ("imports", "line 2: ModuleNotFoundError: No module named 'a_module_that_nobody_has'"),
+        ("twice", "line 6: ValueError: two cases are named 'once'"),
+        ("taken", "line 3: ValueError: two cases are named 'resnet50'"),
+        ("strange_grid", "line 3: CaseKeyError: size='1' cannot be part of a case key"),
+        ("not_a_grid", "line 3: ValueError: case other: size needs a list of values, not 8"),
+        ("other_grid", "line 3: ValueError: case wide: takes ['size'], but its grid names ['width']"),
+        ("other_phase", "line 3: ValueError: case bird: unknown phase 'fly', one of infer, train"),
+        ("exits", "line 2: SystemExit: not today"),
+    ],
+)
+def test_a_broken_file_of_cases_is_named_with_its_line(
+    described: Environment, file: str, sentence: str
+) -> None:
+    assert set(described.broken_cases) == set(BROKEN_FILES)
+    assert described.broken_cases[file].startswith(sentence)
+    assert "\n" not in described.broken_cases[file]
+
+
+@pytest.mark.parametrize("name", ["my-cases.py", "1st.py", "cases.txt", "__init__.py", "two words.py"])
+def test_a_file_of_cases_needs_a_name_that_can_be_imported(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(BadCaseFile, match=r"needs a name like my_cases\.py"):
+        harness.build(tmp_path / "harness", [tmp_path / name])
+
+
+def test_files_of_cases_that_cannot_join_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadCaseFile, match=r"missing\.py: No such file"):
+        harness.build(tmp_path, [tmp_path / "missing.py"])
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(BadCaseFile, match=r"folder\.py: Is a directory"):
+        harness.build(tmp_path, [tmp_path / "folder.py"])
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.py").write_text("")
+    with pytest.raises(BadCaseFile, match=r"two files of cases are named same\.py"):
+        harness.build(tmp_path, [tmp_path / "a/same.py", tmp_path / "b/same.py"])
+
+
+def script(folder: Path, text: str) -> Path:
+    """An executable file."""
+    file = folder / "interpreter"
+    file.write_text(text)
+    file.chmod(0o755)
+    return file
+
+
+def complaint(folder: Path, python: Path) -> str:
+    """The sentence about a broken environment."""
+    with pytest.raises(BrokenEnvironment) as caught:
+        environment.describe("mine", python, harness.build(folder / "harness"), Profile("plain"))
+    sentence = str(caught.value)
+    assert sentence.startswith("environment mine")
+    assert "\n" not in sentence
+    return sentence
+
+
+def test_a_missing_interpreter(tmp_path: Path) -> None:
+    assert f"there is no interpreter at {tmp_path}/nothing" in complaint(tmp_path, tmp_path / "nothing")
+
+
+def test_something_that_cannot_be_executed(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("")
+    assert "is not an executable interpreter" in complaint(tmp_path, tmp_path / "text")
+    assert "is not an executable interpreter" in complaint(tmp_path, tmp_path)
+
+
+def test_an_interpreter_without_torch(tmp_path: Path) -> None:
+    sentence = complaint(tmp_path, Path(sys.executable))
+    assert sentence.endswith("cannot import torch: ModuleNotFoundError: No module named 'torch'")
+
+
+def test_a_program_that_is_no_python(tmp_path: Path) -> None:
+    python = script(tmp_path, "#!/bin/sh\necho usage: something else >&2\nexit 64\n")
+    assert complaint(tmp_path, python).endswith("does not answer: usage: something else")
+    silent = script(tmp_path, "#!/bin/sh\nexit 64\n")
+    assert complaint(tmp_path, silent).endswith("does not answer: it ended with 64")
+
+
+def test_a_file_that_is_no_program(tmp_path: Path) -> None:
+    assert "cannot start" in complaint(tmp_path, script(tmp_path, "just text\n"))
+
+
+def test_a_program_that_answers_garbage(tmp_path: Path) -> None:
+    # -I ZIP describe --in N --out M
+    python = script(tmp_path, "#!/bin/sh\necho hello > /proc/self/fd/$7\nsleep 600\n")
+    assert "does not answer" in complaint(tmp_path, python)
+
+
+def test_a_program_that_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_DESCRIBE_SECONDS", 0.5)
+    python = script(tmp_path, "#!/bin/sh\nsleep 600\n")
+    assert complaint(tmp_path, python).endswith("does not answer: nothing within 0.5 s")

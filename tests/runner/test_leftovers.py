@@ -1,0 +1,166 @@
+"""What cases print and whom they leave behind: the numbers stay right and nobody survives."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from measuring import (
+    CASE_FILES,
+    ENVIRONMENT,
+    Happened,
+    Scratch,
+    alive,
+    attempt,
+    conditions,
+    listen,
+    measure,
+    wait_until,
+)
+from workplace import carriers, wait_for_nobody
+
+from runner import profile
+from runner.executor import Entered, LocalExecutor, Measured
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+FILE = CASE_FILES / "noisy.py"
+CONTROLLER = Path(__file__).parent / "scripts/controller.py"
+
+#: Case, and the names of the processes it leaves behind.
+LEAVING = {
+    "leaves_a_session": ["session"],
+    "leaves_a_daemon": ["daemon"],
+    "leaves_threads_without_a_main_one": ["headless"],
+    "leaves_ranks": ["launcher", "rank0", "rank1"],
+    "leaves_compile_workers": ["pool", "compiling"],
+    "leaves_spawned_processes": ["spawned0", "spawned1"],
+}
+PRINTING = ["floods_stdout", "floods_while_measured", "prints_protocol"]
+CONDITIONS = "tells_its_conditions/infer/flag=False/eager"
+
+
+@pytest.fixture(scope="module")
+def happened(module_scratch: Scratch) -> Happened:
+    """All of them in one run, under the profile that is measured with by default."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYROMETER_DATABASE_URL", "postgresql://somebody:secret@somewhere/db")
+        quiet = profile.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
+        shared = conditions(module_scratch.folder, FILE, profile=quiet)
+        return measure(shared, [[name] for name in (*LEAVING, *PRINTING, CONDITIONS)])
+
+
+def log_of(scratch: Scratch, name: str) -> bytes:
+    """The log of a case's only replicate."""
+    return (scratch.folder / f"run/logs/{ENVIRONMENT}/{name}__infer__-__eager-0.log").read_bytes()
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_who_is_left_behind_is_gone_afterwards(
+    happened: Happened, module_scratch: Scratch, name: str
+) -> None:
+    assert happened.of(name).status == "ok", happened.of(name).reason
+    left = [pid for child in LEAVING[name] for pid in module_scratch.pids(child)]
+    assert len(left) == len(LEAVING[name])
+    assert [pid for pid in left if alive(pid)] == []
+
+
+def test_the_strays_are_named(happened: Happened) -> None:
+    assert happened.of("leaves_a_session").facts["exit"]["strays"] == ["sleep"]
+    assert happened.of("prints_protocol").facts["exit"]["strays"] == []
+
+
+def test_nobody_at_all_is_left(happened: Happened, module_scratch: Scratch) -> None:
+    module_scratch.nobody_left(happened.run)
+
+
+@pytest.mark.parametrize("name", PRINTING)
+def test_printing_changes_no_outcome(happened: Happened, name: str) -> None:
+    outcome = happened.of(name)
+    assert (outcome.status, outcome.reason) == ("ok", "")
+    samples = [sample for block in outcome.blocks for sample in block]
+    assert min(samples) / 1e6 <= outcome.metrics["latency"] <= max(samples) / 1e6
+
+
+def test_a_flood_leaves_a_bounded_log_with_both_ends(happened: Happened, module_scratch: Scratch) -> None:
+    assert happened.of("floods_stdout").status == "ok"
+    log = log_of(module_scratch, "floods_stdout")
+    assert len(log) < 2 << 20
+    assert log.startswith(b"the beginning\n")
+    assert b"bytes left out ...\n" in log
+    assert b"the end\n" in log[-1000:]
+
+
+def test_what_looks_like_the_protocol_is_only_printed(happened: Happened, module_scratch: Scratch) -> None:
+    assert happened.of("prints_protocol").metrics["latency"] != 1e-9
+    assert b'{"type":"failed","status":"oom","reason":"no"}' in log_of(module_scratch, "prints_protocol")
+
+
+def test_a_worker_starts_under_its_profile_and_sees_nothing_of_ours(
+    happened: Happened, module_scratch: Scratch
+) -> None:
+    assert happened.of("tells_its_conditions").status == "ok"
+    told = json.loads((module_scratch.folder / "conditions.json").read_text())
+    quiet = profile.make("quiet", "quiet", variables={"OF_THE_TEST": "1"})
+    assert told["cpus"] == sorted(quiet.cpus or os.sched_getaffinity(0))
+    assert {name: told["variables"][name] for name in quiet.variables} == dict(quiet.variables)
+    assert [name for name in told["variables"] if name.startswith("PYROMETER_")] == ["PYROMETER_TOKEN"]
+    assert told["stdin"] == ""
+    assert told["modules"] == []
+    assert told["flag"] is False
+
+
+def test_a_killed_controller_takes_everything_with_it(scratch: Scratch) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(CONTROLLER.parents[2])}
+    controller = subprocess.Popen(
+        [sys.executable, str(CONTROLLER), str(scratch.folder), "sleeps_beside_a_child"], env=environ
+    )
+    try:
+        wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
+        left = scratch.pids()
+        assert all(alive(pid) for pid in left)
+    finally:
+        controller.kill()
+        controller.wait()
+    run = (scratch.folder / "run.name").read_text()
+    wait_for_nobody(run)
+    wait_until(lambda: not any(alive(pid) for pid in left), "worker and child are gone")
+
+
+def test_a_cancelled_attempt_has_no_outcome_and_the_next_is_measured(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE)
+    executor = LocalExecutor(shared, "here")
+    slow, quick = attempt(shared, "sleeps_beside_a_child"), attempt(shared, "prints_protocol")
+
+    def cancel(event: Entered | Measured) -> None:
+        if isinstance(event, Entered) and event.phase == "first_call" and event.token == slow.token:
+            assert [node.free_slots for node in executor.capacity()] == [0]
+            executor.cancel(slow.token)
+
+    try:
+        executor.submit(slow)
+        executor.submit(quick)
+        happened = listen(executor, shared, 2, cancel)
+    finally:
+        executor.close()
+    assert [ended.kind for ended in happened.ended] == ["cancelled", "done"]
+    assert [outcome.case for outcome in happened.outcomes] == [quick.plan.contenders[0].case]
+    assert not any(alive(pid) for pid in scratch.pids())
+    scratch.nobody_left(shared.run)
+
+
+def test_closing_cancels_what_runs_and_what_waits(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE)
+    executor = LocalExecutor(shared, "here")
+    executor.submit(attempt(shared, "sleeps_beside_a_child"))
+    executor.submit(attempt(shared, "prints_protocol"))
+    wait_until(lambda: len(scratch.pids()) == 2, "the case sleeps beside its child")
+    assert carriers(shared.run)
+    executor.close()
+    scratch.nobody_left(shared.run)
+    assert not any(alive(pid) for pid in scratch.pids())
+    happened = listen(executor, shared, 2)
+    assert [ended.kind for ended in happened.ended] == ["cancelled", "cancelled"]
+    assert happened.outcomes == ()

@@ -1,0 +1,139 @@
+"""The machine: what it is, what it cannot measure, and that one run measures it at a time."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+from measuring import wait_until
+from workplace import carriers
+
+from runner import machine
+from runner.errors import MachineBusy
+from runner.exclusive import exclusive
+from runner.process import TOKEN_VARIABLE, sweep
+
+GPU = {"name": "NVIDIA H200", "memory_mib": 143771}
+
+
+def test_a_machine_describes_itself_the_same_way_twice() -> None:
+    one, other = machine.describe([]), machine.describe([])
+    assert one.fingerprint == other.fingerprint
+    assert one.hardware_fingerprint == other.hardware_fingerprint
+    assert one.hardware["cpus"] == len(os.sched_getaffinity(0))
+    assert one.hardware_label.endswith(f", {one.hardware['cpus']} cores")
+    assert one.conditions["memory_mib"] > 0
+    assert one.conditions["numa_nodes"] >= 1
+
+
+def test_gpus_make_the_hardware() -> None:
+    eight = machine.describe([GPU] * 8)
+    assert eight.hardware_label == "8 x NVIDIA H200"
+    mixed = machine.describe([GPU, {"name": "NVIDIA A100", "memory_mib": 81920}])
+    assert mixed.hardware_label == "1 x NVIDIA A100 + 1 x NVIDIA H200"
+    prints = {m.hardware_fingerprint for m in (eight, mixed, machine.describe([]))}
+    assert len(prints) == 3
+    assert {m.fingerprint for m in (eight, mixed)} == {machine.describe([]).fingerprint}
+
+
+def test_missing_tools_are_named_with_what_they_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without = machine.limits([])
+    assert any(limit.startswith("numactl is not installed: ") for limit in without)
+    assert any(limit.startswith("no C++ compiler is installed: ") for limit in without)
+    assert any(limit.startswith("no CUDA device is visible") for limit in without)
+    for tool in ("numactl", "clang++"):
+        shutil.copy("/bin/true", tmp_path / tool)
+    with_tools = machine.limits([GPU])
+    assert len(with_tools) == len(without) - 3
+
+
+def program(text: str, **variables: str) -> subprocess.Popen[str]:
+    """A real process of this interpreter that is spoken to over its pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+
+
+HOLDER = """
+    import sys
+    from runner.exclusive import exclusive
+    with exclusive(lambda: print("waiting", flush=True)):
+        print("mine", flush=True)
+        sys.stdin.readline()
+"""
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    """The next line it prints."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_one_run_at_a_time_and_the_next_when_the_first_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with program(HOLDER, TMPDIR=str(tmp_path)) as first, program(HOLDER, TMPDIR=str(tmp_path)) as second:
+        assert {line(first), line(second)} == {"mine\n", "waiting\n"}
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        told: list[str] = []
+        with pytest.raises(MachineBusy), exclusive(lambda: told.append("waiting"), wait_seconds=0.5):
+            pytest.fail("two at a time")
+        assert told == ["waiting"]
+        # Whoever has it is killed without a word; the other gets it.
+        for process in (first, second):
+            process.kill()
+    with exclusive(lambda: told.append("again"), wait_seconds=60):
+        pass
+
+
+def test_the_one_that_waits_is_next(tmp_path: Path) -> None:
+    with program(HOLDER, TMPDIR=str(tmp_path)) as first:
+        assert line(first) == "mine\n"
+        with program(HOLDER, TMPDIR=str(tmp_path)) as second:
+            assert line(second) == "waiting\n"
+            first.kill()
+            assert line(second) == "mine\n"
+            second.communicate("done\n")
+
+
+def test_other_users_can_wait_for_the_lock_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        with exclusive(lambda: None, wait_seconds=0):
+            (lock,) = tmp_path.iterdir()
+            assert stat.S_IMODE(lock.stat().st_mode) == 0o644
+    finally:
+        os.umask(before)
+
+
+def test_a_sweep_finds_whoever_carries_the_token_and_nobody_else() -> None:
+    forking = "(while :; do sleep 600 & sleep 0.01; done) & echo here; wait"
+    run, other = f"test-{os.getpid()}", f"test-{os.getpid()}-other"
+    marked = {**os.environ, TOKEN_VARIABLE: f"{run}:1"}
+    ours = subprocess.Popen(["sh", "-c", forking], env=marked, stdout=subprocess.PIPE, text=True)
+    theirs = subprocess.Popen(["sleep", "600"], env={**os.environ, TOKEN_VARIABLE: f"{other}:1"})
+    try:
+        assert line(ours) == "here\n"
+        wait_until(lambda: len(carriers(run)) > 5, "it forks")
+        killed = sweep(f"{run}:")
+        assert ours.pid in killed
+        assert len(killed) > 5
+        assert carriers(run) == []
+        assert theirs.poll() is None
+    finally:
+        for process in (ours, theirs):
+            process.kill()
+            process.wait()
+        assert ours.stdout is not None
+        ours.stdout.close()

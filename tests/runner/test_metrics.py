@@ -1,0 +1,74 @@
+"""From blocks to the metrics of a replicate: known blocks give known values."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.metrics import disturbance, percentile, replicate_metrics
+from runner.worker.messages import Block, Finished, Ready
+
+READY = Ready(first_call_ns=5_000_000, step_ns=2_000_000, facts={"items": 8, "flops": 4e9})
+BLOCKS = [
+    Block((2_000_000, 1_000_000), 3_000_000, 0, minor_faults=6, involuntary_switches=1, cpu_ns=3_000_000),
+    Block((3_000_000, 4_000_000, 10_000_000), 17_000_000, 0, minor_faults=4, cpu_ns=7_000_000),
+]
+
+
+@given(st.lists(st.integers(0, 2**50), min_size=1, max_size=50), st.floats(0, 1))
+def test_percentiles_are_numpys(samples: list[int], share: float) -> None:
+    assert percentile(sorted(samples), share) == pytest.approx(
+        np.quantile(samples, share), rel=1e-9, abs=1e-6
+    )
+
+
+def test_known_blocks_give_known_values() -> None:
+    metrics = replicate_metrics(READY, BLOCKS, Finished({"rss_peak": 100.0}), {"peak_tree_mib": 250.0}, "")
+    assert metrics == pytest.approx(
+        {
+            "latency": 3.0,
+            "latency_p10": 1.4,
+            "latency_p90": 7.6,
+            "latency_min": 1.0,
+            "latency_floor": 2.0,
+            "throughput": 8 / 0.003,
+            "first_call": 0.005,
+            "model_tflops": 4e9 / 0.003 / 1e12,
+            "rss_peak": 250.0,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("cache", "wanted"),
+    [
+        ("", {"first_call": 0.005}),
+        ("cold", {"first_call": 0.005, "compile_cold": 0.002}),
+        ("warm", {"compile_warm": 0.002}),
+    ],
+)
+def test_the_first_call_and_the_compilation_follow_the_cache(cache: str, wanted: dict[str, float]) -> None:
+    metrics = replicate_metrics(READY, BLOCKS, Finished(), {}, cache)
+    found = {name: metrics[name] for name in metrics if name.startswith(("first", "compile"))}
+    assert found == pytest.approx(wanted)
+
+
+def test_what_was_not_counted_is_absent_not_zero() -> None:
+    ready = Ready(first_call_ns=1, step_ns=1, facts={"items": 1, "flops": None})
+    metrics = replicate_metrics(ready, BLOCKS, Finished(), {"peak_tree_mib": 250.0}, "warm")
+    assert "model_tflops" not in metrics
+    assert "rss_peak" not in metrics
+    # A step that is slower than the first call compiled nothing.
+    assert metrics["compile_warm"] == 0.0
+
+
+def test_disturbance_counts_per_iteration_and_per_second() -> None:
+    assert disturbance(BLOCKS) == pytest.approx(
+        {
+            "minor_faults_per_iteration": 2.0,
+            "involuntary_switches_per_second": 50.0,
+            "cpu_share": 0.5,
+            "iterations": 5.0,
+            "blocks": 2.0,
+        }
+    )

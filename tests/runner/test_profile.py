@@ -1,0 +1,78 @@
+"""Profiles: what a worker starts under, and what makes two of them the same."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner import profile
+from runner.profile import Profile
+
+
+@given(st.sets(st.integers(0, 300), min_size=1))
+def test_any_list_of_cpus_is_read(cpus: set[int]) -> None:
+    assert profile.parse_cpus(",".join(map(str, cpus))) == tuple(sorted(cpus))
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0", (0,)), ("0-3,8", (0, 1, 2, 3, 8)), (" 2 , 1 ", (1, 2)), ("1-2,2-3", (1, 2, 3))]
+)
+def test_ranges_of_cpus_are_read(text: str, cpus: tuple[int, ...]) -> None:
+    assert profile.parse_cpus(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1,,2", "1-b", "1 2", "3-1", "²"])
+def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a CPU number or a range like 0-3"):
+        profile.parse_cpus(text)
+
+
+def test_the_quiet_profile_leaves_a_core_free_where_there_is_one() -> None:
+    allowed = os.sched_getaffinity(0)
+    quiet = profile.make("quiet", "quiet")
+    assert not set(quiet.cpus) & set(quiet.housekeeping)
+    if quiet.notes:
+        assert quiet.cpus == quiet.housekeeping == ()
+        assert "only one core is available" in quiet.notes[0]
+    else:
+        assert set(quiet.cpus) | set(quiet.housekeeping) == allowed
+        assert min(allowed) in quiet.housekeeping
+    assert quiet.variables["OMP_WAIT_POLICY"] == "passive"
+
+
+def test_a_users_choice_goes_over_the_base() -> None:
+    own = profile.make("mine", "quiet", variables={"OMP_WAIT_POLICY": "active", "A": "1"}, threads=3)
+    assert own.variables["OMP_WAIT_POLICY"] == "active"
+    assert own.variables["A"] == "1"
+    assert own.variables["OMP_NUM_THREADS"] == "3"
+    assert "MALLOC_TRIM_THRESHOLD_" in own.variables
+    given = profile.make("mine", "as-it-comes", variables={"OMP_NUM_THREADS": "5"}, threads=3)
+    assert given.variables == {"OMP_NUM_THREADS": "5"}
+
+
+def test_as_it_comes_changes_nothing() -> None:
+    plain = profile.make("plain", "as-it-comes")
+    assert (plain.variables, plain.cpus, plain.housekeeping) == ({}, (), ())
+
+
+@pytest.mark.parametrize("base", ["quiet", "as-it-comes"])
+def test_chosen_cpus_are_the_workers_and_the_rest_is_ours(base: str) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    chosen = profile.make("mine", base, cpus=(allowed[-1],))
+    assert chosen.cpus == (allowed[-1],)
+    assert chosen.housekeeping == tuple(allowed[:-1])
+
+
+def test_equal_settings_are_comparable_whatever_they_are_called() -> None:
+    one = Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,))
+    assert (
+        one.fingerprint == Profile("other", {"B": "2", "A": "1"}, cpus=(4, 5), housekeeping=(6,)).fingerprint
+    )
+    for different in (
+        Profile("one", {"A": "1"}, cpus=(0, 1), housekeeping=(2,)),
+        Profile("one", {"A": "1", "B": "2"}, cpus=(0,), housekeeping=(2,)),
+        Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1)),
+        Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,), threads=2),
+    ):
+        assert different.fingerprint != one.fingerprint

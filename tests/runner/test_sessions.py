@@ -1,0 +1,196 @@
+"""Sessions: answers are checked, contenders take turns, each gets exactly one outcome."""
+
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+from measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
+
+from runner.profile import Profile
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+FILE = CASE_FILES / "answers.py"
+LONG = f"has_a_long_key/infer/text={'x' * 300}/eager"
+
+#: Key, status and reason.
+ANSWERS = [
+    ("honest/infer/-/eager", "ok", ""),
+    ("honest/train/-/eager", "ok", ""),
+    ("honest/infer/-/precision=amp-bf16", "ok", ""),
+    ("honest/train/-/precision=amp-bf16", "ok", ""),
+    (
+        "differs_in_bf16/infer/-/precision=amp-bf16",
+        "wrong",
+        r"relative error 0\.2\d above the tolerance 0\.05",
+    ),
+    (
+        "differs_when_compiled/infer/-/compile=default",
+        "wrong",
+        r"relative error 0\.25 above the tolerance 0\.001",
+    ),
+    (
+        "has_another_shape_in_bf16/infer/-/precision=amp-bf16",
+        "wrong",
+        r"shape \(1, 4\) instead of \(2, 4\)",
+    ),
+    ("is_not_a_number/infer/-/eager", "wrong", "the output holds infinities or NaN"),
+    (
+        "has_a_reference_that_is_not_a_number/infer/-/precision=amp-bf16",
+        "wrong",
+        "the reference holds infinities or NaN, the output does not",
+    ),
+    ("trains_otherwise_in_bf16/train/-/precision=amp-bf16", "wrong", r"relative error 1 above .*"),
+    ("trains_to_infinity/train/-/eager", "wrong", "loss inf, gradient norm inf: not finite"),
+    ("has_no_loss/train/-/eager", "unsupported", "case has_no_loss has no loss and cannot train"),
+    ("answers_without_tensors/infer/-/eager", "ok", ""),
+    (
+        "cannot_be_compiled/infer/-/compile=default",
+        "not_compiled",
+        "(Dynamo made no graph: the model ran eager|1 of . frames fell back to eager)",
+    ),
+    ("first/infer/-/eager", "ok", ""),
+    (LONG, "ok", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def happened(module_scratch: Scratch) -> Happened:
+    """All of them in one run that also observes."""
+    # One thread: a busy neighbour then slows a step down, but starves no team of threads.
+    single = Profile("single", {"OMP_NUM_THREADS": "1"}, threads=1)
+    timing = replace(QUICK, observe_seconds=0.05)
+    shared = conditions(module_scratch.folder, FILE, profile=single, timing=timing)
+    return measure(shared, [[case] for case, *_ in ANSWERS])
+
+
+@pytest.mark.parametrize(("case", "status", "reason"), ANSWERS, ids=[a[0][:60] for a in ANSWERS])
+def test_an_answer_is_judged(happened: Happened, case: str, status: str, reason: str) -> None:
+    (outcome,) = [outcome for outcome in happened.outcomes if outcome.case == case]
+    assert outcome.status == status, outcome.reason
+    assert re.fullmatch(reason, outcome.reason), outcome.reason
+
+
+def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:
+    module_scratch.nobody_left(happened.run)
+
+
+def test_what_cannot_be_checked_says_so(happened: Happened) -> None:
+    notes = {
+        "first": "a closure has no reference to compare with",
+        "answers_without_tensors": "the output holds no tensor to compare",
+    }
+    for name, note in notes.items():
+        assert happened.of(name).facts["check"] == {
+            "error": None,
+            "tolerance": 1e-3,
+            "wrong": "",
+            "note": note,
+        }
+
+
+def test_a_good_outcome_tells_what_a_reader_needs(happened: Happened) -> None:
+    (outcome,) = [outcome for outcome in happened.outcomes if outcome.case == key("honest")]
+    assert {"build", "first_call", "warm_up", "measure", "finish", "check"} <= set(outcome.phases)
+    assert sum(outcome.phases.values()) <= outcome.wall_seconds
+    facts = outcome.facts
+    assert (facts["items"], facts["unit"], facts["flops"], facts["parameters"]) == (2, "samples", 64.0, 20)
+    assert facts["threads"] == 1
+    assert facts["exit"]["exit_code"] == 0
+    assert facts["warm_up"]["ended"] in ("steady", "cap")
+    assert facts["minor_faults_per_iteration"] >= 0
+    assert len(outcome.blocks) == facts["blocks"]
+    assert sum(map(len, outcome.blocks)) == facts["iterations"]
+    metrics = outcome.metrics
+    assert 0 < metrics["latency_min"] <= metrics["latency_p10"] <= metrics["latency"]
+    assert metrics["latency"] <= metrics["latency_p90"]
+    assert metrics["latency_min"] <= metrics["latency_floor"]
+    assert metrics["throughput"] == pytest.approx(2 / metrics["latency"] * 1e3)
+    assert metrics["model_tflops"] == pytest.approx(64.0 / metrics["latency"] / 1e9)
+    assert metrics["rss_peak"] > 50
+    assert "first_call" in metrics
+    assert not any(name.startswith(("compile_", "cuda_")) for name in metrics)
+
+
+def test_training_counts_three_forward_passes(happened: Happened) -> None:
+    (outcome,) = [outcome for outcome in happened.outcomes if outcome.case == "honest/train/-/eager"]
+    assert outcome.facts["flops"] == 3 * 64.0
+
+
+def test_a_compiled_case_tells_what_the_compiler_did(happened: Happened) -> None:
+    outcome = happened.of("differs_when_compiled")
+    assert outcome.facts["cache"] == "cold"
+    assert outcome.facts["compile"]["graphs"] == 1
+    assert outcome.metrics["compile_cold"] > 0
+    assert outcome.metrics["graph_breaks"] == 0
+    broken = happened.of("cannot_be_compiled")
+    assert broken.metrics["graph_breaks"] >= 1 or broken.facts["compile"]["graphs"] == 0
+
+
+def test_an_observed_case_has_a_window(happened: Happened) -> None:
+    started, ended, iterations = happened.of("first").facts["window"]
+    assert ended - started >= 50_000_000
+    assert iterations >= 1
+
+
+def test_a_cache_is_warm_after_one_that_ended_well(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE)
+    case = "honest/infer/-/compile=default"
+    outcomes = measure(shared, [[case], [case]]).outcomes
+    assert [outcome.facts["cache"] for outcome in outcomes] == ["cold", "warm"]
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok"]
+    cold, warm = (outcome.metrics for outcome in outcomes)
+    assert "compile_cold" in cold and "compile_warm" not in cold
+    assert "compile_warm" in warm and "compile_cold" not in warm
+    # A first call from a filled cache is no first call.
+    assert "first_call" in cold and "first_call" not in warm
+    assert outcomes[1].facts["compile"]["cache_hits"] >= 1
+    assert outcomes[0].facts["compile"]["cache_misses"] >= 1
+
+
+def test_blocks_take_turns_and_nobody_runs_while_another_is_timed(scratch: Scratch) -> None:
+    timing = replace(QUICK, min_blocks=6, measure_seconds=0.0)
+    happened = measure(conditions(scratch.folder, FILE, timing=timing), [["first", "second"]])
+    assert [outcome.status for outcome in happened.outcomes] == ["ok", "ok"]
+    lines = (scratch.folder / "steps").read_text().splitlines()
+    steps = sorted((int(begun), int(ended), name) for name, begun, ended in map(str.split, lines))
+    for (_, ended, _), (begun, _, _) in itertools.pairwise(steps):
+        assert ended <= begun
+    blocks: list[tuple[int, str]] = []
+    for name in ("first", "second"):
+        sizes = [len(block) for block in happened.of(name).blocks]
+        assert len(sizes) == 6
+        own = [begun for begun, _, who in steps if who == name][-sum(sizes) :]
+        starts = [0, *itertools.accumulate(sizes)][:-1]
+        blocks += [(own[start], name) for start in starts]
+    order = [name for _, name in sorted(blocks)]
+    rounds = {tuple(order[at : at + 2]) for at in range(0, 12, 2)}
+    assert rounds <= {("first", "second"), ("second", "first")}
+
+
+def test_the_others_go_on_when_one_contender_ends_badly(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE, CASE_FILES / "ends_badly.py")
+    happened = measure(shared, [["good", "raises_in_third_block", "first"]])
+    statuses = {outcome.case.split("/")[0]: outcome.status for outcome in happened.outcomes}
+    assert statuses == {"good": "ok", "raises_in_third_block": "crashed", "first": "ok"}
+    assert [ended.kind for ended in happened.ended] == ["done"]
+    scratch.nobody_left(happened.run)
+
+
+def test_an_attempt_that_cannot_start_is_lost_with_a_reason(scratch: Scratch) -> None:
+    state = scratch.folder / "no folder"
+    state.write_text("a file stands where the logs should go")
+    happened = measure(conditions(scratch.folder, FILE, state=state), [["first"]])
+    (ended,) = happened.ended
+    assert ended.kind == "lost"
+    assert ended.detail.startswith(("NotADirectoryError", "FileExistsError"))
+    assert happened.outcomes == ()
+
+
+def test_cpus_that_do_not_exist_are_a_lost_replicate(scratch: Scratch) -> None:
+    strange = Profile("strange", {}, cpus=(9999,))
+    happened = measure(conditions(scratch.folder, FILE, profile=strange), [["first"]])
+    outcome = happened.of("first")
+    assert outcome.status == "lost"
+    assert outcome.reason.endswith("on CPUs 9999: the kernel refuses them")
