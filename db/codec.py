@@ -7,7 +7,7 @@ from itertools import accumulate, chain, pairwise
 import numpy as np
 import zstandard
 
-from .errors import SchemaTooNew
+from .errors import DamagedSamples, SchemaTooNew
 
 #: The form that `encode` writes today; a new form gets a new number and old ones stay readable for ever.
 BYTE_PLANES = 1
@@ -29,14 +29,22 @@ def encode(blocks: Sequence[Sequence[int]]) -> tuple[int, bytes]:
 
 
 def decode(codec: int, blob: bytes) -> tuple[tuple[int, ...], ...]:
-    """The blocks in `blob`; raises SchemaTooNew for a codec this program does not know."""
+    """The blocks in `blob`; raises SchemaTooNew for a codec not known here, DamagedSamples for a bad blob."""
     if codec != BYTE_PLANES:
         raise SchemaTooNew(
             f"These samples are stored in form {codec}, which this Pyrometer is too old to read."
         )
-    body = zstandard.decompress(blob)
+    try:
+        return _unpacked(zstandard.decompress(blob))
+    except (zstandard.ZstdError, struct.error, ValueError) as error:
+        raise DamagedSamples(f"The stored samples cannot be read back: {error}.") from error
+
+
+def _unpacked(body: bytes) -> tuple[tuple[int, ...], ...]:
     (count,) = struct.unpack_from("<I", body)
     lengths = struct.unpack_from(f"<{count}I", body, 4)
     planes = np.frombuffer(body, dtype=np.uint8, offset=4 + 4 * count).reshape(8, -1)
     samples: list[int] = np.ascontiguousarray(planes.T).view("<i8").ravel().tolist()
+    if len(samples) != sum(lengths):
+        raise ValueError(f"{len(samples)} samples where the blocks hold {sum(lengths)}")
     return tuple(tuple(samples[start:end]) for start, end in pairwise(accumulate(lengths, initial=0)))

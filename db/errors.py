@@ -5,6 +5,7 @@
   * SchemaTooNew          written by a newer Pyrometer than this one
   * SchemaTooOld          needs `pyrometer db upgrade`
   * BadDatabaseUrl        PYROMETER_DATABASE_URL is not something SQLAlchemy can open
+  * DamagedSamples        the stored samples of one outcome cannot be read back
 """
 
 
@@ -26,3 +27,7 @@ class SchemaTooOld(DatabaseError):
 
 class BadDatabaseUrl(DatabaseError):
     """The database URL cannot be used."""
+
+
+class DamagedSamples(DatabaseError):
+    """The stored samples of one outcome cannot be read back; its measurements are untouched."""

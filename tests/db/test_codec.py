@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.codec import BYTE_PLANES, decode, encode
-from db.errors import SchemaTooNew
+from db.errors import DamagedSamples, SchemaTooNew
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BLOCKS = st.lists(st.lists(st.one_of(INT64, st.integers(0, 10**10)), max_size=40), max_size=8)
@@ -37,3 +37,14 @@ def test_a_sample_beyond_64_bits_is_refused() -> None:
 def test_an_unknown_form_is_refused_in_a_sentence() -> None:
     with pytest.raises(SchemaTooNew, match="form 2"):
         decode(BYTE_PLANES + 1, b"")
+
+
+@settings(derandomize=True, deadline=None)
+@given(BLOCKS, st.data())
+def test_bytes_that_are_cut_off_are_answered_by_a_sentence(
+    blocks: list[list[int]], data: st.DataObject
+) -> None:
+    codec, blob = encode(blocks)
+    cut = data.draw(st.integers(0, len(blob) - 1))
+    with pytest.raises(DamagedSamples):
+        decode(codec, blob[:cut])
