@@ -42,7 +42,11 @@ _ALL = (
         "compile_warm", "Compile, warm cache", "s", "lower", "the same in a new process that finds the cache"
     ),
     Metric(
-        "rss_peak", "Peak RSS", "MiB", "lower", "peak resident memory of the process tree, compiling included"
+        "rss_peak",
+        "Peak RSS",
+        "MiB",
+        "lower",
+        "peak resident memory of the process tree; with a cold cache for compiled cases",
     ),
     Metric("rss_peak_steady", "Peak RSS, steady", "MiB", "lower", "peak resident memory after warm-up"),
     Metric("cuda_peak_allocated", "Peak allocated", "MiB", "lower", "CUDA allocator's peak after warm-up"),

@@ -82,7 +82,7 @@ def _headlines(items: Sequence[Headline], now: datetime) -> str:
     columns = [
         ("Case", False),
         (f"{known.title} ({known.unit})", True),
-        ("Replicates, smallest to largest", True),
+        ("Smallest to largest", True),
         ("n", True),
         ("Against the run before", True),
         ("Run before", True),

@@ -6,6 +6,9 @@ from typing import Any
 
 from .worker.messages import Block, Finished, Ready
 
+#: Peaks that include what the first call allocates; of a compiled case they are measured with a cold cache.
+_COMPILING_PEAKS = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile")
+
 
 def percentile(ordered: Sequence[int], share: float) -> float:
     """The `share` quantile of sorted values by linear interpolation (Hyndman and Fan 1996, definition 7)."""
@@ -46,7 +49,12 @@ def replicate_metrics(
         metrics[f"compile_{cache}"] = max(0.0, first - seconds)
     if ready.facts.get("flops"):
         metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
-    metrics |= finished.metrics
+    metrics |= {
+        name: value
+        for name, value in finished.metrics.items()
+        # A warm process finds its code compiled: its peak is not the one that includes compiling.
+        if not (cache == "warm" and name in _COMPILING_PEAKS)
+    }
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
     return metrics

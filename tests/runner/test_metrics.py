@@ -72,3 +72,11 @@ def test_disturbance_counts_per_iteration_and_per_second() -> None:
             "blocks": 2.0,
         }
     )
+
+
+@pytest.mark.parametrize(("cache", "kept"), [("", True), ("cold", True), ("warm", False)])
+def test_a_peak_that_includes_compiling_is_never_taken_from_a_warm_cache(cache: str, kept: bool) -> None:
+    finished = Finished({"rss_peak": 100.0, "rss_peak_steady": 90.0, "cuda_peak_allocated_compile": 7.0})
+    metrics = replicate_metrics(READY, BLOCKS, finished, {"peak_tree_mib": 250.0}, cache)
+    assert metrics["rss_peak_steady"] == 90.0
+    assert ("rss_peak" in metrics, "cuda_peak_allocated_compile" in metrics) == (kept, kept)
