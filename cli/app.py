@@ -6,9 +6,12 @@ from typing import Annotated
 
 import typer
 
+from scheduled_jobs.measure import RunResult
+
 from . import catalogue, database, doctor, show
 from . import run as runs
 from .context import FAILED, INTERRUPTED, UsageError, context, in_one_sentence, say
+from .interrupts import Interrupts, interruptible
 
 app = typer.Typer(
     name="pyrometer",
@@ -16,6 +19,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # A mistake on the command line gets a sentence, not a box.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(catalogue.cases, name="cases")
@@ -64,34 +69,40 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
-    with in_one_sentence():
-        if resume and any((suite, environment, python, case, cases, profile, replicates)):
-            raise UsageError("--resume goes on with what was planned; it takes no other selection")
+    request = runs.RunRequest(
+        suite=suite,
+        environment=environment,
+        python=python,
+        profile=profile,
+        cases=tuple(case or ()),
+        case_files=tuple(cases or ()),
+        replicates=replicates,
+        budget=budget,
+        deadline=deadline,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run(request, resume, interrupts))
+
+
+def _run(request: runs.RunRequest, resume: str | None, interrupts: Interrupts) -> int:
+    if resume is not None and request != runs.RunRequest(json=request.json):
+        raise UsageError("--resume goes on with what was planned; it takes no other selection")
+    try:
         here = context()
-        try:
-            if resume:
-                result = runs.resume(here, resume, as_json)
-            else:
-                request = runs.RunRequest(
-                    suite=suite,
-                    environment=environment,
-                    python=python,
-                    profile=profile,
-                    cases=tuple(case or ()),
-                    case_files=tuple(cases or ()),
-                    replicates=replicates,
-                    budget=budget,
-                    deadline=deadline,
-                    json=as_json,
-                )
-                result = runs.start(here, request)
-        except KeyboardInterrupt:
-            say("interrupted before anything was measured")
-            raise typer.Exit(INTERRUPTED) from None
+        if resume is not None:
+            return _exit_code(runs.resume(here, resume, request.json, interrupts))
+        return _exit_code(runs.start(here, request, interrupts))
+    except KeyboardInterrupt:
+        say("interrupted before anything was measured")
+        return INTERRUPTED
+
+
+def _exit_code(result: RunResult) -> int:
     if result.state == "interrupted":
-        raise typer.Exit(INTERRUPTED)
-    if any(o.status not in ("ok", "skipped", "unsupported") for o in result.outcomes):
-        raise typer.Exit(FAILED)
+        return INTERRUPTED
+    well = ("ok", "skipped", "unsupported")
+    return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
 
 
 @app.command("version")

@@ -58,6 +58,13 @@ def in_one_sentence() -> Generator[None]:
     except (UsageError, ConfigurationError, RunnerError, JobError, DatabaseError) as error:
         say(f"pyrometer: {error}")
         raise typer.Exit(USAGE) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # A full disk, a folder that may not be read: the machine's trouble, not a bug.
+        where = f": {error.filename}" if error.filename else ""
+        say(f"pyrometer: {error.strerror or error}{where}")
+        raise typer.Exit(USAGE) from None
 
 
 def store_pending(here: Context) -> None:

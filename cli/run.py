@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import typer
 from rich.console import Console
 
 from configuration.nearest import unknown
@@ -25,7 +25,8 @@ from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header, environment_body, machine_body, profile_body
 from scheduled_jobs.measure import RunResult, measure, new_run_id
 
-from .context import Context, say, store_pending
+from .context import INTERRUPTED, Context, say, store_pending
+from .interrupts import Interrupts
 from .report import print_report
 from .selection import choose_cases, choose_environment, choose_profile, choose_suite
 from .watchers import choose_watcher
@@ -57,18 +58,18 @@ class Prepared:
     known: tuple[Outcome, ...] = ()
 
 
-def start(here: Context, request: RunRequest) -> RunResult:
+def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:
     """Plan and measure a new run; raises UsageError, RunnerError or JobError with one sentence."""
     store_pending(here)
     with _alone():
-        return _measure(here, _prepare(here, request), request.json)
+        return _measure(here, _prepare(here, request), request.json, interrupts)
 
 
-def resume(here: Context, run: str, json: bool) -> RunResult:
+def resume(here: Context, run: str, json: bool, interrupts: Interrupts) -> RunResult:
     """Go on with a run that was interrupted or killed; raises CannotResume when that makes no sense."""
     store_pending(here)
     with _alone():
-        return _measure(here, _prepare_again(here, run), json)
+        return _measure(here, _prepare_again(here, run), json, interrupts)
 
 
 def _prepare(here: Context, request: RunRequest) -> Prepared:
@@ -138,7 +139,9 @@ def _prepare_again(here: Context, run: str) -> Prepared:
 
 
 def _find_run(here: Context, run: str) -> Path:
-    known = sorted(path.parent.name for path in here.runs.glob(f"*/{journal.FILE}"))
+    # An empty journal is a run that was killed before it began: there is nothing to go on with.
+    journals = here.runs.glob(f"*/{journal.FILE}")
+    known = sorted(path.parent.name for path in journals if path.stat().st_size)
     if not known:
         raise CannotResume(f"there is no run in {here.runs}")
     if run == "latest":
@@ -148,11 +151,26 @@ def _find_run(here: Context, run: str) -> Path:
     return here.runs / run
 
 
-def _measure(here: Context, prepared: Prepared, json: bool) -> RunResult:
+def _measure(here: Context, prepared: Prepared, json: bool, interrupts: Interrupts) -> RunResult:
+    header = prepared.header
+    try:
+        with interrupts.deferred():
+            return _watched(here, prepared, json, interrupts)
+    except KeyboardInterrupt:
+        # Asked twice. The workers die with the executor, or with this process.
+        say(f"stopped at once; the journal keeps what is measured, {_go_on(header)}")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        say(f"nobody reads the output any more: stopped; {_go_on(header)}")
+        raise
+
+
+def _watched(here: Context, prepared: Prepared, json: bool, interrupts: Interrupts) -> RunResult:
     header, profile = prepared.header, prepared.profile
     # A pipe has no width: 80 columns would fold every case key.
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
-    with choose_watcher(console, json) as watcher, _housekeeping(profile), _terminable():
+    # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
+    with _housekeeping(profile), choose_watcher(console, json) as watcher:
         result = measure(
             header,
             profile,
@@ -161,11 +179,18 @@ def _measure(here: Context, prepared: Prepared, json: bool) -> RunResult:
             prepared.known,
             here.open_database,
             watcher,
+            interrupts.asked,
         )
         watcher.finished(result)
     if not json:
         print_report(console, header, result)
+    elif result.state != "complete":
+        say(_go_on(header))
     return result
+
+
+def _go_on(header: Header) -> str:
+    return f"go on with: pyrometer run --resume {header.run}"
 
 
 @contextmanager
@@ -184,18 +209,3 @@ def _housekeeping(profile: Profile) -> Generator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-@contextmanager
-def _terminable() -> Generator[None]:
-    """SIGTERM and a closed terminal end a run as Ctrl-C does."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

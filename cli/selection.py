@@ -86,15 +86,33 @@ def choose_cases(
     else:
         known = [case for other in all_suites(settings).values() for case in _expanded(other, offered)]
         candidates = list(dict.fromkeys(known + offered))
-    if problems := plan.invalid(candidates, environment.workloads):
-        case, reason = next(iter(problems.items()))
-        if suite.name in settings.suites:
-            raise UsageError(f'suite {suite.name}: case "{case}": {reason}')
+    if suite.name in settings.suites:
+        _refuse_unknown(suite, candidates, environment)
     chosen = list(dict.fromkeys(plan.select(candidates, patterns)))
     for pattern in patterns:
         if not any(plan.matches(case, pattern) for case in candidates):
             chosen.append(_spelled_out(pattern, candidates, environment))
     return chosen
+
+
+def _refuse_unknown(suite: Suite, candidates: list[str], environment: Environment) -> None:
+    """Raise UsageError if a configured suite names a case that the harness cannot build."""
+    for wanted in suite.cases:
+        if not any(plan.matches(case, wanted) for case in candidates):
+            offered = plan.offered(environment.workloads)
+            raise UsageError(f"suite {suite.name}: {unknown('case', wanted, offered)}")
+    for case in candidates:
+        if problem := _problem(case, environment):
+            raise UsageError(f"suite {suite.name}: {problem}")
+
+
+def _problem(case: str, environment: Environment) -> str:
+    """Why the harness cannot build a case, in one sentence; empty when it can."""
+    reason = plan.invalid([case], environment.workloads).get(case)
+    names = {str(workload["name"]) for workload in environment.workloads}
+    if reason is None or case.count("/") != 3 or (name := case.partition("/")[0]) in names:
+        return f'case "{case}": {reason}' if reason else ""
+    return f'case "{case}": {unknown("case", name, names)}'
 
 
 def _expanded(suite: Suite, offered: list[str]) -> list[str]:
@@ -108,8 +126,7 @@ def _expanded(suite: Suite, offered: list[str]) -> list[str]:
 def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
     """A key that no suite lists but the harness can build; raises UsageError for anything else."""
     if pattern.count("/") == 3 and not any(sign in pattern for sign in "*?["):
-        problem = plan.invalid([pattern], environment.workloads).get(pattern)
-        if problem is None:
-            return pattern
-        raise UsageError(f'case "{pattern}": {problem}')
+        if problem := _problem(pattern, environment):
+            raise UsageError(problem)
+        return pattern
     raise UsageError(unknown("case", pattern, candidates))

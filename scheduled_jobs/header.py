@@ -7,6 +7,7 @@ from typing import Any
 
 from db import records
 from runner.environment import Environment
+from runner.errors import JournalError
 from runner.machine import MachineFacts
 from runner.profile import Profile
 from runner.records import Planned, Target, Timing
@@ -44,12 +45,16 @@ class Header:
 
     @staticmethod
     def from_body(body: Mapping[str, Any]) -> "Header":
-        """The inverse of `to_body`; raises TypeError for anything else."""
+        """The inverse of `to_body`; raises JournalError for anything else."""
         values: dict[str, Any] = dict(body)
-        values["environments"] = tuple(body["environments"])
-        values["notes"] = tuple(body.get("notes", ()))
-        values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
-        return Header(**values)
+        try:
+            values["environments"] = tuple(body["environments"])
+            values["notes"] = tuple(body.get("notes", ()))
+            values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
+            return Header(**values)
+        except (TypeError, KeyError, ValueError) as error:
+            run = body.get("run", "without a name")
+            raise JournalError(f"run {run} has a header that this Pyrometer does not understand") from error
 
     @property
     def targets(self) -> dict[str, Target]:

@@ -1,10 +1,12 @@
 """From journals to the database: as often as one likes, the same thing once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
+from typing import Any, cast
 
 from analysis.replicates import summarise
 from db import records, store
@@ -31,7 +33,7 @@ class Ingested:
 def ingest(path: Path, database: Database, *, running: bool = False) -> Ingested:
     """Store one journal; storing it again changes nothing.
 
-    Raises JournalError when it has no header, DatabaseUnavailable when the database refuses.
+    Raises JournalError when it has no header that can be read, DatabaseError when the database refuses.
     """
     size = path.stat().st_size
     contents = journal.read(path)
@@ -40,10 +42,13 @@ def ingest(path: Path, database: Database, *, running: bool = False) -> Ingested
     state = "complete" if complete else "running" if running else "interrupted"
     ended_at = str(contents.ended["at"]) if contents.ended and state != "running" else None
     store.save_run(database, header.run_record(state, ended_at))
-    new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
-    store.save_measurements(database, header.run, measurements(contents.outcomes))
+    try:
+        new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
+        store.save_measurements(database, header.run, measurements(contents.outcomes))
+    except ValueError as error:
+        raise JournalError(f"{path} does not fit together: {error}") from error
     if not running:
-        _mark(path, size)
+        mark_stored(path, size)
     return Ingested(header.run, new, contents.set_aside)
 
 
@@ -53,23 +58,27 @@ def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | Jo
     A journal that another process is writing just now is left to that process.
     """
     for path in pending(data_dir):
-        if journal.in_use(path):
-            continue
         try:
-            yield ingest(path, database)
+            if not journal.in_use(path):
+                yield ingest(path, database)
         except JournalError as error:
             yield error
+        except OSError as error:
+            yield JournalError(f"{path}: {error.strerror or error}")
 
 
 def pending(data_dir: Path) -> list[Path]:
-    """The journals with something in them that is not stored yet, oldest run first."""
+    """The journals with something in them that is not stored yet, oldest run first.
+
+    An empty one belongs to a run that was killed before it began.
+    """
     found: list[Path] = []
     for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
         mark = path.with_name(_STORED)
         try:
-            stored = int(mark.read_text()) if mark.exists() else -1
+            stored = int(mark.read_text()) if mark.exists() else 0
         except ValueError:
-            stored = -1
+            stored = 0
         if stored != path.stat().st_size:
             found.append(path)
     return found
@@ -81,7 +90,8 @@ def measurements(outcomes: Iterable[Outcome]) -> list[records.Measurement]:
     for outcome in outcomes:
         if outcome.status == "ok":
             for metric, value in outcome.metrics.items():
-                values[outcome.case, outcome.environment, metric].append(value)
+                if isfinite(value):
+                    values[outcome.case, outcome.environment, metric].append(value)
     found: list[records.Measurement] = []
     for (case, environment, metric), replicates in values.items():
         s = summarise(replicates)
@@ -105,16 +115,28 @@ def stored_outcome(outcome: Outcome) -> records.Outcome:
         phase=outcome.phase,
         started_at=started,
         wall_seconds=outcome.wall_seconds,
-        metrics=outcome.metrics,
-        facts={**outcome.facts, "phases": dict(outcome.phases)},
+        metrics={name: value for name, value in outcome.metrics.items() if isfinite(value)},
+        facts=_finite({**outcome.facts, "phases": dict(outcome.phases)}),
         log_tail=outcome.log_tail,
         blocks=outcome.blocks,
     )
 
 
-def _mark(path: Path, size: int) -> None:
+def mark_stored(path: Path, size: int) -> None:
+    """Remember beside a journal that its first `size` bytes are stored."""
     try:
         path.with_name(_STORED).write_text(str(size))
     except OSError:
         # Storing twice changes nothing, so a lost mark costs only time.
         return
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None for what is not finite: JSON has no such numbers, and Postgres insists on that."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {k: _finite(v) for k, v in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in cast("list[Any]", value)]
+    return value

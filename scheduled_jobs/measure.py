@@ -3,12 +3,14 @@
 import time
 import uuid
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
 from runner import plan
+from runner.errors import JournalError
 from runner.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
 from runner.harness import Harness
 from runner.journal import Journal
@@ -22,7 +24,10 @@ from .recorder import OpenDatabase, Recorder
 
 #: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
 MAX_LOST = 3
+#: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
+#: How often somebody's wish to end is looked for while a session runs.
+_POLL_SECONDS = 0.25
 
 
 class Watcher(Protocol):
@@ -69,17 +74,16 @@ def measure(
     known: tuple[Outcome, ...],
     open_database: OpenDatabase,
     watcher: Watcher,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
 
-    An interrupt (KeyboardInterrupt, or SIGTERM turned into one) ends it cleanly: what is measured stays.
-    Raises JournalError when another process measures the same run, OSError when no journal can be begun.
+    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. Raises JournalError
+    when another process measures the same run, or when its journal cannot be begun.
     """
-    with Journal(folder) as journal:
+    with _begun(folder, header) as journal:
         # What an earlier, killed controller left running would disturb us now.
         sweep(header.run)
-        if not known and not journal.path.stat().st_size:
-            journal.header(header.to_body())
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
         recorder = Recorder(journal, header, open_database, watcher.note)
@@ -93,11 +97,26 @@ def measure(
             device=header.device,
         )
         started = time.monotonic()
-        run = _Run(header, todo, recorder, watcher, LocalExecutor(conditions, str(header.machine["name"])))
-        recorder.begin(known)
-        state = run.all_sessions()
+        executor = LocalExecutor(conditions, str(header.machine["name"]))
+        run = _Run(header, todo, recorder, watcher, executor, interrupted)
+        state = run.all_sessions(known)
         stored = recorder.end(state)
     return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
+
+
+def _begun(folder: Path, header: Header) -> Journal:
+    """The run's journal with its header in it."""
+    try:
+        journal = Journal(folder)
+        if not journal.path.stat().st_size:
+            try:
+                journal.header(header.to_body())
+            except BaseException:
+                journal.close()
+                raise
+    except OSError as error:
+        raise JournalError(f"no journal can be begun in {folder}: {error.strerror or error}") from error
+    return journal
 
 
 class _Run:
@@ -110,51 +129,59 @@ class _Run:
         recorder: Recorder,
         watcher: Watcher,
         executor: Executor,
+        interrupted: Callable[[], bool],
     ) -> None:
         self.outcomes: list[Outcome] = []
         self._header = header
         self._recorder = recorder
         self._watcher = watcher
         self._executor = executor
+        self._interrupted = interrupted
         self._sessions = deque(plan.sessions(todo, header.timing_policy))
         self._todo = todo
         self._seen: dict[str, float] = {}
 
-    def all_sessions(self) -> str:
-        """Measure until nothing is left or somebody interrupts; answers the state."""
-        started = time.monotonic()
-        token = ""
+    def all_sessions(self, known: tuple[Outcome, ...]) -> str:
+        """Measure until nothing is left or somebody interrupts; answers the state.
+
+        `known` are the outcomes of earlier parts of the same run.
+        """
         self._watcher.began(self._header, self._todo, self._estimate(self._sessions))
+        self._recorder.begin(known)
+        started = time.monotonic()
         try:
-            while self._sessions:
+            while self._sessions and not self._interrupted():
                 session = self._sessions.popleft()
-                if not self._affordable(session, time.monotonic() - started):
-                    continue
-                for number in range(1, MAX_LOST + 1):
-                    token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
-                    ended = self._attempt(Attempt(token, number, session))
-                    if ended.kind != "lost":
-                        break
-                    self._watcher.note(f"attempt {number} of {session.id} was lost: {ended.detail}")
-                    if number == MAX_LOST:
-                        reason = f"lost {MAX_LOST} times, at last: {ended.detail}"
-                        self._close_without(session, "lost", reason)
-                self._recorder.between_sessions()
-        except KeyboardInterrupt:
-            self._watcher.note("interrupted: stopping the workers, keeping what is measured")
-            self._stop(token)
-            return "interrupted"
+                if self._affordable(session, time.monotonic() - started):
+                    self._measure(session)
+                    self._recorder.between_sessions()
         finally:
             self._executor.close()
-        return "complete"
+        return "complete" if len(self.outcomes) == len(self._todo) else "interrupted"
+
+    def _measure(self, session: SessionPlan) -> None:
+        for number in range(1, MAX_LOST + 1):
+            token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
+            ended = self._attempt(Attempt(token, number, session))
+            if ended.kind != "lost" or self._interrupted():
+                return
+            self._watcher.note(f"attempt {number} of {session.id} was lost: {ended.detail}")
+            if number == MAX_LOST:
+                self._close_without(session, "lost", f"lost {MAX_LOST} times, at last: {ended.detail}")
 
     def _attempt(self, attempt: Attempt) -> Ended:
         self._executor.submit(attempt)
-        while True:
-            for event in self._executor.events(timeout=1.0):
+        give_up = float("inf")
+        while time.monotonic() < give_up:
+            if give_up == float("inf") and self._interrupted():
+                self._watcher.note("interrupted: stopping the workers, keeping what is measured")
+                self._executor.cancel(attempt.token)
+                give_up = time.monotonic() + _INTERRUPT_PATIENCE_SECONDS
+            for event in self._executor.events(timeout=_POLL_SECONDS):
                 if isinstance(event, Ended) and event.token == attempt.token:
                     return event
                 self._take(event)
+        return Ended(attempt.token, "cancelled", "its processes did not end in time")
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Measured):
@@ -169,19 +196,6 @@ class _Run:
         self.outcomes.append(outcome)
         self._seen[outcome.case] = outcome.wall_seconds
         self._watcher.measured(outcome)
-
-    def _stop(self, token: str) -> None:
-        try:
-            self._executor.cancel(token)
-            give_up = time.monotonic() + _INTERRUPT_PATIENCE_SECONDS
-            while time.monotonic() < give_up:
-                for event in self._executor.events(timeout=0.5):
-                    if isinstance(event, Ended):
-                        return
-                    self._take(event)
-        except KeyboardInterrupt:
-            # A second one: the executor's close() still kills what is left.
-            return
 
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
         cost = self._cost(session)

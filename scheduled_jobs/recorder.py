@@ -1,6 +1,7 @@
 """Keeps what a run learns: first the journal, then the database, which may come and go."""
 
 import tempfile
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +13,13 @@ from runner.journal import Journal
 from runner.records import Outcome
 
 from .header import Header
-from .ingest import ingest, measurements, stored_outcome
+from .ingest import ingest, mark_stored, measurements, stored_outcome
 
 #: Opens the database; raises DatabaseError while it cannot be had.
 OpenDatabase = Callable[[], Database]
+
+#: A database that is in trouble may take seconds to say so; it is asked again no sooner than this.
+_RETRY_SECONDS = 30.0
 
 
 class Recorder:
@@ -32,6 +36,7 @@ class Recorder:
         self._outcomes: list[Outcome] = []
         self._unstored: list[Outcome] = []
         self._troubled = ""
+        self._retry_at = 0.0
         self._full = False
 
     def begin(self, known: tuple[Outcome, ...]) -> None:
@@ -53,44 +58,62 @@ class Recorder:
 
     def between_sessions(self) -> None:
         """Store what is new, while nothing is being timed."""
-        self._store()
+        if time.monotonic() >= self._retry_at:
+            self._store()
 
     def end(self, state: str) -> bool:
         """Write the last word, store everything; False if the database has to wait for the next command."""
-        self._journal.ended({"at": datetime.now(UTC).isoformat(), "state": state})
+        at = datetime.now(UTC).isoformat()
+        self._journal.ended({"at": at, "state": state})
         self._journal.close()
         if self._journal.waiting:
             self._note(f"{self._journal.waiting} lines did not fit on the disk: {self._rescue()}")
         try:
-            database = self._database or self._open()
-            ingest(self._journal.path, database)
+            if self._journal.waiting:
+                # The journal holds less than memory does: reading it back would store less.
+                self._save(state, at)
+                mark_stored(self._journal.path, self._journal.path.stat().st_size)
+            else:
+                ingest(self._journal.path, self._opened())
         except DatabaseError as error:
             self._trouble(error)
             return False
-        database.close()
+        self._opened().close()
         return True
 
     def _store(self) -> None:
-        cases = {(outcome.case, outcome.environment) for outcome in self._unstored}
-        concerned = [o for o in self._outcomes if (o.case, o.environment) in cases]
         try:
-            if self._database is None:
-                self._database = self._open()
-            store.save_run(self._database, self._header.run_record("running", None))
-            store.save_outcomes(self._database, self._header.run, [stored_outcome(o) for o in self._unstored])
-            store.save_measurements(self._database, self._header.run, measurements(concerned))
+            self._save("running", None)
         except DatabaseError as error:
             self._trouble(error)
             return
         if self._troubled:
             self._note("the database is back and holds everything")
         self._troubled = ""
+
+    def _save(self, state: str, ended_at: str | None) -> None:
+        cases = {(outcome.case, outcome.environment) for outcome in self._unstored}
+        concerned = [o for o in self._outcomes if (o.case, o.environment) in cases]
+        database, run = self._opened(), self._header.run
+        store.save_run(database, self._header.run_record(state, ended_at))
+        store.save_outcomes(database, run, [stored_outcome(o) for o in self._unstored])
+        store.save_measurements(database, run, measurements(concerned))
         self._unstored = []
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            self._database = self._open()
+        return self._database
 
     def _trouble(self, error: DatabaseError) -> None:
         if str(error) != self._troubled:
             self._note(f"{error} Everything is in the journal; the next command stores it.")
         self._troubled = str(error)
+        self._retry_at = time.monotonic() + _RETRY_SECONDS
+        # Opened anew next time: it may be another file by then.
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
     def _rescue(self) -> str:
         """Put the unwritten lines somewhere else; says where, or that they are lost."""

@@ -1,0 +1,36 @@
+"""What `doctor`, `environments` and `db` say about this machine."""
+
+import json
+
+import pytest
+from workplace import Workplace
+
+pytestmark = pytest.mark.torch
+
+
+def test_doctor_says_what_can_be_measured_what_cannot_and_why(workplace: Workplace) -> None:
+    with (workplace.folder / "pyrometer.toml").open("a") as file:
+        file.write('[environments.gone]\npython = "gone/bin/python"\n')
+    done = workplace.call("doctor", "--json", PATH=str(workplace.temporary))
+    assert done.code == 0, done
+    found = json.loads(done.out)
+    assert found["environments"]["default"].startswith("torch 2.")
+    assert "broken: environment gone: there is no interpreter at" in found["environments"]["gone"]
+    assert found["data_dir"] == str(workplace.folder / ".pyrometer")
+    assert any(sentence.startswith("numactl is not installed: ") for sentence in found["cannot"])
+
+
+def test_the_environments_describe_themselves(workplace: Workplace) -> None:
+    done = workplace.call("environments", "list", "--json")
+    (default,) = json.loads(done.out)
+    assert default["name"] == "default" and default["torch"].startswith("2.")
+    assert default["fingerprint"] and len(default["torch_git"]) == 40
+
+
+def test_the_database_is_upgraded_once(workplace: Workplace) -> None:
+    first, second = workplace.call("db", "upgrade"), workplace.call("db", "upgrade")
+    assert (first.code, second.code) == (0, 0)
+    assert first.out.startswith("upgraded from nothing to ")
+    assert second.out == first.out.replace("upgraded from nothing to", "already at")
+    bad = workplace.call("db", "upgrade", PYROMETER_DATABASE_URL="mysql://me:secret@host/name")
+    assert "secret" not in bad.one_sentence()

@@ -1,0 +1,130 @@
+"""A mistake gets one sentence with a way out, exit code 2, nothing on stdout, and never a traceback."""
+
+import json
+import shutil
+
+import pytest
+from workplace import ADD, Workplace
+
+#: What is typed after `pyrometer`, and what the sentence must hold.
+MISTAKES = [
+    (["run", "--suite", "smok"], 'unknown suite "smok": did you mean "smoke"?'),
+    (["run", "--environment", "defalt"], 'unknown environment "defalt": did you mean "default"?'),
+    (["run", "--profile", "quite"], 'unknown profile "quite": did you mean "quiet"?'),
+    (["run", "--cases", "none.py"], "none.py: No such file or directory"),
+    (["run", "--python", "bin/python"], "there is no interpreter at"),
+    (["run", "--python", "cases.py"], "is not an executable interpreter"),
+    (["run", "--resume", "latest"], "there is no run in"),
+    (["run", "--resume", "latest", "--suite", "quick"], "it takes no other selection"),
+    (["run", "--resume", "latest", "--budget", "9"], "it takes no other selection"),
+    (["suites", "show", "smok"], 'unknown suite "smok": did you mean "smoke"?'),
+]
+
+#: These ask the measured environment which cases there are.
+CASE_MISTAKES = [
+    (["--case", "resnt50"], 'unknown case "resnt50": did you mean "resnet50/'),
+    (["--case", f"{ADD[:-5]}compile=fast"], "unknown compile 'fast'"),
+    (["--case", "ad/infer/size=8/eager"], 'unknown case "ad": did you mean "add"?'),
+    (
+        ["--suite", "misspelt"],
+        'suite misspelt: case "lineer/infer/width=8/eager": unknown case "lineer": did',
+    ),
+    (["--suite", "unmatched"], 'suite unmatched: unknown case "resnt50*": did you mean "resnet50/'),
+]
+
+MORE_SUITES = """
+[suites.misspelt]
+cases = ["lineer/infer/width=8/eager"]
+[suites.unmatched]
+cases = ["resnt50*"]
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("arguments", "sentence"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
+def test_a_mistake_gets_one_sentence(workplace: Workplace, arguments: list[str], sentence: str) -> None:
+    said = workplace.call(*arguments).one_sentence()
+    assert said.startswith("pyrometer: ") and sentence in said
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("arguments", "sentence"), CASE_MISTAKES, ids=[" ".join(a) for a, _ in CASE_MISTAKES]
+)
+def test_a_case_that_does_not_exist_gets_one_sentence(
+    workplace: Workplace, arguments: list[str], sentence: str
+) -> None:
+    with (workplace.folder / "pyrometer.toml").open("a") as file:
+        file.write(MORE_SUITES)
+    said = workplace.call("run", "--cases", "cases.py", *arguments).one_sentence()
+    assert said.startswith("pyrometer: ") and sentence in said
+    assert not (workplace.folder / ".pyrometer" / "runs").exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[suites.quick\n", "pyrometer.toml"),
+        ("[suites.quick]\nreplicats = 3\n", "replicates"),
+        ("[suites.quick]\nreplicates = 0\n", "a whole number, 1 or more"),
+        ("profile = 'quite'\n", 'did you mean "quiet"?'),
+    ],
+)
+def test_a_settings_file_that_makes_no_sense_gets_one_sentence(
+    workplace: Workplace, text: str, sentence: str
+) -> None:
+    (workplace.folder / "pyrometer.toml").write_text(text)
+    assert sentence in workplace.call("run", "--suite", "quick").one_sentence()
+
+
+@pytest.mark.torch
+def test_a_file_of_cases_that_cannot_be_loaded_says_where(workplace: Workplace) -> None:
+    (workplace.folder / "broken.py").write_text("import torch\n\nnothing.here\n")
+    said = workplace.call("run", "--cases", "broken.py").one_sentence()
+    assert "broken.py cannot be loaded: line 3: NameError: name 'nothing' is not defined" in said
+
+
+@pytest.mark.torch
+def test_an_interpreter_without_torch_is_no_environment(workplace: Workplace) -> None:
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if python is None:
+        pytest.skip("no Python besides this one and the measured one")
+    said = workplace.call("run", "--python", python).one_sentence()
+    assert "cannot import torch" in said and "No module named 'torch'" in said
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["--replicates", "0"],
+            "Invalid value for '--replicates': Input should be greater than or equal to 1",
+        ),
+        (["--suit", "smoke"], "No such option: --suit (Possible options: --suite)"),
+        (["--metric", "latency"], "No such option: --metric"),
+    ],
+)
+def test_an_option_that_makes_no_sense_ends_in_one_plain_sentence(
+    workplace: Workplace, arguments: list[str], sentence: str
+) -> None:
+    done = workplace.call("run", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[0].startswith("Usage: pyrometer run")
+    assert done.err.splitlines()[-1] == f"Error: {sentence}"
+
+
+@pytest.mark.torch
+def test_the_help_explains_the_exit_codes(workplace: Workplace) -> None:
+    said = " ".join(workplace.call("run", "--help").out.split())
+    assert "0 all went well, 1 some case did not, 2 the call makes no sense, 130 interrupted" in said
+
+
+@pytest.mark.torch
+def test_what_there_is_can_be_listed_for_machines(workplace: Workplace) -> None:
+    suites = {s["name"]: s for s in json.loads(workplace.call("suites", "list", "--json").out)}
+    assert {"smoke", "cpu", "quick"} <= suites.keys()
+    assert suites["quick"]["cases"][0] == ADD and suites["quick"]["replicates"] == 2
+    shown = json.loads(workplace.call("cases", "show", "add", "--cases", "cases.py", "--json").out)
+    assert shown["offered"] == [ADD] and shown["suites"]["quick"] == [ADD]

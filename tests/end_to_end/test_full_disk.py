@@ -1,0 +1,167 @@
+"""A disk that another process fills in mid-run: the run goes on, says so, and nothing is lost."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from workplace import Done, Workplace
+
+from db import queries
+from db.engine import open_database
+from runner import journal
+
+pytestmark = pytest.mark.torch
+
+WAITS = "the disk with the journal is full: outcomes wait in memory until there is room"
+
+#: Fills the disk, says so, and goes on taking whatever is given back until its stdin is closed.
+GREEDY = """
+import os, select, sys
+taken = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+told = False
+while True:
+    try:
+        os.write(taken, bytes(4096))
+        continue
+    except OSError:
+        pass
+    if not told:
+        print("full", flush=True)
+        told = True
+    if select.select([0], [], [], 0.005)[0]:
+        break
+"""
+
+
+@contextmanager
+def filled(disk: Path) -> Iterator[None]:
+    """Within the block another process holds every byte of the disk."""
+    with subprocess.Popen(
+        [sys.executable, "-c", GREEDY, disk / "filler"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as filler:
+        assert filler.stdout is not None and filler.stdout.readline() == "full\n"
+        yield
+    (disk / "filler").unlink()
+
+
+def fill_once(disk: Path) -> None:
+    """Fill the disk and leave it at that: what is given back later stays free."""
+    with filled(disk):
+        (disk / "filler").rename(disk / "ballast")
+        (disk / "filler").symlink_to("nothing")
+
+
+def notes(done: Done) -> list[str]:
+    """What the run said for people."""
+    return [event["text"] for event in done.events if event["event"] == "note"]
+
+
+def stored(url: str, run: str) -> int:
+    """How many outcomes of the run the database holds."""
+    with open_database(url, create=False) as database:
+        return len(queries.outcomes_of_run(database, run))
+
+
+def the_next_command_stores(workplace: Workplace, done: Done, url: str, **places: str) -> None:
+    """The next command stores what is missing, and the one after finds nothing to store."""
+    before = stored(url, done.run)
+    following = workplace.call("run", "--resume", done.run, **places)
+    assert f"note: stored {4 - before} outcomes of run {done.run} from its journal" in following.err
+    assert following.code == 2 and "there is nothing to resume" in following.err
+    assert stored(url, done.run) == 4
+    assert "note" not in workplace.call("run", "--resume", done.run, **places).err
+    assert stored(url, done.run) == 4
+
+
+def test_the_room_set_aside_sees_a_run_through(workplace: Workplace, small_disk: Path) -> None:
+    url = f"sqlite:///{small_disk}/pyrometer.db"
+    places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
+    running = workplace.start_suite("quick", **places)
+    running.until("outcome")
+    fill_once(small_disk)
+    done = running.end()
+    assert done.code == 0, done
+    kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
+    assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 4
+    (small_disk / "ballast").unlink()
+    workplace.call("run", "--resume", done.run, **places)
+    assert stored(url, done.run) == 4
+
+
+@pytest.mark.parametrize("database_too", [True, False])
+def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
+    workplace: Workplace, small_disk: Path, database_too: bool
+) -> None:
+    url = f"sqlite:///{small_disk if database_too else workplace.folder}/pyrometer.db"
+    places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
+    running = workplace.start_suite("quick", **places)
+    running.until("outcome")
+    with filled(small_disk):
+        done = running.end()
+    assert done.code == 0, done
+    assert len([e for e in done.events if e["event"] == "outcome" and e["status"] == "ok"]) == 4
+    assert WAITS in notes(done)
+    told = re.search(r"did not fit on the disk: they are kept in (\S+); append them to (\S+)", done.out)
+    assert told, notes(done)
+    rescued, target = Path(told[1]), Path(told[2].rstrip('"}'))
+    assert 1 <= len(journal.read(target).outcomes) < 4
+    if not database_too:
+        as_if_nothing_had_happened(url, done)
+    with target.open("ab") as file:
+        file.write(rescued.read_bytes())
+    kept = journal.read(target)
+    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
+    if database_too:
+        the_next_command_stores(workplace, done, url, **places)
+    else:
+        workplace.call("run", "--resume", done.run, **places)
+    as_if_nothing_had_happened(url, done)
+
+
+def as_if_nothing_had_happened(url: str, done: Done) -> None:
+    """The database holds the complete run."""
+    with open_database(url, create=False) as database:
+        summary = queries.run_summary(database, done.run)
+        assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 4})
+        assert {m.n for m in queries.measurements_of_run(database, done.run)} == {2}
+
+
+def test_a_full_disk_that_gets_room_again_takes_what_waited(workplace: Workplace, small_disk: Path) -> None:
+    places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
+    running = workplace.start_suite("quick", **places)
+    running.until("outcome")
+    with filled(small_disk):
+        running.until("note", text=WAITS)
+    done = running.end()
+    assert done.code == 0 and done.events[-1]["stored"], done
+    assert "the journal has room again and holds everything" in notes(done)
+    assert len(journal.read(small_disk / "data" / "runs" / done.run / journal.FILE).outcomes) == 4
+    assert stored(workplace.url, done.run) == 4
+
+
+def test_the_database_alone_on_a_disk_that_fills(workplace: Workplace, small_disk: Path) -> None:
+    url = f"sqlite:///{small_disk}/pyrometer.db"
+    running = workplace.start_suite("quick", PYROMETER_DATABASE_URL=url)
+    running.until("phase", phase="measure")
+    with filled(small_disk):
+        done = running.end()
+    assert done.code == 0, done
+    assert not done.events[-1]["stored"]
+    assert sum("disk is full" in note for note in notes(done)) == 1, "the same trouble is told once"
+    assert len(journal.read(workplace.journal(done.run)).outcomes) == 4
+    the_next_command_stores(workplace, done, url, PYROMETER_DATABASE_URL=url)
+
+
+def test_a_disk_that_is_full_from_the_start_is_said_in_a_sentence(
+    workplace: Workplace, small_disk: Path
+) -> None:
+    with filled(small_disk):
+        done = workplace.run("quick", PYROMETER_DATA_DIR=str(small_disk / "data"))
+    assert "No space left on device" in done.one_sentence()

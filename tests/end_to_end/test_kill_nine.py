@@ -1,0 +1,112 @@
+"""`kill -9` of the controller, again and again: nothing measured is lost, nothing is measured twice."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from workplace import Workplace, carriers, wait_for_nobody
+
+from db import queries
+from db.engine import open_database
+from runner import journal
+from runner.records import Outcome, Planned
+from scheduled_jobs.header import Header
+
+#: Kills of the command, its start included, and of controllers that are past their start.
+FROM_THE_START, UNDER_WAY = 7, 43
+
+
+def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
+    """What the journal holds; a line that cannot be read fails the test."""
+    contents = journal.read(path)
+    assert not [line for line in contents.set_aside if "torn" not in line]
+    return {outcome.planned: outcome for outcome in contents.outcomes}
+
+
+def kill_from_the_start(workplace: Workplace, rng: random.Random) -> tuple[str, float]:
+    """Kill a run, then each `--resume` of it; answers the run and the seconds that one outcome takes."""
+    started = time.monotonic()
+    running = workplace.start_suite("long")
+    run = str(running.until("began")["run"])
+    began = time.monotonic()
+    running.until("outcome")
+    pace = time.monotonic() - began
+    for _ in range(FROM_THE_START):
+        assert running.process.poll() is None, "a kill that hits nothing shows nothing"
+        running.process.kill()
+        running.process.wait()
+        running = workplace.start("--resume", run)
+        time.sleep(rng.uniform(0.0, began - started + pace))
+    running.process.kill()
+    running.process.wait()
+    return run, pace
+
+
+def kill_under_way(workplace: Workplace, run: str, pace: float, rng: random.Random) -> None:
+    """Kill controllers that have begun to measure; after each the journal holds at least what it held."""
+    known: dict[Planned, Outcome] = {}
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("controllers.py"), run],
+        cwd=workplace.folder,
+        env=workplace.environ({"OPENBLAS_NUM_THREADS": "1"}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as controllers:
+        assert controllers.stdin is not None and controllers.stdout is not None
+        for _ in range(UNDER_WAY):
+            # About one life in ten is long enough for an outcome, on a fast machine as on a slow one.
+            controllers.stdin.write(f"{rng.uniform(0.0, 1.1 * pace)}\n")
+            controllers.stdin.flush()
+            assert int(controllers.stdout.readline()) == signal.SIGKILL
+            now = outcomes_by_plan(workplace.journal(run))
+            assert {planned: now.get(planned) for planned in known} == known
+            known = now
+        controllers.stdin.close()
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(900)
+def test_fifty_kills_at_random_moments_lose_nothing(workplace: Workplace) -> None:
+    rng = random.Random(50)
+    run, pace = kill_from_the_start(workplace, rng)
+    kill_under_way(workplace, run, pace, rng)
+
+    done = workplace.call("run", "--resume", run)
+    assert done.code == 0, done
+    assert "is complete: 12 ok of 12 planned" in done.out
+    wait_for_nobody(run)
+
+    path = workplace.journal(run)
+    measured = outcomes_by_plan(path)
+    planned = Header.from_body(journal.read(path).header).replicates
+    assert sorted(measured, key=str) == sorted(planned, key=str)
+    with open_database(workplace.url, create=False) as database:
+        stored = queries.outcomes_of_run(database, run)
+        found = Counter(Planned(o.case, o.environment, o.replicate) for o in stored)
+        assert found == Counter(planned)
+        for outcome in stored:
+            original = measured[Planned(outcome.case, outcome.environment, outcome.replicate)]
+            assert (outcome.status, outcome.metrics) == (original.status, original.metrics)
+            samples = queries.samples(database, run, outcome.case, outcome.environment, outcome.replicate)
+            assert samples == original.blocks
+        assert len({m.case for m in queries.measurements_of_run(database, run)}) == 2
+        assert all(m.n == 6 for m in queries.measurements_of_run(database, run))
+    assert carriers(run) == []
+
+
+@pytest.mark.torch
+def test_the_workers_of_a_killed_controller_die_with_it(workplace: Workplace) -> None:
+    running = workplace.start_suite("quick")
+    run = str(running.until("began")["run"])
+    running.until("phase", phase="measure")
+    assert carriers(run)
+    running.process.kill()
+    running.process.wait()
+    wait_for_nobody(run)

@@ -1,0 +1,111 @@
+"""A database locked, deleted or stopped in mid-run: the journal keeps it, the next command stores it."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from postgres_server import PostgresServer, postgres_binaries
+from workplace import Done, Workplace, unavailable
+
+from db import queries
+from db.engine import open_database
+from runner import journal
+
+pytestmark = pytest.mark.torch
+
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Another process holds SQLite's write lock."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
+        yield
+
+
+def each_once(url: str, workplace: Workplace, run: str) -> None:
+    """Journal and database hold the same outcomes, each once."""
+    kept = journal.read(workplace.journal(run)).outcomes
+    with open_database(url, create=False) as database:
+        stored = queries.outcomes_of_run(database, run)
+    assert sorted((o.case, o.replicate, o.status) for o in stored) == sorted(
+        (o.case, o.replicate, o.status) for o in kept
+    )
+    assert len(stored) == 4
+
+
+def went_on(done: Done, stored: bool) -> None:
+    """The run measured everything and said what was wrong with the database."""
+    assert done.code == 0, done
+    assert done.events[-1]["state"] == "complete" and done.events[-1]["stored"] is stored
+    notes = [event["text"] for event in done.events if event["event"] == "note"]
+    assert [n for n in notes if n.endswith("Everything is in the journal; the next command stores it.")], (
+        notes
+    )
+
+
+def the_next_command_stores(workplace: Workplace, run: str, **places: str) -> None:
+    done = workplace.call("run", "--resume", run, **places)
+    assert f"of run {run} from its journal" in done.err
+
+
+def test_locked_for_the_whole_run(workplace: Workplace) -> None:
+    open_database(workplace.url).close()
+    with locked(workplace.folder / "pyrometer.db"):
+        done = workplace.run("quick", "--json")
+    went_on(done, stored=False)
+    assert sum(event["event"] == "note" for event in done.events) == 1, "told once, not at each session"
+    the_next_command_stores(workplace, done.run)
+    each_once(workplace.url, workplace, done.run)
+
+
+def test_deleted_in_mid_run(workplace: Workplace) -> None:
+    running = workplace.start_suite("quick")
+    running.until("outcome")
+    running.until("phase", phase="measure")
+    for file in workplace.folder.glob("pyrometer.db*"):
+        file.unlink()
+    done = running.end()
+    went_on(done, stored=True)
+    each_once(workplace.url, workplace, done.run)
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    binaries = postgres_binaries()
+    if binaries is None:
+        unavailable("no Postgres server is installed: no initdb under /usr/lib/postgresql or on PATH")
+        return
+    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
+        server = PostgresServer(binaries, Path(folder))
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.mark.postgres
+def test_a_postgres_that_stops_in_mid_run(workplace: Workplace, server: PostgresServer) -> None:
+    url = server.new_database()
+    running = workplace.start_suite("quick", PYROMETER_DATABASE_URL=url)
+    running.until("outcome")
+    running.until("phase", phase="measure")
+    server.stop()
+    done = running.end()
+    server.start()
+    went_on(done, stored=False)
+    the_next_command_stores(workplace, done.run, PYROMETER_DATABASE_URL=url)
+    each_once(url, workplace, done.run)

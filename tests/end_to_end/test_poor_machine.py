@@ -1,0 +1,63 @@
+"""A machine without GPU, numactl, compiler and write access: it measures, and says what it cannot and why."""
+
+import ctypes
+import os
+import sys
+
+import pytest
+from workplace import ROOT, Workplace
+
+from db import queries
+from db.engine import open_database
+
+pytestmark = pytest.mark.torch
+
+_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
+
+PLACES = """
+from configuration.places import resolve_places
+from configuration.settings import load_settings
+places = resolve_places(load_settings())
+print(places.data_dir, places.database_url, *places.notes, sep="\\n")
+"""
+
+
+def obey_permissions() -> None:
+    """Root may write wherever it likes, unless it gives that up before it becomes the command."""
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
+
+
+def test_a_poor_machine_is_measured_and_told_what_it_lacks(workplace: Workplace) -> None:
+    home = workplace.temporary / "home"
+    poor = {"HOME": str(home), "PATH": str(workplace.temporary), "CUDA_VISIBLE_DEVICES": ""}
+    workplace.before_exec = obey_permissions
+    workplace.folder.chmod(0o555)
+    try:
+        done = workplace.run("quick", "--replicates", "1", **poor)
+        places = workplace.execute(sys.executable, "-c", PLACES, **poor, PYTHONPATH=str(ROOT)).out
+        suite = workplace.call("run", "--resume", "latest", **poor)
+    finally:
+        workplace.folder.chmod(0o755)
+    assert done.code == 0, done
+    state = home / ".local" / "state" / "pyrometer"
+    data, url, *notes = places.splitlines()
+    assert (data, url) == (str(state), f"sqlite:///{state}/pyrometer.db"), "where the dashboard looks"
+    introduction = done.out[: done.out.index("  1/2 ")]
+    here = workplace.folder
+    for sentence in (
+        f"not here: {here}/.pyrometer cannot be written (Permission denied), so data goes to {state}; ",
+        f"not here: {here}/pyrometer.db cannot be written (Permission denied), so the database goes to ",
+        "not here: no CUDA device is visible to the measured PyTorch: ",
+        "not here: numactl is not installed: memory cannot be bound to a NUMA node",
+        "not here: no C++ compiler is installed: torch.compile cannot build CPU kernels, ",
+    ):
+        assert sentence in introduction
+    assert len(notes) == 2 and all(f"not here: {note}" in introduction for note in notes)
+    with open_database(url, create=False) as database:
+        summary = queries.recent_runs(database)[0]
+        assert (summary.state, summary.counts) == ("complete", {"ok": 2})
+        run = queries.run_record(database, summary.id)
+        assert run is not None and set(notes) < set(run.notes)
+    assert f"run {summary.id} is complete" in suite.one_sentence()
+    assert not (here / ".pyrometer").exists() and not (here / "pyrometer.db").exists()

@@ -1,0 +1,25 @@
+"""A finished run's journal to store again and again, whole or damaged."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from workplace import Done, Workplace
+
+from runner import journal
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, measured_once: tuple[Workplace, Done]) -> Path:
+    """A data folder that holds a copy of the run's journal, not marked as stored."""
+    workplace, done = measured_once
+    folder = tmp_path / "data" / "runs" / done.run
+    folder.mkdir(parents=True)
+    shutil.copy(workplace.journal(done.run), folder / journal.FILE)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def the_journal(data_dir: Path) -> Path:
+    """The journal in the data folder."""
+    return next(data_dir.glob(f"runs/*/{journal.FILE}"))
