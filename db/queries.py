@@ -59,6 +59,12 @@ def run_summary(database: Database, run_id: str) -> RunSummary | None:
     return found[0] if found else None
 
 
+def run_ids(database: Database) -> frozenset[str]:
+    """The ids of all runs."""
+    with database.reading() as connection:
+        return frozenset(connection.execute(select(tables.Run.id)).scalars())
+
+
 def latest_run_id(database: Database) -> str | None:
     """The id of the run that started last; None for an empty database."""
     with database.reading() as connection:

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ FILE = "journal.jsonl"
 #: Set aside at the start of a run and given back when the disk is full, so that the lines of the outcomes
 #: still to come find room.
 _RESERVE_BYTES = 8 << 20
+#: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
+_LOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,9 @@ class Journal:
         self._unwritten: list[bytes] = []
         # O_APPEND: whatever happens to the offset, nothing already written is overwritten.
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not self._locked():
             os.close(self._file)
-            raise JournalError(f"another process is writing {self.path}") from error
+            raise JournalError(f"another process is writing {self.path}")
         self._seal()
         self._sync_folder(folder)
         self._set_room_aside()
@@ -95,6 +96,17 @@ class Journal:
     def unwritten(self) -> bytes:
         """The lines that could not be written, as they would stand in the file."""
         return b"".join(self._unwritten)
+
+    def _locked(self) -> bool:
+        give_up = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except OSError:
+                if time.monotonic() > give_up:
+                    return False
+                time.sleep(0.02)
 
     def _append(self, line: bytes) -> bool:
         if line:

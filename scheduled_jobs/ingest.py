@@ -1,7 +1,7 @@
 """From journals to the database: as often as one likes, the same thing once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import isfinite
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from analysis.replicates import summarise
-from db import records, store
+from db import queries, records, store
 from db.engine import Database
 from runner import journal
 from runner.errors import JournalError
@@ -57,7 +57,7 @@ def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | Jo
 
     A journal that another process is writing just now is left to that process.
     """
-    for path in pending(data_dir):
+    for path in pending(data_dir, queries.run_ids(database)):
         try:
             if not journal.in_use(path):
                 yield ingest(path, database)
@@ -67,10 +67,12 @@ def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | Jo
             yield JournalError(f"{path}: {error.strerror or error}")
 
 
-def pending(data_dir: Path) -> list[Path]:
+def pending(data_dir: Path, known: Collection[str]) -> list[Path]:
     """The journals with something in them that is not stored yet, oldest run first.
 
-    An empty one belongs to a run that was killed before it began.
+    `known` are the runs in the database: the mark beside a journal speaks of the database it was stored in,
+    which may have been deleted or exchanged since. An empty journal belongs to a run that was killed before
+    it began.
     """
     found: list[Path] = []
     for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
@@ -79,7 +81,8 @@ def pending(data_dir: Path) -> list[Path]:
             stored = int(mark.read_text()) if mark.exists() else 0
         except ValueError:
             stored = 0
-        if stored != path.stat().st_size:
+        size = path.stat().st_size
+        if size and (stored != size or path.parent.name not in known):
             found.append(path)
     return found
 

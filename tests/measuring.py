@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from workplace import PATIENCE_SECONDS, carriers, measured_python
+from measuring_site import PATIENCE_SECONDS, carriers, measured_python
 
 from runner import harness
 from runner.executor import Attempt, Ended, Entered, LocalExecutor, Measured

@@ -3,34 +3,34 @@
 import json
 
 import pytest
-from workplace import Workplace
+from measuring_site import Site
 
 pytestmark = pytest.mark.torch
 
 
-def test_doctor_says_what_can_be_measured_what_cannot_and_why(workplace: Workplace) -> None:
-    with (workplace.folder / "pyrometer.toml").open("a") as file:
+def test_doctor_says_what_can_be_measured_what_cannot_and_why(site: Site) -> None:
+    with (site.folder / "pyrometer.toml").open("a") as file:
         file.write('[environments.gone]\npython = "gone/bin/python"\n')
-    done = workplace.call("doctor", "--json", PATH=str(workplace.temporary))
+    done = site.call("doctor", "--json", PATH=str(site.temporary))
     assert done.code == 0, done
     found = json.loads(done.out)
     assert found["environments"]["default"].startswith("torch 2.")
     assert "broken: environment gone: there is no interpreter at" in found["environments"]["gone"]
-    assert found["data_dir"] == str(workplace.folder / ".pyrometer")
+    assert found["data_dir"] == str(site.folder / ".pyrometer")
     assert any(sentence.startswith("numactl is not installed: ") for sentence in found["cannot"])
 
 
-def test_the_environments_describe_themselves(workplace: Workplace) -> None:
-    done = workplace.call("environments", "list", "--json")
+def test_the_environments_describe_themselves(site: Site) -> None:
+    done = site.call("environments", "list", "--json")
     (default,) = json.loads(done.out)
     assert default["name"] == "default" and default["torch"].startswith("2.")
     assert default["fingerprint"] and len(default["torch_git"]) == 40
 
 
-def test_the_database_is_upgraded_once(workplace: Workplace) -> None:
-    first, second = workplace.call("db", "upgrade"), workplace.call("db", "upgrade")
+def test_the_database_is_upgraded_once(site: Site) -> None:
+    first, second = site.call("db", "upgrade"), site.call("db", "upgrade")
     assert (first.code, second.code) == (0, 0)
     assert first.out.startswith("upgraded from nothing to ")
     assert second.out == first.out.replace("upgraded from nothing to", "already at")
-    bad = workplace.call("db", "upgrade", PYROMETER_DATABASE_URL="mysql://me:secret@host/name")
+    bad = site.call("db", "upgrade", PYROMETER_DATABASE_URL="mysql://me:secret@host/name")
     assert "secret" not in bad.one_sentence()

@@ -1,7 +1,7 @@
 """`--json`: stdout is one JSON object per line and nothing else, from `began` to `ended`."""
 
 import pytest
-from workplace import ADD, LINEAR, RAISES, WOBBLES, Done, Workplace
+from measuring_site import ADD, LINEAR, RAISES, WOBBLES, Done, Site
 
 from analysis.metrics import METRICS
 from runner import journal
@@ -9,7 +9,7 @@ from runner import journal
 pytestmark = pytest.mark.torch
 
 
-def test_events_come_in_order_and_nothing_else_comes(measured_once: tuple[Workplace, Done]) -> None:
+def test_events_come_in_order_and_nothing_else_comes(measured_once: tuple[Site, Done]) -> None:
     _, done = measured_once
     kinds = [event["event"] for event in done.events]
     assert kinds[0] == "began" and kinds[-1] == "ended"
@@ -18,7 +18,7 @@ def test_events_come_in_order_and_nothing_else_comes(measured_once: tuple[Workpl
 
 
 def test_every_planned_replicate_has_one_outcome_after_its_phases(
-    measured_once: tuple[Workplace, Done],
+    measured_once: tuple[Site, Done],
 ) -> None:
     _, done = measured_once
     planned = [tuple(one.values()) for one in done.events[0]["planned"]]
@@ -33,7 +33,7 @@ def test_every_planned_replicate_has_one_outcome_after_its_phases(
     assert sorted(ended, key=str) == sorted(planned, key=str)
 
 
-def test_the_phases_of_a_replicate_are_told_in_order(measured_once: tuple[Workplace, Done]) -> None:
+def test_the_phases_of_a_replicate_are_told_in_order(measured_once: tuple[Site, Done]) -> None:
     _, done = measured_once
     phases = [
         event["phase"]
@@ -44,7 +44,7 @@ def test_the_phases_of_a_replicate_are_told_in_order(measured_once: tuple[Workpl
     assert once == ["import", "build", "first_call", "warm_up", "measure", "finish", "check", "end"]
 
 
-def test_a_run_in_which_something_failed_ends_with_code_1(measured_once: tuple[Workplace, Done]) -> None:
+def test_a_run_in_which_something_failed_ends_with_code_1(measured_once: tuple[Site, Done]) -> None:
     _, done = measured_once
     statuses = {(e["case"], e["status"]) for e in done.events if e["event"] == "outcome"}
     assert statuses == {(ADD, "ok"), (LINEAR, "ok"), (RAISES, "crashed"), (WOBBLES, "wrong")}
@@ -53,9 +53,9 @@ def test_a_run_in_which_something_failed_ends_with_code_1(measured_once: tuple[W
 
 
 def test_every_metric_that_a_replicate_emits_is_in_the_catalogue(
-    measured_once: tuple[Workplace, Done],
+    measured_once: tuple[Site, Done],
 ) -> None:
-    workplace, done = measured_once
-    emitted = {name for o in journal.read(workplace.journal(done.run)).outcomes for name in o.metrics}
+    site, done = measured_once
+    emitted = {name for o in journal.read(site.journal(done.run)).outcomes for name in o.metrics}
     assert {"latency", "throughput", "first_call", "rss_peak", "model_tflops"} <= emitted
     assert emitted <= METRICS.keys()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplace import Done, Workplace
+from measuring_site import Done, Site
 
 from runner import journal
 
@@ -13,16 +13,14 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
-def half(
-    tmp_path: Path, workplace: Workplace, measured_once: tuple[Workplace, Done]
-) -> tuple[Workplace, str]:
+def half(tmp_path: Path, site: Site, measured_once: tuple[Site, Done]) -> tuple[Site, str]:
     """A folder with the first half of a finished run."""
     _, done = measured_once
     lines = measured_once[0].journal(done.run).read_bytes().splitlines(keepends=True)
-    path = workplace.journal(done.run)
+    path = site.journal(done.run)
     path.parent.mkdir(parents=True)
     path.write_bytes(b"".join(lines[:5]))
-    return workplace, done.run
+    return site, done.run
 
 
 def change_header(path: Path, change: Any) -> None:
@@ -34,23 +32,23 @@ def change_header(path: Path, change: Any) -> None:
         begun.header(body)
 
 
-def test_an_unknown_run_gets_the_nearest_one(half: tuple[Workplace, str]) -> None:
-    workplace, run = half
-    said = workplace.call("run", "--resume", run[:-1]).err
+def test_an_unknown_run_gets_the_nearest_one(half: tuple[Site, str]) -> None:
+    site, run = half
+    said = site.call("run", "--resume", run[:-1]).err
     assert f'pyrometer: unknown run "{run[:-1]}": did you mean "{run}"?' in said
 
 
-def test_a_complete_run_is_not_resumed(measured_once: tuple[Workplace, Done]) -> None:
-    workplace, done = measured_once
-    said = workplace.call("run", "--resume", "latest").one_sentence()
+def test_a_complete_run_is_not_resumed(measured_once: tuple[Site, Done]) -> None:
+    site, done = measured_once
+    said = site.call("run", "--resume", "latest").one_sentence()
     assert said == f"pyrometer: run {done.run} is complete: there is nothing to resume"
 
 
-def test_without_its_harness_a_run_is_not_resumed(half: tuple[Workplace, str]) -> None:
-    workplace, run = half
-    zipped = workplace.folder / "gone.zip"
-    change_header(workplace.journal(run), lambda body: body.update(harness_path=str(zipped)))
-    said = workplace.call("run", "--resume", run)
+def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> None:
+    site, run = half
+    zipped = site.folder / "gone.zip"
+    change_header(site.journal(run), lambda body: body.update(harness_path=str(zipped)))
+    said = site.call("run", "--resume", run)
     assert (said.code, said.out) == (2, "")
     assert f"pyrometer: run {run}: its harness {zipped} is gone; start a new run" in said.err
 
@@ -77,28 +75,28 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Workplace, str]) -
     ],
 )
 def test_under_other_circumstances_a_run_is_not_resumed(
-    half: tuple[Workplace, str], change: Any, sentence: str
+    half: tuple[Site, str], change: Any, sentence: str
 ) -> None:
-    workplace, run = half
-    change_header(workplace.journal(run), change)
-    said = workplace.call("run", "--resume", run)
+    site, run = half
+    change_header(site.journal(run), change)
+    said = site.call("run", "--resume", run)
     assert (said.code, said.out) == (2, "")
     assert said.err.splitlines()[-1] == f"pyrometer: {sentence.format(run=run)}"
     assert "Traceback" not in said.err
 
 
-def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Workplace, str]) -> None:
-    workplace, run = half
-    with workplace.journal(run).open("ab") as file:
+def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, str]) -> None:
+    site, run = half
+    with site.journal(run).open("ab") as file:
         file.write(b'{"v": 1, "kind": "outcome", "bo')
-    (workplace.folder / ".pyrometer" / "runs" / "99999999-000000-ffff").mkdir()
-    (workplace.folder / ".pyrometer" / "runs" / "99999999-000000-ffff" / journal.FILE).touch()
-    before = journal.read(workplace.journal(run)).outcomes
-    done = workplace.call("run", "--resume", "latest", "--json")
+    (site.folder / ".pyrometer" / "runs" / "99999999-000000-ffff").mkdir()
+    (site.folder / ".pyrometer" / "runs" / "99999999-000000-ffff" / journal.FILE).touch()
+    before = journal.read(site.journal(run)).outcomes
+    done = site.call("run", "--resume", "latest", "--json")
     assert done.code == 1, done
     assert f"note: stored 4 outcomes of run {run} from its journal" in done.err
     assert "torn or not a journal line; set aside, its case is measured again" in done.err
     assert len(done.events[0]["planned"]) == 4
-    after = journal.read(workplace.journal(run))
+    after = journal.read(site.journal(run))
     assert after.outcomes[:4] == before and len(after.outcomes) == 8
     assert after.ended is not None and after.ended["state"] == "complete"

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from workplace import ADD, Workplace
+from measuring_site import ADD, Site
 
 #: What is typed after `pyrometer`, and what the sentence must hold.
 MISTAKES = [
@@ -42,8 +42,8 @@ cases = ["resnt50*"]
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("arguments", "sentence"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
-def test_a_mistake_gets_one_sentence(workplace: Workplace, arguments: list[str], sentence: str) -> None:
-    said = workplace.call(*arguments).one_sentence()
+def test_a_mistake_gets_one_sentence(site: Site, arguments: list[str], sentence: str) -> None:
+    said = site.call(*arguments).one_sentence()
     assert said.startswith("pyrometer: ") and sentence in said
 
 
@@ -52,13 +52,13 @@ def test_a_mistake_gets_one_sentence(workplace: Workplace, arguments: list[str],
     ("arguments", "sentence"), CASE_MISTAKES, ids=[" ".join(a) for a, _ in CASE_MISTAKES]
 )
 def test_a_case_that_does_not_exist_gets_one_sentence(
-    workplace: Workplace, arguments: list[str], sentence: str
+    site: Site, arguments: list[str], sentence: str
 ) -> None:
-    with (workplace.folder / "pyrometer.toml").open("a") as file:
+    with (site.folder / "pyrometer.toml").open("a") as file:
         file.write(MORE_SUITES)
-    said = workplace.call("run", "--cases", "cases.py", *arguments).one_sentence()
+    said = site.call("run", "--cases", "cases.py", *arguments).one_sentence()
     assert said.startswith("pyrometer: ") and sentence in said
-    assert not (workplace.folder / ".pyrometer" / "runs").exists()
+    assert not (site.folder / ".pyrometer" / "runs").exists()
 
 
 @pytest.mark.torch
@@ -71,26 +71,24 @@ def test_a_case_that_does_not_exist_gets_one_sentence(
         ("profile = 'quite'\n", 'did you mean "quiet"?'),
     ],
 )
-def test_a_settings_file_that_makes_no_sense_gets_one_sentence(
-    workplace: Workplace, text: str, sentence: str
-) -> None:
-    (workplace.folder / "pyrometer.toml").write_text(text)
-    assert sentence in workplace.call("run", "--suite", "quick").one_sentence()
+def test_a_settings_file_that_makes_no_sense_gets_one_sentence(site: Site, text: str, sentence: str) -> None:
+    (site.folder / "pyrometer.toml").write_text(text)
+    assert sentence in site.call("run", "--suite", "quick").one_sentence()
 
 
 @pytest.mark.torch
-def test_a_file_of_cases_that_cannot_be_loaded_says_where(workplace: Workplace) -> None:
-    (workplace.folder / "broken.py").write_text("import torch\n\nnothing.here\n")
-    said = workplace.call("run", "--cases", "broken.py").one_sentence()
+def test_a_file_of_cases_that_cannot_be_loaded_says_where(site: Site) -> None:
+    (site.folder / "broken.py").write_text("import torch\n\nnothing.here\n")
+    said = site.call("run", "--cases", "broken.py").one_sentence()
     assert "broken.py cannot be loaded: line 3: NameError: name 'nothing' is not defined" in said
 
 
 @pytest.mark.torch
-def test_an_interpreter_without_torch_is_no_environment(workplace: Workplace) -> None:
+def test_an_interpreter_without_torch_is_no_environment(site: Site) -> None:
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None:
         pytest.skip("no Python besides this one and the measured one")
-    said = workplace.call("run", "--python", python).one_sentence()
+    said = site.call("run", "--python", python).one_sentence()
     assert "cannot import torch" in said and "No module named 'torch'" in said
 
 
@@ -107,24 +105,24 @@ def test_an_interpreter_without_torch_is_no_environment(workplace: Workplace) ->
     ],
 )
 def test_an_option_that_makes_no_sense_ends_in_one_plain_sentence(
-    workplace: Workplace, arguments: list[str], sentence: str
+    site: Site, arguments: list[str], sentence: str
 ) -> None:
-    done = workplace.call("run", *arguments)
+    done = site.call("run", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[0].startswith("Usage: pyrometer run")
     assert done.err.splitlines()[-1] == f"Error: {sentence}"
 
 
 @pytest.mark.torch
-def test_the_help_explains_the_exit_codes(workplace: Workplace) -> None:
-    said = " ".join(workplace.call("run", "--help").out.split())
+def test_the_help_explains_the_exit_codes(site: Site) -> None:
+    said = " ".join(site.call("run", "--help").out.split())
     assert "0 all went well, 1 some case did not, 2 the call makes no sense, 130 interrupted" in said
 
 
 @pytest.mark.torch
-def test_what_there_is_can_be_listed_for_machines(workplace: Workplace) -> None:
-    suites = {s["name"]: s for s in json.loads(workplace.call("suites", "list", "--json").out)}
+def test_what_there_is_can_be_listed_for_machines(site: Site) -> None:
+    suites = {s["name"]: s for s in json.loads(site.call("suites", "list", "--json").out)}
     assert {"smoke", "cpu", "quick"} <= suites.keys()
     assert suites["quick"]["cases"][0] == ADD and suites["quick"]["replicates"] == 2
-    shown = json.loads(workplace.call("cases", "show", "add", "--cases", "cases.py", "--json").out)
+    shown = json.loads(site.call("cases", "show", "add", "--cases", "cases.py", "--json").out)
     assert shown["offered"] == [ADD] and shown["suites"]["quick"] == [ADD]

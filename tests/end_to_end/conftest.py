@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workplace import unavailable
+from measuring_site import unavailable
 
 
 @pytest.fixture

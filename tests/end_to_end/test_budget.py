@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from workplace import ADD, LINEAR, Workplace
+from measuring_site import ADD, LINEAR, Site
 
 from db import queries
 from db.engine import open_database
@@ -12,8 +12,8 @@ from db.engine import open_database
 pytestmark = pytest.mark.torch
 
 
-def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(workplace: Workplace) -> None:
-    done = workplace.run("quick", "--replicates", "50", "--budget", "15", "--json")
+def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(site: Site) -> None:
+    done = site.run("quick", "--replicates", "50", "--budget", "15", "--json")
     assert done.code == 0, done
     outcomes = [event for event in done.events if event["event"] == "outcome"]
     counts = Counter(outcome["status"] for outcome in outcomes)
@@ -27,10 +27,10 @@ def test_a_budget_too_small_leaves_out_later_replicates_and_says_so(workplace: W
             )
     assert done.events[-1]["state"] == "complete"
     assert done.events[-1]["seconds"] < 60, "a hundred replicates would take minutes"
-    with open_database(workplace.url, create=False) as database:
+    with open_database(site.url, create=False) as database:
         summary = queries.run_summary(database, done.run)
         assert summary is not None and (summary.state, summary.counts) == ("complete", counts)
         assert {m.n for m in queries.measurements_of_run(database, done.run) if m.case == ADD} == {
             sum(case == ADD for _, case in measured)
         }
-    assert "there is nothing to resume" in workplace.call("run", "--resume", done.run).one_sentence()
+    assert "there is nothing to resume" in site.call("run", "--resume", done.run).one_sentence()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from workplace import Done, Workplace
+from measuring_site import Done, Site
 
 from db import queries
 from db.engine import open_database
@@ -69,21 +69,21 @@ def stored(url: str, run: str) -> int:
         return len(queries.outcomes_of_run(database, run))
 
 
-def the_next_command_stores(workplace: Workplace, done: Done, url: str, **places: str) -> None:
+def the_next_command_stores(site: Site, done: Done, url: str, **places: str) -> None:
     """The next command stores what is missing, and the one after finds nothing to store."""
     before = stored(url, done.run)
-    following = workplace.call("run", "--resume", done.run, **places)
+    following = site.call("run", "--resume", done.run, **places)
     assert f"note: stored {4 - before} outcomes of run {done.run} from its journal" in following.err
     assert following.code == 2 and "there is nothing to resume" in following.err
     assert stored(url, done.run) == 4
-    assert "note" not in workplace.call("run", "--resume", done.run, **places).err
+    assert "note" not in site.call("run", "--resume", done.run, **places).err
     assert stored(url, done.run) == 4
 
 
-def test_the_room_set_aside_sees_a_run_through(workplace: Workplace, small_disk: Path) -> None:
+def test_the_room_set_aside_sees_a_run_through(site: Site, small_disk: Path) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
-    running = workplace.start_suite("quick", **places)
+    running = site.start_suite("quick", **places)
     running.until("outcome")
     fill_once(small_disk)
     done = running.end()
@@ -91,17 +91,17 @@ def test_the_room_set_aside_sees_a_run_through(workplace: Workplace, small_disk:
     kept = journal.read(small_disk / "data" / "runs" / done.run / journal.FILE)
     assert kept.ended is not None and [o.status for o in kept.outcomes] == ["ok"] * 4
     (small_disk / "ballast").unlink()
-    workplace.call("run", "--resume", done.run, **places)
+    site.call("run", "--resume", done.run, **places)
     assert stored(url, done.run) == 4
 
 
 @pytest.mark.parametrize("database_too", [True, False])
 def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
-    workplace: Workplace, small_disk: Path, database_too: bool
+    site: Site, small_disk: Path, database_too: bool
 ) -> None:
-    url = f"sqlite:///{small_disk if database_too else workplace.folder}/pyrometer.db"
+    url = f"sqlite:///{small_disk if database_too else site.folder}/pyrometer.db"
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data"), "PYROMETER_DATABASE_URL": url}
-    running = workplace.start_suite("quick", **places)
+    running = site.start_suite("quick", **places)
     running.until("outcome")
     with filled(small_disk):
         done = running.end()
@@ -119,9 +119,9 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
     kept = journal.read(target)
     assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
     if database_too:
-        the_next_command_stores(workplace, done, url, **places)
+        the_next_command_stores(site, done, url, **places)
     else:
-        workplace.call("run", "--resume", done.run, **places)
+        site.call("run", "--resume", done.run, **places)
     as_if_nothing_had_happened(url, done)
 
 
@@ -133,9 +133,9 @@ def as_if_nothing_had_happened(url: str, done: Done) -> None:
         assert {m.n for m in queries.measurements_of_run(database, done.run)} == {2}
 
 
-def test_a_full_disk_that_gets_room_again_takes_what_waited(workplace: Workplace, small_disk: Path) -> None:
+def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_disk: Path) -> None:
     places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
-    running = workplace.start_suite("quick", **places)
+    running = site.start_suite("quick", **places)
     running.until("outcome")
     with filled(small_disk):
         running.until("note", text=WAITS)
@@ -143,25 +143,23 @@ def test_a_full_disk_that_gets_room_again_takes_what_waited(workplace: Workplace
     assert done.code == 0 and done.events[-1]["stored"], done
     assert "the journal has room again and holds everything" in notes(done)
     assert len(journal.read(small_disk / "data" / "runs" / done.run / journal.FILE).outcomes) == 4
-    assert stored(workplace.url, done.run) == 4
+    assert stored(site.url, done.run) == 4
 
 
-def test_the_database_alone_on_a_disk_that_fills(workplace: Workplace, small_disk: Path) -> None:
+def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -> None:
     url = f"sqlite:///{small_disk}/pyrometer.db"
-    running = workplace.start_suite("quick", PYROMETER_DATABASE_URL=url)
+    running = site.start_suite("quick", PYROMETER_DATABASE_URL=url)
     running.until("phase", phase="measure")
     with filled(small_disk):
         done = running.end()
     assert done.code == 0, done
     assert not done.events[-1]["stored"]
     assert sum("disk is full" in note for note in notes(done)) == 1, "the same trouble is told once"
-    assert len(journal.read(workplace.journal(done.run)).outcomes) == 4
-    the_next_command_stores(workplace, done, url, PYROMETER_DATABASE_URL=url)
+    assert len(journal.read(site.journal(done.run)).outcomes) == 4
+    the_next_command_stores(site, done, url, PYROMETER_DATABASE_URL=url)
 
 
-def test_a_disk_that_is_full_from_the_start_is_said_in_a_sentence(
-    workplace: Workplace, small_disk: Path
-) -> None:
+def test_a_disk_that_is_full_from_the_start_is_said_in_a_sentence(site: Site, small_disk: Path) -> None:
     with filled(small_disk):
-        done = workplace.run("quick", PYROMETER_DATA_DIR=str(small_disk / "data"))
+        done = site.run("quick", PYROMETER_DATA_DIR=str(small_disk / "data"))
     assert "No space left on device" in done.one_sentence()

@@ -12,7 +12,7 @@ import termios
 import time
 
 import pytest
-from workplace import COMMAND, PATIENCE_SECONDS, Done, Workplace, wait_for_nobody
+from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, wait_for_nobody
 
 from db import queries
 from db.engine import open_database
@@ -31,35 +31,35 @@ def interrupted(done: Done) -> str:
     return done.run
 
 
-def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(workplace: Workplace) -> None:
-    running = workplace.start_suite("quick")
+def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(site: Site) -> None:
+    running = site.start_suite("quick")
     running.until("outcome")
     running.until("phase", phase="measure")
     running.process.send_signal(signal.SIGINT)
     done = running.end()
     run = interrupted(done)
-    kept = journal.read(workplace.journal(run))
+    kept = journal.read(site.journal(run))
     assert len(kept.outcomes) == len([e for e in done.events if e["event"] == "outcome"]) >= 1
-    with open_database(workplace.url, create=False) as database:
+    with open_database(site.url, create=False) as database:
         assert len(queries.outcomes_of_run(database, run)) == len(kept.outcomes)
         summary = queries.run_summary(database, run)
         assert summary is not None and summary.state == "interrupted"
 
     command = re.search(r"go on with: pyrometer (.*)", done.err)
     assert command
-    resumed = workplace.call(*command[1].split())
+    resumed = site.call(*command[1].split())
     assert resumed.code == 0, resumed
     assert "is complete: 4 ok of 4 planned" in resumed.out
-    whole = journal.read(workplace.journal(run))
+    whole = journal.read(site.journal(run))
     assert whole.outcomes[: len(kept.outcomes)] == kept.outcomes
-    with open_database(workplace.url, create=False) as database:
+    with open_database(site.url, create=False) as database:
         assert len(queries.outcomes_of_run(database, run)) == 4
         summary = queries.run_summary(database, run)
         assert summary is not None and summary.state == "complete"
 
 
-def test_a_second_signal_at_once_hurries_and_leaves_nobody(workplace: Workplace) -> None:
-    running = workplace.start_suite("quick")
+def test_a_second_signal_at_once_hurries_and_leaves_nobody(site: Site) -> None:
+    running = site.start_suite("quick")
     run = str(running.until("began")["run"])
     running.until("phase", phase="measure")
     for _ in range(2):
@@ -68,38 +68,38 @@ def test_a_second_signal_at_once_hurries_and_leaves_nobody(workplace: Workplace)
     assert done.code == 130, done
     assert f"--resume {run}" in done.err and "Traceback" not in done.err
     wait_for_nobody(run)
-    assert journal.read(workplace.journal(run)).set_aside == ()
+    assert journal.read(site.journal(run)).set_aside == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_do_the_same_even_before_the_first_case_stands(
-    workplace: Workplace, number: signal.Signals
+    site: Site, number: signal.Signals
 ) -> None:
-    running = workplace.start_suite("quick")
+    running = site.start_suite("quick")
     running.until("began")
     running.process.send_signal(number)
     run = interrupted(running.end())
-    assert journal.read(workplace.journal(run)).ended is not None
+    assert journal.read(site.journal(run)).ended is not None
 
 
-def test_a_signal_before_anything_is_measured(workplace: Workplace) -> None:
-    running = workplace.start_suite("quick")
+def test_a_signal_before_anything_is_measured(site: Site) -> None:
+    running = site.start_suite("quick")
     give_up = time.monotonic() + PATIENCE_SECONDS
     # The harness is written before the environment is asked, which takes seconds.
-    while not list(workplace.folder.glob(".pyrometer/harness/*.zip")):
+    while not list(site.folder.glob(".pyrometer/harness/*.zip")):
         assert time.monotonic() < give_up
         time.sleep(0.01)
     running.process.send_signal(signal.SIGTERM)
     done = running.end()
     assert (done.code, done.out) == (130, "")
     assert done.err.strip() == "interrupted before anything was measured"
-    assert not (workplace.folder / ".pyrometer" / "runs").exists()
+    assert not (site.folder / ".pyrometer" / "runs").exists()
 
 
-def test_nohup_keeps_a_run_alive_when_the_terminal_closes(workplace: Workplace) -> None:
+def test_nohup_keeps_a_run_alive_when_the_terminal_closes(site: Site) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        running = workplace.start_suite("quick", "--replicates", "1")
+        running = site.start_suite("quick", "--replicates", "1")
     finally:
         signal.signal(signal.SIGHUP, before)
     running.until("began")
@@ -109,22 +109,22 @@ def test_nohup_keeps_a_run_alive_when_the_terminal_closes(workplace: Workplace) 
     assert done.events[-1]["state"] == "complete"
 
 
-def test_a_reader_that_goes_away_stops_the_run_and_loses_nothing(workplace: Workplace) -> None:
-    running = workplace.start_suite("quick")
+def test_a_reader_that_goes_away_stops_the_run_and_loses_nothing(site: Site) -> None:
+    running = site.start_suite("quick")
     run = str(running.until("began")["run"])
     running.until("outcome")
     assert running.process.stdout is not None
     running.process.stdout.close()
     code = running.process.wait(PATIENCE_SECONDS)
-    err = (workplace.folder / "stderr-0").read_text()
+    err = (site.folder / "stderr-0").read_text()
     assert code == 1 and "Traceback" not in err
     assert f"--resume {run}" in err
     wait_for_nobody(run)
-    assert journal.read(workplace.journal(run)).outcomes
+    assert journal.read(site.journal(run)).outcomes
 
 
 def test_on_a_terminal_there_is_a_live_display_and_ctrl_c_gives_the_terminal_back(
-    workplace: Workplace,
+    site: Site,
 ) -> None:
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
@@ -135,9 +135,9 @@ def test_on_a_terminal_there_is_a_live_display_and_ctrl_c_gives_the_terminal_bac
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     process = subprocess.Popen(
-        [COMMAND, "run", "--suite", "quick", "--cases", "cases.py", *workplace.narrowed("quick")],
-        cwd=workplace.folder,
-        env=workplace.environ({"TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"}),
+        [COMMAND, "run", "--suite", "quick", "--cases", "cases.py", *site.narrowed("quick")],
+        cwd=site.folder,
+        env=site.environ({"TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"}),
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
@@ -180,8 +180,8 @@ def threads_stay_on_the_housekeeping_cpus(pid: int) -> None:
         assert free in allowed and allowed != os.sched_getaffinity(0)
 
 
-def test_where_there_is_no_terminal_there_are_plain_lines(workplace: Workplace) -> None:
-    done = workplace.run("quick", "--replicates", "1")
+def test_where_there_is_no_terminal_there_are_plain_lines(site: Site) -> None:
+    done = site.run("quick", "--replicates", "1")
     assert done.code == 0, done
     assert "\x1b" not in done.out
     lines = done.out.splitlines()

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from workplace import Workplace, carriers, wait_for_nobody
+from measuring_site import Site, carriers, wait_for_nobody
 
 from db import queries
 from db.engine import open_database
@@ -28,10 +28,10 @@ def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
     return {outcome.planned: outcome for outcome in contents.outcomes}
 
 
-def kill_from_the_start(workplace: Workplace, rng: random.Random) -> tuple[str, float]:
+def kill_from_the_start(site: Site, rng: random.Random) -> tuple[str, float]:
     """Kill a run, then each `--resume` of it; answers the run and the seconds that one outcome takes."""
     started = time.monotonic()
-    running = workplace.start_suite("long")
+    running = site.start_suite("long")
     run = str(running.until("began")["run"])
     began = time.monotonic()
     running.until("outcome")
@@ -40,20 +40,20 @@ def kill_from_the_start(workplace: Workplace, rng: random.Random) -> tuple[str, 
         assert running.process.poll() is None, "a kill that hits nothing shows nothing"
         running.process.kill()
         running.process.wait()
-        running = workplace.start("--resume", run)
+        running = site.start("--resume", run)
         time.sleep(rng.uniform(0.0, began - started + pace))
     running.process.kill()
     running.process.wait()
     return run, pace
 
 
-def kill_under_way(workplace: Workplace, run: str, pace: float, rng: random.Random) -> None:
+def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> None:
     """Kill controllers that have begun to measure; after each the journal holds at least what it held."""
     known: dict[Planned, Outcome] = {}
     with subprocess.Popen(
         [sys.executable, Path(__file__).with_name("controllers.py"), run],
-        cwd=workplace.folder,
-        env=workplace.environ({"OPENBLAS_NUM_THREADS": "1"}),
+        cwd=site.folder,
+        env=site.environ({"OPENBLAS_NUM_THREADS": "1"}),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -65,7 +65,7 @@ def kill_under_way(workplace: Workplace, run: str, pace: float, rng: random.Rand
             controllers.stdin.write(f"{rng.uniform(0.0, 1.1 * pace)}\n")
             controllers.stdin.flush()
             assert int(controllers.stdout.readline()) == signal.SIGKILL
-            now = outcomes_by_plan(workplace.journal(run))
+            now = outcomes_by_plan(site.journal(run))
             assert {planned: now.get(planned) for planned in known} == known
             known = now
         controllers.stdin.close()
@@ -73,21 +73,21 @@ def kill_under_way(workplace: Workplace, run: str, pace: float, rng: random.Rand
 
 @pytest.mark.torch
 @pytest.mark.timeout(900)
-def test_fifty_kills_at_random_moments_lose_nothing(workplace: Workplace) -> None:
+def test_fifty_kills_at_random_moments_lose_nothing(site: Site) -> None:
     rng = random.Random(50)
-    run, pace = kill_from_the_start(workplace, rng)
-    kill_under_way(workplace, run, pace, rng)
+    run, pace = kill_from_the_start(site, rng)
+    kill_under_way(site, run, pace, rng)
 
-    done = workplace.call("run", "--resume", run)
+    done = site.call("run", "--resume", run)
     assert done.code == 0, done
     assert "is complete: 12 ok of 12 planned" in done.out
     wait_for_nobody(run)
 
-    path = workplace.journal(run)
+    path = site.journal(run)
     measured = outcomes_by_plan(path)
     planned = Header.from_body(journal.read(path).header).replicates
     assert sorted(measured, key=str) == sorted(planned, key=str)
-    with open_database(workplace.url, create=False) as database:
+    with open_database(site.url, create=False) as database:
         stored = queries.outcomes_of_run(database, run)
         found = Counter(Planned(o.case, o.environment, o.replicate) for o in stored)
         assert found == Counter(planned)
@@ -102,8 +102,8 @@ def test_fifty_kills_at_random_moments_lose_nothing(workplace: Workplace) -> Non
 
 
 @pytest.mark.torch
-def test_the_workers_of_a_killed_controller_die_with_it(workplace: Workplace) -> None:
-    running = workplace.start_suite("quick")
+def test_the_workers_of_a_killed_controller_die_with_it(site: Site) -> None:
+    running = site.start_suite("quick")
     run = str(running.until("began")["run"])
     running.until("phase", phase="measure")
     assert carriers(run)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from postgres_server import PostgresServer, postgres_binaries
-from workplace import Done, Workplace, unavailable
+from measuring_site import Done, Site, unavailable
 
 from db import queries
 from db.engine import open_database
@@ -36,9 +36,9 @@ def locked(file: Path) -> Iterator[None]:
         yield
 
 
-def each_once(url: str, workplace: Workplace, run: str) -> None:
+def each_once(url: str, site: Site, run: str) -> None:
     """Journal and database hold the same outcomes, each once."""
-    kept = journal.read(workplace.journal(run)).outcomes
+    kept = journal.read(site.journal(run)).outcomes
     with open_database(url, create=False) as database:
         stored = queries.outcomes_of_run(database, run)
     assert sorted((o.case, o.replicate, o.status) for o in stored) == sorted(
@@ -57,30 +57,30 @@ def went_on(done: Done, stored: bool) -> None:
     )
 
 
-def the_next_command_stores(workplace: Workplace, run: str, **places: str) -> None:
-    done = workplace.call("run", "--resume", run, **places)
+def the_next_command_stores(site: Site, run: str, **places: str) -> None:
+    done = site.call("run", "--resume", run, **places)
     assert f"of run {run} from its journal" in done.err
 
 
-def test_locked_for_the_whole_run(workplace: Workplace) -> None:
-    open_database(workplace.url).close()
-    with locked(workplace.folder / "pyrometer.db"):
-        done = workplace.run("quick", "--json")
+def test_locked_for_the_whole_run(site: Site) -> None:
+    open_database(site.url).close()
+    with locked(site.folder / "pyrometer.db"):
+        done = site.run("quick", "--json")
     went_on(done, stored=False)
     assert sum(event["event"] == "note" for event in done.events) == 1, "told once, not at each session"
-    the_next_command_stores(workplace, done.run)
-    each_once(workplace.url, workplace, done.run)
+    the_next_command_stores(site, done.run)
+    each_once(site.url, site, done.run)
 
 
-def test_deleted_in_mid_run(workplace: Workplace) -> None:
-    running = workplace.start_suite("quick")
+def test_deleted_in_mid_run(site: Site) -> None:
+    running = site.start_suite("quick")
     running.until("outcome")
     running.until("phase", phase="measure")
-    for file in workplace.folder.glob("pyrometer.db*"):
+    for file in site.folder.glob("pyrometer.db*"):
         file.unlink()
     done = running.end()
     went_on(done, stored=True)
-    each_once(workplace.url, workplace, done.run)
+    each_once(site.url, site, done.run)
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.mark.postgres
-def test_a_postgres_that_stops_in_mid_run(workplace: Workplace, server: PostgresServer) -> None:
+def test_a_postgres_that_stops_in_mid_run(site: Site, server: PostgresServer) -> None:
     url = server.new_database()
-    running = workplace.start_suite("quick", PYROMETER_DATABASE_URL=url)
+    running = site.start_suite("quick", PYROMETER_DATABASE_URL=url)
     running.until("outcome")
     running.until("phase", phase="measure")
     server.stop()
     done = running.end()
     server.start()
     went_on(done, stored=False)
-    the_next_command_stores(workplace, done.run, PYROMETER_DATABASE_URL=url)
-    each_once(url, workplace, done.run)
+    the_next_command_stores(site, done.run, PYROMETER_DATABASE_URL=url)
+    each_once(url, site, done.run)

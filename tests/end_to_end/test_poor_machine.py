@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from workplace import ROOT, Workplace
+from measuring_site import ROOT, Site
 
 from db import queries
 from db.engine import open_database
@@ -28,23 +28,23 @@ def obey_permissions() -> None:
         ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE, 0, 0, 0)
 
 
-def test_a_poor_machine_is_measured_and_told_what_it_lacks(workplace: Workplace) -> None:
-    home = workplace.temporary / "home"
-    poor = {"HOME": str(home), "PATH": str(workplace.temporary), "CUDA_VISIBLE_DEVICES": ""}
-    workplace.before_exec = obey_permissions
-    workplace.folder.chmod(0o555)
+def test_a_poor_machine_is_measured_and_told_what_it_lacks(site: Site) -> None:
+    home = site.temporary / "home"
+    poor = {"HOME": str(home), "PATH": str(site.temporary), "CUDA_VISIBLE_DEVICES": ""}
+    site.before_exec = obey_permissions
+    site.folder.chmod(0o555)
     try:
-        done = workplace.run("quick", "--replicates", "1", **poor)
-        places = workplace.execute(sys.executable, "-c", PLACES, **poor, PYTHONPATH=str(ROOT)).out
-        suite = workplace.call("run", "--resume", "latest", **poor)
+        done = site.run("quick", "--replicates", "1", **poor)
+        places = site.execute(sys.executable, "-c", PLACES, **poor, PYTHONPATH=str(ROOT)).out
+        suite = site.call("run", "--resume", "latest", **poor)
     finally:
-        workplace.folder.chmod(0o755)
+        site.folder.chmod(0o755)
     assert done.code == 0, done
     state = home / ".local" / "state" / "pyrometer"
     data, url, *notes = places.splitlines()
     assert (data, url) == (str(state), f"sqlite:///{state}/pyrometer.db"), "where the dashboard looks"
     introduction = done.out[: done.out.index("  1/2 ")]
-    here = workplace.folder
+    here = site.folder
     for sentence in (
         f"not here: {here}/.pyrometer cannot be written (Permission denied), so data goes to {state}; ",
         f"not here: {here}/pyrometer.db cannot be written (Permission denied), so the database goes to ",

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from workplace import PATIENCE_SECONDS, Running, Workplace
+from measuring_site import PATIENCE_SECONDS, Running, Site
 
 from db import queries
 from db.engine import open_database
@@ -21,46 +21,46 @@ def wait_until_it_waits(running: Running) -> None:
         time.sleep(0.05)
 
 
-def test_a_second_run_waits_for_the_first_and_both_complete(workplace: Workplace) -> None:
-    first = workplace.start_suite("quick", "--replicates", "1")
+def test_a_second_run_waits_for_the_first_and_both_complete(site: Site) -> None:
+    first = site.start_suite("quick", "--replicates", "1")
     first.until("began")
-    second = workplace.start_suite("quick", "--replicates", "1")
+    second = site.start_suite("quick", "--replicates", "1")
     wait_until_it_waits(second)
     one, two = first.end(), second.end()
     assert (one.code, two.code) == (0, 0), (one, two)
     assert WAITING not in one.err
-    with open_database(workplace.url, create=False) as database:
+    with open_database(site.url, create=False) as database:
         runs = queries.recent_runs(database)
         assert [(run.id, run.state, run.counts) for run in runs] == [
             (two.run, "complete", {"ok": 2}),
             (one.run, "complete", {"ok": 2}),
         ]
         later = [outcome.started_at for outcome in queries.outcomes_of_run(database, two.run)]
-    ended = journal.read(workplace.journal(one.run)).ended
+    ended = journal.read(site.journal(one.run)).ended
     assert ended is not None and min(later).isoformat() > str(ended["at"])
 
 
-def test_of_two_that_resume_one_run_the_second_finds_nothing_left(workplace: Workplace) -> None:
-    started = workplace.start_suite("quick")
+def test_of_two_that_resume_one_run_the_second_finds_nothing_left(site: Site) -> None:
+    started = site.start_suite("quick")
     run = str(started.until("began")["run"])
     started.until("outcome")
     started.process.kill()
     started.end()
-    first = workplace.start("--resume", run)
+    first = site.start("--resume", run)
     first.until("began")
-    second = workplace.start("--resume", "latest")
+    second = site.start("--resume", "latest")
     wait_until_it_waits(second)
     one, two = first.end(), second.end()
     assert one.code == 0, one
     assert (two.code, two.out) == (2, "")
     assert two.err == f"{WAITING}pyrometer: run {run} is complete: there is nothing to resume\n"
-    assert len(journal.read(workplace.journal(run)).outcomes) == 4
+    assert len(journal.read(site.journal(run)).outcomes) == 4
 
 
-def test_who_waits_can_give_up(workplace: Workplace) -> None:
-    first = workplace.start_suite("quick", "--replicates", "1")
+def test_who_waits_can_give_up(site: Site) -> None:
+    first = site.start_suite("quick", "--replicates", "1")
     first.until("began")
-    second = workplace.start_suite("quick")
+    second = site.start_suite("quick")
     wait_until_it_waits(second)
     second.process.terminate()
     gave_up = second.end()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from measuring import Scratch, one_scratch
-from workplace import unavailable
+from measuring_site import unavailable
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from measuring import CASE_FILES, QUICK, Happened, Scratch, alive, conditions, fill, key, measure
-from workplace import unavailable
+from measuring_site import unavailable
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

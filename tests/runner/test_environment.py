@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from measuring import CASE_FILES, Scratch
-from workplace import measured_python
+from measuring_site import measured_python
 
 from runner import environment, harness, plan
 from runner.environment import Environment

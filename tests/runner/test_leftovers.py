@@ -19,7 +19,7 @@ from measuring import (
     measure,
     wait_until,
 )
-from workplace import carriers, wait_for_nobody
+from measuring_site import carriers, wait_for_nobody
 
 from runner import profile
 from runner.executor import Entered, LocalExecutor, Measured

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from measuring import wait_until
-from workplace import carriers
+from measuring_site import carriers
 
 from runner import machine
 from runner.errors import MachineBusy

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from measuring import alive, wait_until
-from workplace import PATIENCE_SECONDS
+from measuring_site import PATIENCE_SECONDS
 
 from runner import supervisor
 from runner.contender import explain

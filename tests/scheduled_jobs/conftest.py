@@ -4,18 +4,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workplace import Done, Workplace
+from measuring_site import Done, Site
 
 from runner import journal
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path, measured_once: tuple[Workplace, Done]) -> Path:
+def data_dir(tmp_path: Path, measured_once: tuple[Site, Done]) -> Path:
     """A data folder that holds a copy of the run's journal, not marked as stored."""
-    workplace, done = measured_once
+    site, done = measured_once
     folder = tmp_path / "data" / "runs" / done.run
     folder.mkdir(parents=True)
-    shutil.copy(workplace.journal(done.run), folder / journal.FILE)
+    shutil.copy(site.journal(done.run), folder / journal.FILE)
     return tmp_path / "data"
 
 

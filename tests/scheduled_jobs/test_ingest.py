@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplace import ADD, LINEAR, RAISES, WOBBLES
+from measuring_site import ADD, LINEAR, RAISES, WOBBLES
 
 from db import queries
 from db.engine import Database, open_database
@@ -61,9 +61,9 @@ def test_storing_twice_changes_nothing(the_journal: Path, database: Database, tm
 def test_what_the_run_stored_itself_is_what_its_journal_stores(
     the_journal: Path, database: Database, measured_once: Any
 ) -> None:
-    workplace, done = measured_once
+    site, done = measured_once
     ingest(the_journal, database)
-    with open_database(workplace.url, create=False) as original:
+    with open_database(site.url, create=False) as original:
         for ask in (queries.run_record, queries.outcomes_of_run, queries.measurements_of_run):
             assert ask(database, done.run) == ask(original, done.run)
 
@@ -144,13 +144,24 @@ def test_a_line_that_comes_later_completes_the_run(
     the_journal.write_bytes(b"".join(most))
     (done,) = ingest_pending(data_dir, database)
     assert isinstance(done, Ingested) and done.new_outcomes == 7
-    assert pending(data_dir) == []
+    assert pending(data_dir, queries.run_ids(database)) == []
     with the_journal.open("ab") as file:
         file.write(last)
     (done,) = ingest_pending(data_dir, database)
     assert isinstance(done, Ingested) and done.new_outcomes == 1
     summary = queries.run_summary(database, done.run)
     assert summary is not None and summary.state == "complete"
+
+
+def test_what_another_database_holds_is_stored_in_this_one_as_well(
+    the_journal: Path, database: Database, data_dir: Path, tmp_path: Path
+) -> None:
+    assert len(list(ingest_pending(data_dir, database))) == 1
+    assert list(ingest_pending(data_dir, database)) == []
+    with open_database(f"sqlite:///{tmp_path / 'another.db'}") as another:
+        (done,) = ingest_pending(data_dir, another)
+        assert isinstance(done, Ingested) and done.new_outcomes == 8
+        assert list(ingest_pending(data_dir, another)) == []
 
 
 def test_a_bad_journal_is_reported_and_does_not_stop_the_others(
@@ -192,6 +203,6 @@ def test_a_mark_that_makes_no_sense_costs_nothing(
     the_journal: Path, data_dir: Path, database: Database
 ) -> None:
     the_journal.with_name("stored").write_text("yes")
-    assert pending(data_dir) == [the_journal]
+    assert pending(data_dir, queries.run_ids(database)) == [the_journal]
     ingest(the_journal, database)
-    assert pending(data_dir) == []
+    assert pending(data_dir, queries.run_ids(database)) == []

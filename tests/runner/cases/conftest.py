@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workplace import measured_python
+from measuring_site import measured_python
 
 ROOT = Path(__file__).resolve().parents[3]
 SNIPPETS = Path(__file__).parent / "snippets"

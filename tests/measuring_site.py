@@ -156,7 +156,7 @@ class Running:
         return Done(code, "".join(self.lines), self.said())
 
 
-class Workplace:
+class Site:
     """A folder with a `pyrometer.toml` and a file of cases."""
 
     def __init__(self, folder: Path, python: Path, *, settings: str = "") -> None:
@@ -266,9 +266,9 @@ def wait_for_nobody(run: str) -> None:
         time.sleep(0.05)
 
 
-def one_workplace(folder: Path, settings: str = "") -> Iterator[Workplace]:
-    """For fixtures: a workplace, and afterwards none of its processes."""
-    place = Workplace(folder, measured_python(), settings=settings)
+def one_site(folder: Path, settings: str = "") -> Iterator[Site]:
+    """For fixtures: a site, and afterwards none of its processes."""
+    place = Site(folder, measured_python(), settings=settings)
     try:
         yield place
     finally:
