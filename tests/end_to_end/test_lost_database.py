@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from postgres_server import PostgresServer, postgres_binaries
 from measuring_site import Done, Site, unavailable
+from postgres_server import PostgresServer, postgres_binaries
 
 from db import queries
 from db.engine import open_database
