@@ -77,7 +77,7 @@ class PlainWatcher:
         """Compiling takes long enough to be worth a line; the rest is told by its outcome."""
         self._left = seconds_left
         if phase == "first_call" and "compile=" in planned.case:
-            self._line(f"       compiling {planned.case}, replicate {planned.replicate + 1}")
+            self._line(f"       compiling {planned.case}, replicate {planned.replicate}")
 
     def measured(self, outcome: Outcome) -> None:
         """One line per outcome."""
@@ -112,7 +112,7 @@ class LiveWatcher:
 
     def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
         """Show case and phase."""
-        case = f"{planned.case} #{planned.replicate + 1}"
+        case = f"{planned.case} #{planned.replicate}"
         what = (
             "compiling" if phase == "first_call" and "compile=" in planned.case else PHASES.get(phase, phase)
         )

@@ -29,7 +29,7 @@ def quantity(metric: str, value: float) -> str:
 
 def outcome_line(outcome: Outcome) -> str:
     """One outcome in a line: case, replicate, and its latency or what went wrong."""
-    name = f"{outcome.case} #{outcome.replicate + 1}"
+    name = f"{outcome.case} #{outcome.replicate}"
     if outcome.status == "ok":
         parts = [quantity("latency", outcome.metrics["latency"])]
         parts += [

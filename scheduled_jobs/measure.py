@@ -1,5 +1,6 @@
 """The job everything else serves: have a planned run measured, and lose nothing on the way."""
 
+import shutil
 import time
 import uuid
 from collections import deque
@@ -100,6 +101,9 @@ def measure(
         executor = LocalExecutor(conditions, str(header.machine["name"]))
         run = _Run(header, todo, recorder, watcher, executor, interrupted)
         state = run.all_sessions(known)
+        if state == "complete":
+            # Compile caches served this run's warm replicates; nothing will ever find them again.
+            shutil.rmtree(folder / "cache", ignore_errors=True)
         stored = recorder.end(state)
     return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
 
