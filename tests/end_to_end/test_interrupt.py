@@ -186,6 +186,6 @@ def test_where_there_is_no_terminal_there_are_plain_lines(site: Site) -> None:
     assert "\x1b" not in done.out
     lines = done.out.splitlines()
     assert re.fullmatch(r"run \S+: suite quick, 2 cases, 2 replicates, torch .*, about [\d:]+", lines[0])
-    assert [line for line in lines if line.startswith("  1/2 add/infer/size=8/eager #1: ")]
-    assert [line for line in lines if line.startswith("  2/2 linear/infer/width=8/eager #1: ")]
+    assert [line for line in lines if line.startswith("  1/2 add/infer/size=8/eager #0: ")]
+    assert [line for line in lines if line.startswith("  2/2 linear/infer/width=8/eager #0: ")]
     assert re.fullmatch(r"run \S+ is complete: 2 ok of 2 planned, in [\d:]+", lines[-1])
