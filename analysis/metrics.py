@@ -48,7 +48,13 @@ _ALL = (
         "lower",
         "peak resident memory of the process tree; with a cold cache for compiled cases",
     ),
-    Metric("rss_peak_steady", "Peak RSS, steady", "MiB", "lower", "peak resident memory after warm-up"),
+    Metric(
+        "rss_peak_steady",
+        "Peak RSS, steady",
+        "MiB",
+        "lower",
+        "peak resident memory of the worker process itself after warm-up",
+    ),
     Metric("cuda_peak_allocated", "Peak allocated", "MiB", "lower", "CUDA allocator's peak after warm-up"),
     Metric(
         "cuda_peak_reserved", "Peak reserved", "MiB", "lower", "CUDA caching allocator's peak after warm-up"

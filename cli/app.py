@@ -1,5 +1,8 @@
 """The command people type: `pyrometer ...`."""
 
+import io
+import os
+import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Annotated
@@ -35,13 +38,13 @@ _RUN_HELP = """Measure this machine with a suite and keep every number.
 \b
 pyrometer run                                  suite `smoke`, environment `default`
 pyrometer run --suite cpu --replicates 5
-pyrometer run --case resnet50 --case 'gpt2*'   cases by name, beginning or glob
+pyrometer run --case resnet50 --case 'gpt2*'   cases by name or glob
 pyrometer run --cases my_cases.py              cases of your own (see CONTRIBUTING.md)
 pyrometer run --python ~/venv/bin/python       measure the PyTorch of an interpreter you have
 pyrometer run --resume latest                  go on with what was interrupted
 
 Ctrl-C ends it cleanly: what is measured stays, and the command to go on with is printed.
-Exit code: 0 all went well, 1 some case did not, 2 the call makes no sense, 130 interrupted.
+Exit code: 0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted.
 """
 
 
@@ -56,7 +59,9 @@ def run(
     python: Annotated[Path | None, typer.Option(help="measure this interpreter's PyTorch instead")] = None,
     case: Annotated[
         list[str] | None,
-        typer.Option("--case", help="only cases that match: key, beginning, or glob (repeatable)"),
+        typer.Option(
+            "--case", help="only cases that match: key, whole parts of its beginning, or glob (repeatable)"
+        ),
     ] = None,
     cases: Annotated[
         list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
@@ -113,4 +118,15 @@ def version() -> None:
 
 def main() -> None:
     """Entry point of the console script."""
+    _mend_streams()
     app()
+
+
+def _mend_streams() -> None:
+    """Let no closed stream and no narrow encoding of a terminal end a run."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

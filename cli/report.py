@@ -11,7 +11,7 @@ from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult
 
 from .watchers import duration
-from .wording import figure
+from .wording import figure, printable
 
 #: Columns of the table: metric and heading.
 _COLUMNS = (
@@ -38,7 +38,9 @@ def print_report(console: Console, header: Header, result: RunResult) -> None:
     for case, outcomes in by_case.items():
         bad = [outcome for outcome in outcomes if outcome.status != "ok"]
         for reason, count in Counter((o.status, o.reason) for o in bad).items():
-            console.print(f"{case}: {count} x {reason[0]}: {reason[1]}", markup=False, soft_wrap=True)
+            console.print(
+                f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
+            )
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(

@@ -92,7 +92,7 @@ def _prepare(here: Context, request: RunRequest) -> Prepared:
         run=new_run_id(),
         suite=suite.name,
         started_at=datetime.now(UTC).isoformat(),
-        command=shlex.join(["pyrometer", *sys.argv[1:]]),
+        command=shlex.join(["pyrometer", *sys.argv[1:]]).encode(errors="replace").decode(),
         machine=machine_body(facts),
         environments=(environment_body(described),),
         profile=profile_body(profile),

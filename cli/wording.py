@@ -3,6 +3,9 @@
 from analysis.metrics import METRICS
 from runner.records import Outcome
 
+#: A process that computes on the CPU and had less of its core than this was disturbed by others.
+_OWN_CORE = 0.9
+
 _SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
 
 
@@ -37,5 +40,13 @@ def outcome_line(outcome: Outcome) -> str:
             for m in ("compile_cold", "compile_warm")
             if m in outcome.metrics
         ]
+        share = outcome.facts.get("cpu_share", 1.0)
+        if outcome.facts.get("device") == "cpu" and share < _OWN_CORE:
+            parts.append(f"disturbed: had {100 * share:.0f} % of its core")
         return f"{name}: {', '.join(parts)}"
-    return f"{name}: {outcome.status}: {outcome.reason}"
+    return f"{name}: {outcome.status}: {printable(outcome.reason)}"
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which a terminal would obey."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

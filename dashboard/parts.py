@@ -1,5 +1,6 @@
 """The parts that every page is put together from."""
 
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -54,7 +55,8 @@ def chart(spec: charts.Spec, alt: str, **frames: pd.DataFrame) -> None:
 def complain(complaints: Sequence[str]) -> None:
     """What the address asked for and could not be shown."""
     for complaint in complaints:
-        st.warning(complaint)
+        # The address is anybody's text: it is shown, not interpreted.
+        st.warning(re.sub(r"([\\`*_{}\[\]()#+\-.!$:~<>|])", r"\\\1", complaint))
 
 
 def select(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends) -> None:
@@ -154,10 +156,10 @@ def outcome(run: Run, opened: Outcome, blocks: Sequence[Sequence[int]]) -> None:
     names = {e.fingerprint: e.name for e in run.environments}
     st.html(tables.outcome_title(opened))
     st.caption("Measure it again:")
-    st.code(wording.reproduce_command(opened.case, names[opened.environment]), language="bash")
+    st.code(wording.reproduce_command(run, opened.case, names[opened.environment]), language="bash")
     st.html(tables.outcome_facts(run, opened))
     if blocks:
-        samples(blocks, f"{run.id}-{opened.replicate}")
+        samples(blocks, f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}")
     log(opened.log_tail)
     st.divider()
 

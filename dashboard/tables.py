@@ -178,7 +178,7 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
         ("Case", False),
         ("Replicate", True),
         ("Environment", False),
-        ("Why", False),
+        ("Why, or what disturbed it", False),
         ("Latency (ms)", True),
         ("Took", True),
         ("", False),
@@ -189,7 +189,7 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
             markup.case(o.case),
             str(o.replicate),
             escape(names.get(o.environment, o.environment[: links.FINGERPRINT])),
-            _reason(o) if o.status != "ok" else "",
+            _reason(o) if o.status != "ok" else escape(wording.disturbed(o.facts)),
             escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
             escape(wording.duration(o.wall_seconds)),
             markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),
@@ -288,7 +288,7 @@ def _range(low: float | None, high: float | None, unit: str) -> str:
 
 
 def _reason(outcome: Outcome) -> str:
-    where = f" (while in {outcome.phase})" if outcome.phase else ""
+    where = f" (while in {outcome.phase})" if outcome.phase and outcome.phase not in outcome.reason else ""
     return f'<span class="py-reason">{escape(outcome.reason + where)}</span>'
 
 
@@ -310,4 +310,5 @@ def _before(item: Headline, unit: str) -> str:
     if item.previous is None:
         return wording.NONE
     shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
-    return f"{shown}<small>n {item.previous.n} · {escape(item.previous.torch_version)}</small>"
+    other = " · another environment" if item.previous.environment != item.latest.environment else ""
+    return f"{shown}<small>n {item.previous.n} · {escape(item.previous.torch_version + other)}</small>"

@@ -5,10 +5,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 from analysis.metrics import METRICS, Better, Metric
 from configuration.nearest import nearest
+from db.records import Run
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 
@@ -238,6 +240,38 @@ def about_samples(told: str, many: int, drawn: int, cut: int) -> str:
     return " ".join(parts)
 
 
-def reproduce_command(case_key: str, environment: str) -> str:
-    """What to type to measure one case in one environment (by name) again."""
-    return shlex.join(["pyrometer", "run", "--case", case_key, "--environment", environment])
+#: A process that computes on the CPU and had less of its core than this was disturbed by others.
+_OWN_CORE = 0.9
+
+
+def disturbed(facts: Mapping[str, Any]) -> str:
+    """How much of a core a measured process had, where others took some of it; else an empty text."""
+    share = facts.get("cpu_share")
+    if facts.get("device") != "cpu" or not isinstance(share, float) or share >= _OWN_CORE:
+        return ""
+    return f"had {100 * share:.0f} % of its core"
+
+
+#: Options of the original call that decide what is measured and are stored nowhere else.
+_REPEATED = ("--cases", "--python", "--deadline")
+
+
+def reproduce_command(run: Run, case_key: str, environment: str) -> str:
+    """What to type to measure one case of `run` in one environment (by name) again, under like conditions."""
+    words = ["pyrometer", "run", "--case", case_key]
+    if run.suite != "chosen":
+        words += ["--suite", run.suite]
+    repeated = _options(run.command)
+    if all(option != "--python" for option, _ in repeated):
+        words += ["--environment", environment]
+    words += ["--profile", run.profile.name]
+    return shlex.join([*words, *(part for pair in repeated for part in pair)])
+
+
+def _options(command: str) -> list[tuple[str, str]]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    return [(option, value) for option, value in pairwise(split) if option in _REPEATED]

@@ -173,6 +173,8 @@ class Contender:
             # A full disk costs the next process its warm cache, not this one its outcome.
             with contextlib.suppress(OSError):
                 (self._cache / ".filled").touch()
+            # 150 MB a case, of which a process that finds its code compiled needs nothing.
+            shutil.rmtree(self._cache / "precompiled_headers", ignore_errors=True)
         facts = {**self._ready.facts, **finished.facts, **disturbance(self._blocks)}
         self._end(status, reason, metrics, facts, report)
 

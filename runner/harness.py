@@ -32,7 +32,7 @@ class Harness:
 
 
 def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
-    """Write the zip into `folder` unless it is there; raises BadCaseFile for an unusable user file."""
+    """Write the zip into `folder` unless it is there, whole; raises BadCaseFile for an unusable user file."""
     ours = {
         f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
         for part in ("__init__.py", "worker/*.py", "cases/*.py")
@@ -49,11 +49,15 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
     content = {**ours, **packages, **users, "__main__.py": start.encode()}
     suffix = f"-{user_version}" if users else ""
     target = folder / f"harness-{version}{suffix}.zip"
-    if not target.exists():
+    wanted = _zip(content)
+    if not target.exists() or target.read_bytes() != wanted:
         folder.mkdir(parents=True, exist_ok=True)
         # Beside and then renamed: two runs that start together must never read half a zip.
         partial = folder / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
-        partial.write_bytes(_zip(content))
+        with partial.open("wb") as file:
+            file.write(wanted)
+            file.flush()
+            os.fsync(file.fileno())
         partial.replace(target)
     return Harness(target, version, user_version, names)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from .harness import Harness
 from .worker.messages import Message, ProtocolError, parse
+from .worker.variables import relevant_variables
 
 #: Set in every worker's environment: what carries it belongs to that attempt and may be killed.
 TOKEN_VARIABLE = "PYROMETER_TOKEN"
@@ -183,8 +184,13 @@ class WorkerProcess:
 
 
 def worker_environment(launch: Launch) -> dict[str, str]:
-    """The measured process's variables: this process's without our settings, the profile's on top."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+    """The measured process's variables: this process's without our settings, the profile's on top.
+
+    What changes a measurement comes from the profile alone, which is stored and resumed; it took over what
+    it wanted of the shell's when it was made.
+    """
+    relevant = relevant_variables(os.environ)
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in relevant}
     return {**inherited, **launch.variables, TOKEN_VARIABLE: launch.token}
 
 

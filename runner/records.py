@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .worker.messages import STATUSES
+
 Facts = Mapping[str, Any]
 
 
@@ -89,4 +91,12 @@ class Outcome:
         """The inverse of `to_body`; raises TypeError for anything else."""
         values: dict[str, Any] = dict(body)
         values["blocks"] = tuple(tuple(block) for block in body.get("blocks", ()))
-        return Outcome(**values)
+        outcome = Outcome(**values)
+        texts = [values.get(name, "") for name in ("case", "environment", "status", "reason", "phase")]
+        if not all(isinstance(text, str) for text in texts) or type(values.get("replicate")) is not int:
+            raise TypeError("an outcome's names are texts and its replicate a number")
+        if values.get("status") not in STATUSES:
+            raise TypeError(f"unknown status {values.get('status')!r}, perhaps from a newer Pyrometer")
+        if not all(isinstance(values.get(name, {}), dict) for name in ("phases", "metrics", "facts")):
+            raise TypeError("an outcome's phases, metrics and facts are tables")
+        return outcome

@@ -269,15 +269,17 @@ def descendants(root: int) -> Iterator[tuple[int, str]]:
 
 
 def tree_rss_kib() -> int:
-    """Resident memory of all descendants together, in KiB; shared pages count once per process."""
-    total = 0
-    for pid, _ in descendants(os.getpid()):
-        try:
-            with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-                total += int(file.read().split()[1]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
-        except (OSError, IndexError):
-            continue
-    return total
+    """Resident memory of all descendants together, in KiB; a page that several share counts once."""
+    return sum(_resident_kib(pid) for pid, _ in descendants(os.getpid()))
+
+
+def _resident_kib(pid: int) -> int:
+    # Proportional set size: shared pages are divided among those who share them.
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("Pss:")), 0)
+    except (OSError, ValueError):
+        return 0
 
 
 def oom_kills() -> int:

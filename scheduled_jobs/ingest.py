@@ -33,8 +33,17 @@ class Ingested:
 def ingest(path: Path, database: Database, *, running: bool = False) -> Ingested:
     """Store one journal; storing it again changes nothing.
 
-    Raises JournalError when it has no header that can be read, DatabaseError when the database refuses.
+    Raises JournalError when it has no header that can be read or its lines do not fit together,
+    DatabaseError when the database refuses.
     """
+    try:
+        return _ingested(path, database, running)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        # A line with a right checksum may still hold anything; it must not stop the journals after it.
+        raise JournalError(f"{path} does not fit together: {type(error).__name__}: {error}") from error
+
+
+def _ingested(path: Path, database: Database, running: bool) -> Ingested:
     size = path.stat().st_size
     contents = journal.read(path)
     header = Header.from_body(contents.header)
@@ -42,11 +51,8 @@ def ingest(path: Path, database: Database, *, running: bool = False) -> Ingested
     state = "complete" if complete else "running" if running else "interrupted"
     ended_at = str(contents.ended["at"]) if contents.ended and state != "running" else None
     store.save_run(database, header.run_record(state, ended_at))
-    try:
-        new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
-        store.save_measurements(database, header.run, measurements(contents.outcomes))
-    except ValueError as error:
-        raise JournalError(f"{path} does not fit together: {error}") from error
+    new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
+    store.save_measurements(database, header.run, measurements(contents.outcomes))
     if not running:
         mark_stored(path, size)
     return Ingested(header.run, new, contents.set_aside)

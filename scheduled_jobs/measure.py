@@ -136,6 +136,7 @@ class _Run:
         interrupted: Callable[[], bool],
     ) -> None:
         self.outcomes: list[Outcome] = []
+        self._kept: set[Planned] = set()
         self._header = header
         self._recorder = recorder
         self._watcher = watcher
@@ -194,11 +195,13 @@ class _Run:
             self._watcher.entered(event.planned, event.phase, self._estimate(self._sessions))
 
     def _keep(self, outcome: Outcome) -> None:
-        if any(outcome.planned == known.planned for known in self.outcomes):
+        if outcome.planned in self._kept:
             return
+        self._kept.add(outcome.planned)
         self._recorder.outcome(outcome)
         self.outcomes.append(outcome)
-        self._seen[outcome.case] = outcome.wall_seconds
+        if outcome.status != "skipped":
+            self._seen[outcome.case] = outcome.wall_seconds
         self._watcher.measured(outcome)
 
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
@@ -211,9 +214,8 @@ class _Run:
         return False
 
     def _close_without(self, session: SessionPlan, status: str, reason: str) -> None:
-        measured = {outcome.planned for outcome in self.outcomes}
         for planned in session.contenders:
-            if planned not in measured:
+            if planned not in self._kept:
                 now = datetime.now(UTC).isoformat()
                 about = (planned.case, planned.environment, planned.replicate)
                 self._keep(Outcome(*about, status=status, reason=reason, started_at=now))

@@ -31,7 +31,11 @@ class Workload:
     loss: "Callable[[Any], Tensor] | None" = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for numbers that no metric can be made of."""
+        """Raises ValueError for inputs that are no tuple and numbers that no metric can be made of."""
+        inputs: Any = self.inputs
+        if not isinstance(inputs, tuple):
+            # `(x)` instead of `(x,)` would hand the model the rows of x, and measure another shape.
+            raise ValueError("inputs must be a tuple of tensors, such as (x,)")
         if type(self.items) is not int or self.items < 1:
             raise ValueError(f"items must be a whole number above 0, not {self.items!r}")
         if self.flops is not None and not (type(self.flops) in (int, float) and 0 < self.flops < math.inf):

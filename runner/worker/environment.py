@@ -6,47 +6,11 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-#: Variables that change what PyTorch does; others are nobody's business and may hold secrets.
-RELEVANT_VARIABLES = (
-    "ATEN_",
-    "CUBLAS_",
-    "CUDA_",
-    "CUDNN_",
-    "DNNL_",
-    "GLIBC_TUNABLES",
-    "GOMP_",
-    "KMP_",
-    "LD_PRELOAD",
-    "MALLOC_",
-    "MKL_",
-    "NCCL_",
-    "NUMEXPR_",
-    "NVIDIA_TF32_OVERRIDE",
-    "OMP_",
-    "ONEDNN_",
-    "PYTORCH_",
-    "TORCH_",
-    "TORCHDYNAMO_",
-    "TORCHINDUCTOR_",
-    "TRITON_",
-)
-
-#: Ours, set per process: they name places, not behaviour.
-_PLACES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-
-
-def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables in `environ` that may change a measurement, sorted by name."""
-    return {
-        name: environ[name]
-        for name in sorted(environ)
-        if name.startswith(RELEVANT_VARIABLES) and name not in _PLACES
-    }
+from .variables import relevant_variables
 
 
 def describe() -> dict[str, Any]:

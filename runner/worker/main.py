@@ -24,7 +24,8 @@ def main(harness: str, user_cases: list[str]) -> None:
     from .messages import Failed
 
     try:
-        broken = load_cases(user_cases)
+        # A user's file may change PyTorch's defaults: it is not loaded for a case that is not in it.
+        broken = load_cases(user_cases if arguments.mode == "describe" else [])
     except BaseException as error:
         text = "".join(traceback.format_exception(error))
         out.write(Failed("crashed", f"{type(error).__name__}: {error}", "import", text).to_json() + "\n")
@@ -37,7 +38,7 @@ def main(harness: str, user_cases: list[str]) -> None:
         return
     from .serve import Worker
 
-    worker = Worker(out)
+    worker = Worker(out, lambda: load_user_cases(user_cases))
     worker.hello(harness, seconds)
     worker.serve(lines)
     # Everything is said. Taking an interpreter with torch in it down politely costs up to a second a
@@ -52,6 +53,11 @@ def load_cases(user_cases: list[str]) -> dict[str, str]:
     cases = importlib.import_module("runner.cases")
     for module in pkgutil.iter_modules(cases.__path__):
         importlib.import_module(f"runner.cases.{module.name}")
+    return load_user_cases(user_cases)
+
+
+def load_user_cases(user_cases: list[str]) -> dict[str, str]:
+    """Import the user's modules; answers the broken ones with reasons."""
     broken: dict[str, str] = {}
     for name in user_cases:
         try:
@@ -90,4 +96,6 @@ def _describe(broken: dict[str, str]) -> str:
 def _open(descriptor: int, mode: str) -> TextIO:
     # Not for the case's children: a grandchild holding the pipe would hide the worker's death.
     os.set_inheritable(descriptor, False)
+    # Nor for a copy that a case forks: two workers must not speak on one pipe.
+    os.register_at_fork(after_in_child=lambda: os.close(descriptor))
     return cast("TextIO", os.fdopen(descriptor, mode, encoding="utf-8", newline="\n"))

@@ -33,8 +33,10 @@ class Message:
     """Base of all messages; `type` on the wire is the class's name in lower case."""
 
     def to_json(self) -> str:
-        """One line of JSON without the line's end."""
-        return json.dumps({"type": type(self).__name__.lower(), **asdict(self)}, separators=(",", ":"))
+        """One line of JSON without the line's end; what is no text (lone surrogates) becomes `?`."""
+        body = {"type": type(self).__name__.lower(), **asdict(self)}
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+        return text.encode(errors="replace").decode()
 
 
 # -- controller to worker -----------------------------------------------------------------

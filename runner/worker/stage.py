@@ -34,6 +34,12 @@ class Stage:
     flops: float | None
 
     @property
+    def dtype(self) -> str | None:
+        """What the model's weights are kept in."""
+        first = None if self.model is None else next(self.model.parameters(), None)
+        return None if first is None else str(first.dtype)
+
+    @property
     def parameters(self) -> int | None:
         """Number of trained numbers, each shared tensor counted once."""
         return None if self.model is None else sum(p.numel() for p in self.model.parameters())
@@ -46,7 +52,9 @@ def build(key: CaseKey, device: str, seed: int) -> Stage:
         if key.phase != "infer":
             raise UnknownCase(f"case {key.name} is a closure and has no phase {key.phase}")
         compiled = torch.compile(made) if key.axis("compile") != "none" else made
-        return Stage(key, _under_precision(compiled, key, device), None, 1, "steps", None)
+        # As it stands: what surrounds the call, gradients included, is the closure's own business.
+        step = compiled if key.axis("precision") == "fp32" else _autocasted(compiled, key, device)
+        return Stage(key, step, None, 1, "steps", None)
     model = made.model.to(device)
     inputs = tuple(tensor.to(device) for tensor in made.inputs)
     called = torch.compile(model) if key.axis("compile") != "none" else model
@@ -79,9 +87,9 @@ def _autocast(key: CaseKey, device: str) -> contextlib.AbstractContextManager[An
     return contextlib.nullcontext()
 
 
-def _under_precision(function: Callable[[], Any], key: CaseKey, device: str) -> Callable[[], Any]:
+def _autocasted(function: Callable[[], Any], key: CaseKey, device: str) -> Callable[[], Any]:
     def step() -> Any:
-        with torch.no_grad(), _autocast(key, device):
+        with _autocast(key, device):
             return function()
 
     return step
@@ -90,7 +98,11 @@ def _under_precision(function: Callable[[], Any], key: CaseKey, device: str) -> 
 def _inference_step(
     key: CaseKey, device: str, called: Callable[..., Any], inputs: tuple[torch.Tensor, ...]
 ) -> Callable[[], Any]:
-    return _under_precision(lambda: called(*inputs), key, device)
+    def step() -> Any:
+        with torch.no_grad(), _autocast(key, device):
+            return called(*inputs)
+
+    return step
 
 
 def _training_step(

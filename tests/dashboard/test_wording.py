@@ -1,9 +1,11 @@
 """Numbers, times, statuses, cases and commands in words."""
 
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from builders import a_run
 
 from dashboard import wording
 
@@ -93,11 +95,19 @@ def test_durations(seconds: float | None, text: str) -> None:
 
 def test_the_reproduce_command_survives_a_shell() -> None:
     key = "gpt/infer/kind=a b;rm/eager"
-    command = wording.reproduce_command(key, "my nightly")
-    assert shlex.split(command) == ["pyrometer", "run", "--case", key, "--environment", "my nightly"]
-    plain = wording.reproduce_command("resnet50/infer/batch=1,image=64/compile=default", "default")
+    run = replace(a_run(), suite="chosen", command="pyrometer run --cases 'my cases.py' --deadline=9")
+    command = wording.reproduce_command(run, key, "my nightly")
+    wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--profile", run.profile.name]
+    assert shlex.split(command) == [*wanted, "--cases", "my cases.py", "--deadline", "9"]
+
+
+def test_the_reproduce_command_keeps_suite_and_interpreter() -> None:
+    run = replace(a_run(), suite="smoke", command="pyrometer run --python /venv/bin/python")
+    key = "resnet50/infer/batch=1,image=64/compile=default"
+    plain = wording.reproduce_command(run, key, "default")
+    profile = run.profile.name
     assert plain == (
-        "pyrometer run --case resnet50/infer/batch=1,image=64/compile=default --environment default"
+        f"pyrometer run --case {key} --suite smoke --profile {profile} --python /venv/bin/python"
     )
 
 

@@ -1,12 +1,15 @@
 """Profiles: what a worker starts under, and what makes two of them the same."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import profile
+from runner.harness import Harness
+from runner.process import Launch, worker_environment
 from runner.profile import Profile
 
 
@@ -76,3 +79,38 @@ def test_equal_settings_are_comparable_whatever_they_are_called() -> None:
         Profile("one", {"A": "1", "B": "2"}, cpus=(0, 1), housekeeping=(2,), threads=2),
     ):
         assert different.fingerprint != one.fingerprint
+
+
+@pytest.mark.parametrize("base", ["quiet", "as-it-comes"])
+def test_what_the_shell_sets_is_part_of_the_profile(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = profile.make("p", base)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("TORCH_HOME", "/a/place/and/no/behaviour")
+    monkeypatch.setenv("DATABASE_PASSWORD", "secret")
+    after = profile.make("p", base)
+    assert after.variables == {**before.variables, "OMP_NUM_THREADS": "2"}
+    assert after.fingerprint != before.fingerprint
+    assert profile.make("p", base, variables={"OMP_NUM_THREADS": "1"}).variables["OMP_NUM_THREADS"] == "1"
+
+
+def test_a_worker_gets_what_changes_a_measurement_from_its_profile_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A run that is resumed from another shell must not change its conditions.
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", "postgresql://me:secret@host/name")
+    monkeypatch.setenv("HARMLESS", "yes")
+    launch = Launch(
+        python="python",
+        harness=Harness(Path("h.zip"), "1", "", ()),
+        variables={"MKL_NUM_THREADS": "1"},
+        cpus=(),
+        own_cpus=(),
+        log=Path("log"),
+        deadline_seconds=1.0,
+        token="t",
+    )
+    variables = worker_environment(launch)
+    assert "OMP_NUM_THREADS" not in variables and "PYROMETER_DATABASE_URL" not in variables
+    assert (variables["MKL_NUM_THREADS"], variables["HARMLESS"]) == ("1", "yes")

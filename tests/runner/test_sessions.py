@@ -35,12 +35,14 @@ ANSWERS = [
         "wrong",
         r"shape \(1, 4\) instead of \(2, 4\)",
     ),
-    ("is_not_a_number/infer/-/eager", "wrong", "the output holds infinities or NaN"),
+    ("is_not_a_number/infer/-/eager", "wrong", "the output holds NaN"),
     (
         "has_a_reference_that_is_not_a_number/infer/-/precision=amp-bf16",
         "wrong",
-        "the reference holds infinities or NaN, the output does not",
+        "the reference holds NaN, the output does not",
     ),
+    ("masks_its_logits/infer/-/eager", "ok", ""),
+    ("differs_in_imaginary_parts/infer/-/eager", "wrong", r"relative error .* above the tolerance 0\.001"),
     ("trains_otherwise_in_bf16/train/-/precision=amp-bf16", "wrong", r"relative error 1 above .*"),
     ("trains_to_infinity/train/-/eager", "wrong", "loss inf, gradient norm inf: not finite"),
     ("has_no_loss/train/-/eager", "unsupported", "case has_no_loss has no loss and cannot train"),
@@ -194,3 +196,17 @@ def test_cpus_that_do_not_exist_are_a_lost_replicate(scratch: Scratch) -> None:
     outcome = happened.of("first")
     assert outcome.status == "lost"
     assert outcome.reason.endswith("on CPUs 9999: the kernel refuses them")
+
+
+def test_a_users_file_changes_its_own_cases_and_no_others(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, CASE_FILES / "changes_defaults.py", timing=QUICK)
+    own, built_in = "in_double/infer/-/eager", "mlp_overhead/infer/batch=1/eager"
+    bad, closure = "forgets_a_comma/infer/-/eager", "trains_in_its_closure/infer/-/eager"
+    found = measure(shared, [[case] for case in (own, built_in, bad, closure)])
+    outcomes = {outcome.case: outcome for outcome in found.outcomes}
+    assert outcomes[own].facts["items"] == 2
+    assert outcomes[built_in].status == "ok"
+    assert outcomes[built_in].facts["dtype"] == "torch.float32"
+    assert outcomes[own].facts["dtype"] == "torch.float64"
+    assert outcomes[bad].reason == "ValueError: inputs must be a tuple of tensors, such as (x,)"
+    assert outcomes[closure].status == "ok", outcomes[closure].reason

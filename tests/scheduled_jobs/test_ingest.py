@@ -176,6 +176,7 @@ def test_a_bad_journal_is_reported_and_does_not_stop_the_others(
         "2-torn": header[:100],
         "3-strange": a_line("header", {"run": "3-strange"}),
         "5-unfit": a_line("header", body) + a_line("outcome", stranger),
+        "6-odd": a_line("header", json.loads(header)["body"] | {"run": "6-odd", "started_at": 5}),
     }
     for name, content in bad.items():
         (data_dir / "runs" / name).mkdir()
@@ -185,7 +186,7 @@ def test_a_bad_journal_is_reported_and_does_not_stop_the_others(
     (good,) = (one for one in done if isinstance(one, Ingested))
     assert good.new_outcomes == 8
     said = [str(one) for one in done if isinstance(one, JournalError)]
-    reported = ("1-headless", "2-torn", "3-strange", "4-folder", "5-unfit")
+    reported = ("1-headless", "2-torn", "3-strange", "4-folder", "5-unfit", "6-odd")
     assert [[name for name in bad | {"4-folder": b""} if name in each] for each in said] == [
         [name] for name in reported
     ]

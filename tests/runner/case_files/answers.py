@@ -62,6 +62,16 @@ def has_a_reference_that_is_not_a_number():
     return workload(lambda x: x if under_autocast() else x * float("nan"))
 
 
+@case()
+def masks_its_logits():
+    return workload(lambda x: x.masked_fill(torch.tensor([False, True, False, True]), float("-inf")))
+
+
+@case()
+def differs_in_imaginary_parts():
+    return workload(lambda x: torch.complex(x, torch.rand_like(x)))
+
+
 @case(phases=("train",))
 def trains_otherwise_in_bf16():
     return workload(lambda x: x, loss=lambda out: out.square().mean() * (2 if under_autocast() else 1))
