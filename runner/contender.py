@@ -32,6 +32,8 @@ from .worker.messages import (
     Window,
 )
 
+#: Not imported from worker/compiling.py, which imports torch.
+_HEADERS = "precompiled_headers"
 #: How long after its pipe has closed a worker may take to be dead, its descendants included.
 _LAST_BREATH_SECONDS = 5.0
 #: File systems allow 255 bytes; a suffix and a temporary name's decoration must fit as well.
@@ -173,8 +175,6 @@ class Contender:
             # A full disk costs the next process its warm cache, not this one its outcome.
             with contextlib.suppress(OSError):
                 (self._cache / ".filled").touch()
-            # 150 MB a case, of which a process that finds its code compiled needs nothing.
-            shutil.rmtree(self._cache / "precompiled_headers", ignore_errors=True)
         facts = {**self._ready.facts, **finished.facts, **disturbance(self._blocks)}
         self._end(status, reason, metrics, facts, report)
 
@@ -309,6 +309,8 @@ def prepare_cache(folder: Path) -> str:
     if (folder / ".filled").exists():
         return "warm"
     shutil.rmtree(folder, ignore_errors=True)
+    # Inductor's precompiled headers lie beside it (see worker/compiling.py) and are part of what is cold.
+    shutil.rmtree(folder.parent / _HEADERS, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     return "cold"
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+#: The folder of the precompiled headers, beside the cache folders of one environment.
+HEADERS = "precompiled_headers"
+
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
@@ -42,11 +45,12 @@ class CompileReport:
         return ""
 
 
-def keep_headers_with_the_cache() -> None:
-    """Have Inductor keep its precompiled C++ headers in the cache folder of this process.
+def keep_headers_beside_the_cache() -> None:
+    """Have Inductor keep its precompiled C++ headers beside the cache folder of this process.
 
     Its own place for them is shared by all processes of a user, so that a cold compile would be several
-    seconds cheaper once any other has run.
+    seconds cheaper once any other has run. Beside, not inside: they take 150 MB, and the cases of one run
+    can share them, for whoever compiles cold empties the place first.
     """
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     try:
@@ -54,7 +58,7 @@ def keep_headers_with_the_cache() -> None:
     except ImportError:
         return
     if folder and hasattr(codecache, "_HEADER_DIR"):
-        codecache._HEADER_DIR = os.path.join(folder, "precompiled_headers")
+        codecache._HEADER_DIR = os.path.join(os.path.dirname(folder), HEADERS)
 
 
 def report() -> CompileReport:

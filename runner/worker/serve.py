@@ -98,7 +98,7 @@ class Worker:
         if key.name not in REGISTER:
             self._load_user_cases()
         if key.axis("compile") != "none":
-            compiling.keep_headers_with_the_cache()
+            compiling.keep_headers_beside_the_cache()
         built = time.perf_counter_ns()
         self._stage = staged = stage.build(key, message.device, message.seed)
         build_seconds = (time.perf_counter_ns() - built) / 1e9
