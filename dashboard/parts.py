@@ -56,7 +56,7 @@ def complain(complaints: Sequence[str]) -> None:
     """What the address asked for and could not be shown."""
     for complaint in complaints:
         # The address is anybody's text: it is shown, not interpreted.
-        st.warning(re.sub(r"([\\`*_{}\[\]()#+\-.!$:~<>|])", r"\\\1", complaint))
+        st.warning(re.sub(r"([\\`*_\[\]$:~<>])", r"\\\1", complaint))
 
 
 def select(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends) -> None:

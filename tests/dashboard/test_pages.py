@@ -154,7 +154,7 @@ def test_a_run_shows_facts_notes_measurements_and_every_outcome(
 def test_a_crashed_outcome_shows_its_log_and_how_to_see_it_again(open_page: Open, filled_url: str) -> None:
     at = open_page(filled_url, PAGES[2], run="run-11", case=BERT, replicate="1")
     command, log, *_ = [code.value for code in at.code]
-    assert command == f"pyrometer run --case {BERT} --environment 'my nightly'"
+    assert command == f"pyrometer run --case {BERT} --suite smoke --environment 'my nightly' --profile quiet"
     assert "RuntimeError: <b>could not</b> create a primitive" in log
     assert charts(at) == 0
 
@@ -178,3 +178,8 @@ def test_an_unknown_outcome_is_one_sentence_and_the_run_stays(open_page: Open, f
     at = open_page(filled_url, PAGES[2], run="run-11", case="resnet5")
     assert RESNET.split("/")[0] in at.warning[0].value
     assert "harness-1f3a" in text(at)
+
+
+def test_what_the_address_says_is_shown_and_not_interpreted(open_page: Open, filled_url: str) -> None:
+    at = open_page(filled_url, PAGES[2], run="**b** [a](https://example.org) :smile:")
+    assert r"\*\*b\*\* \[a\](https\://example.org) \:smile\:" in at.warning[0].value
