@@ -1,10 +1,8 @@
 """Numbers and outcomes as the command line writes them."""
 
+from analysis.disturbance import disturbed
 from analysis.metrics import METRICS
 from runner.records import Outcome
-
-#: A process that computes on the CPU and had less of its core than this was disturbed by others.
-_OWN_CORE = 0.9
 
 _SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
 
@@ -40,9 +38,8 @@ def outcome_line(outcome: Outcome) -> str:
             for m in ("compile_cold", "compile_warm")
             if m in outcome.metrics
         ]
-        share = outcome.facts.get("cpu_share", 1.0)
-        if outcome.facts.get("device") == "cpu" and share < _OWN_CORE:
-            parts.append(f"disturbed: had {100 * share:.0f} % of its core")
+        if disturbance := disturbed(outcome.facts):
+            parts.append(f"disturbed: {disturbance}")
         return f"{name}: {', '.join(parts)}"
     return f"{name}: {outcome.status}: {printable(outcome.reason)}"
 

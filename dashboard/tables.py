@@ -5,6 +5,7 @@ from datetime import datetime
 from html import escape
 from itertools import groupby
 
+from analysis.disturbance import disturbed
 from dashboard import links, markup, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary
 
@@ -189,7 +190,7 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
             markup.case(o.case),
             str(o.replicate),
             escape(names.get(o.environment, o.environment[: links.FINGERPRINT])),
-            _reason(o) if o.status != "ok" else escape(wording.disturbed(o.facts)),
+            _reason(o) if o.status != "ok" else escape(disturbed(o.facts)),
             escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
             escape(wording.duration(o.wall_seconds)),
             markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from analysis.metrics import METRICS, Better, Metric
 from configuration.nearest import nearest
@@ -238,18 +238,6 @@ def about_samples(told: str, many: int, drawn: int, cut: int) -> str:
     if cut:
         parts.append(f"The distribution leaves out the slowest {plural(cut, 'sample')}.")
     return " ".join(parts)
-
-
-#: A process that computes on the CPU and had less of its core than this was disturbed by others.
-_OWN_CORE = 0.9
-
-
-def disturbed(facts: Mapping[str, Any]) -> str:
-    """How much of a core a measured process had, where others took some of it; else an empty text."""
-    share = facts.get("cpu_share")
-    if facts.get("device") != "cpu" or not isinstance(share, float) or share >= _OWN_CORE:
-        return ""
-    return f"had {100 * share:.0f} % of its core"
 
 
 #: Options of the original call that decide what is measured and are stored nowhere else.

@@ -1,0 +1,18 @@
+"""Was a measured process disturbed by others on its machine?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+#: A process that computes on the CPU and had less of its core than this was disturbed.
+OWN_CORE = 0.9
+
+
+def disturbed(facts: Mapping[str, Any]) -> str:
+    """How much of its core a replicate had, where others took some of it; else an empty text.
+
+    `facts` are the outcome's: `device`, and `cpu_share`, its CPU time over its wall time while timed.
+    """
+    share = facts.get("cpu_share")
+    if facts.get("device") != "cpu" or not isinstance(share, float) or share >= OWN_CORE:
+        return ""
+    return f"had {100 * share:.0f} % of its core"
