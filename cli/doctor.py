@@ -1,7 +1,8 @@
 """`pyrometer doctor`: what this machine can measure, what it cannot, and why."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,8 @@ import typer
 from runner import environment as environments
 from runner import harness, machine
 from runner.errors import BrokenEnvironment
+from runner.telemetry import host, probe
+from runner.telemetry.capability import Capability, Probe
 
 from .context import Context, context, in_one_sentence
 from .selection import choose_profile
@@ -20,8 +23,10 @@ def doctor(
     """What this machine can measure, what it cannot, and why."""
     with in_one_sentence():
         found = examine(context())
+    gpus, cpu = probe.examine(), host.capabilities()
     if as_json:
-        typer.echo(json.dumps(found, indent=2, default=str))
+        telemetry = {"gpu": gpus.to_body(), "cpu": [asdict(each) for each in cpu]}
+        typer.echo(json.dumps({**found, "telemetry": telemetry}, indent=2, default=str))
         return
     typer.echo(f"hardware   {found['hardware']}")
     typer.echo(f"data       {found['data_dir']}")
@@ -31,6 +36,8 @@ def doctor(
     typer.echo(
         f"profile    {profile['name']}: {profile['pinned_cpus']} CPUs measured, the rest for housekeeping"
     )
+    for line in telemetry_lines(gpus, cpu):
+        typer.echo(line)
     for note in found["cannot"]:
         typer.echo(f"cannot     {note}")
 
@@ -62,3 +69,26 @@ def examine(here: Context) -> dict[str, Any]:
         "profile": profile.settings,
         "cannot": [*here.places.notes, *profile.notes, *machine.limits(gpus)],
     }
+
+
+#: What each rung of GPU utilisation is, for people.
+_RUNGS = {
+    "gpm": "SM utilisation from hardware counters",
+    "samples": "GPU busy time from the driver's buffer, no SM utilisation",
+    "polling": "GPU busy time by polling, no SM utilisation",
+    "none": "no utilisation of any kind",
+}
+
+
+def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
+    """What can be sampled while a case runs, a line each: first the GPUs, then the CPU side."""
+    lines = [f"telemetry  GPU: none, {gpus.absent}"] if gpus.absent else []
+    for gpu in gpus.gpus:
+        part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
+        lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {_RUNGS[gpu.rung]}")
+        lines += _listed(gpu.capabilities)
+    return [*lines, "telemetry  CPU", *_listed(cpu)]
+
+
+def _listed(capabilities: Iterable[Capability]) -> list[str]:
+    return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]
