@@ -20,9 +20,10 @@ $(APP)/.ready: pyproject.toml uv.lock
 	@touch $@
 
 # pip, not uv: pip obeys the user's own package configuration (mirrors, find-links), so that the wheel fits this machine.
+# Beside torch: setuptools for Inductor's C++, the three of ONNX for export=onnxruntime (6 s, 113 MB).
 $(MEASURED)/.ready: pyproject.toml
 	test -x $(MEASURED)/bin/python || $(PYTHON) -m venv $(MEASURED)
-	$(MEASURED)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" numpy setuptools
+	$(MEASURED)/bin/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" numpy setuptools onnx onnxscript onnxruntime
 	$(MEASURED)/bin/python -c "import torch; print('measured environment: torch', torch.__version__)"
 	@touch $@
 

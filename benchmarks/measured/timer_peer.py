@@ -13,7 +13,7 @@ from torch.utils.benchmark import Timer
 from runner.worker import timing
 from runner.worker.case_key import CaseKey
 from runner.worker.main import load_cases
-from runner.worker.stage import build
+from runner.worker.techniques.apply import build
 
 ROUNDS = 6
 SECONDS = 0.3

@@ -4,15 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Technique axes and their defaults. A default is never spelled in a key, so that an axis added
-#: later changes no key that exists.
-TECHNIQUE_DEFAULTS: Mapping[str, str] = {"compile": "none", "precision": "fp32"}
-
-#: What each axis accepts.
-TECHNIQUE_VALUES: Mapping[str, tuple[str, ...]] = {
-    "compile": ("none", "default"),
-    "precision": ("fp32", "amp-bf16"),
-}
+from .axes import AXES
 
 PHASES = ("infer", "train")
 
@@ -58,11 +50,11 @@ class CaseKey:
         if phase not in PHASES:
             raise CaseKeyError(f"unknown phase {phase!r}: one of {', '.join(PHASES)}")
         for axis, value in technique.items():
-            if axis not in TECHNIQUE_VALUES:
-                raise CaseKeyError(f"unknown technique {axis!r}: one of {', '.join(TECHNIQUE_VALUES)}")
-            if value not in TECHNIQUE_VALUES[axis]:
-                raise CaseKeyError(f"unknown {axis} {value!r}: one of {', '.join(TECHNIQUE_VALUES[axis])}")
-        changed = {axis: value for axis, value in technique.items() if value != TECHNIQUE_DEFAULTS[axis]}
+            if axis not in AXES:
+                raise CaseKeyError(f"unknown technique {axis!r}: one of {', '.join(AXES)}")
+            if not AXES[axis].admits(value):
+                raise CaseKeyError(f"unknown {axis} {value!r}: {AXES[axis].expected}")
+        changed = {axis: value for axis, value in technique.items() if value != AXES[axis].default}
         return CaseKey(name, phase, tuple(sorted(parameters.items())), tuple(sorted(changed.items())))
 
     @staticmethod
@@ -88,7 +80,20 @@ class CaseKey:
 
     def axis(self, name: str) -> str:
         """The value of one technique axis, default included."""
-        return dict(self.technique).get(name, TECHNIQUE_DEFAULTS[name])
+        return dict(self.technique).get(name, AXES[name].default)
+
+    def count(self, name: str) -> int:
+        """The value of a counting axis, such as `ranks`."""
+        return int(self.axis(name))
+
+    def under(self, **technique: str) -> "CaseKey":
+        """The same workload with some axes of its technique changed."""
+        return CaseKey.of(self.name, self.phase, dict(self.parameters), {**dict(self.technique), **technique})
+
+    @property
+    def eager(self) -> "CaseKey":
+        """The same workload under no technique at all: eager, fp32, as the profile has it."""
+        return CaseKey.of(self.name, self.phase, dict(self.parameters), {})
 
 
 def _pairs(text: str) -> dict[str, str]:

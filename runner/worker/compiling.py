@@ -4,31 +4,55 @@ The counters are private to PyTorch and move between versions, so every look is 
 is not there is absent from the answer, never zero.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 #: The folder of the precompiled headers, beside the cache folders of one environment.
 HEADERS = "precompiled_headers"
+
+#: Compilations of which Dynamo shall tell.
+_REMEMBERED = 4096
+
+#: Errors of torch._dynamo and torch._inductor that pass on what a backend raised.
+_FROM_BACKEND = ("BackendCompilerFailed", "InductorError")
+#: Errors by which Inductor says that what it generates code for is not here.
+_NO_COMPILER = ("InvalidCxxCompiler", "TritonMissing", "GPUTooOldForTriton")
+#: Texts by which oneDNN and ATen say that they have no kernel for a number format.
+_NO_KERNEL = ("could not create a primitive descriptor", "not implemented for '")
 
 
 @dataclass(frozen=True, slots=True)
 class CompileReport:
     """Counters since the process began; None where this PyTorch does not tell.
 
-    `frames_ok` of `frames_total` frames were compiled: fewer means that a part silently runs eager.
+    `frames_ok` of `frames_total` frames were compiled: fewer means that a part silently runs eager, for the
+    reasons in `fallbacks`. `cudagraph_skips` is None unless a graph was left out of CUDA graphs.
     """
 
     graphs: int | None = None
     graph_breaks: int | None = None
     break_reasons: list[str] = field(default_factory=list[str])
     recompiles: int | None = None
+    recompile_reasons: list[str] = field(default_factory=list[str])
     frames_ok: int | None = None
     frames_total: int | None = None
+    fallbacks: list[str] = field(default_factory=list[str])
+    cudagraph_skips: int | None = None
+    cudagraph_skip_reasons: list[str] = field(default_factory=list[str])
     cache_hits: int | None = None
     cache_misses: int | None = None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The counts that are metrics, as far as this PyTorch tells them."""
+        counts = {
+            "graph_breaks": self.graph_breaks,
+            "recompiles": self.recompiles,
+            "cudagraph_skips": self.cudagraph_skips,
+        }
+        return {name: float(count) for name, count in counts.items() if count is not None}
 
     @property
     def ran_eager(self) -> str:
@@ -59,6 +83,30 @@ def keep_headers_beside_the_cache() -> None:
         return
     if folder and hasattr(codecache, "_HEADER_DIR"):
         codecache._HEADER_DIR = os.path.join(os.path.dirname(folder), HEADERS)
+        codecache._HEADER_LOCK_DIR = os.path.join(codecache._HEADER_DIR, "locks")
+
+
+def remember_all() -> None:
+    """Have Dynamo keep what it tells of more compilations than its own 64, dropping older ones."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from torch._dynamo import utils
+
+        utils.set_compilation_metrics_limit(_REMEMBERED)
+
+
+def unavailable(error: BaseException) -> str:
+    """Why the error means that a compiler or kernel cannot be had here; empty for any other error."""
+    text = str(error).strip().split("\n")[0]
+    if isinstance(error, RuntimeError) and any(part in text for part in _NO_KERNEL):
+        return text
+    seen: BaseException | None = error
+    while seen is not None:
+        inner = getattr(seen, "inner_exception", None) or seen.__cause__
+        if type(seen).__name__ in _NO_COMPILER or (seen is not error and isinstance(seen, ImportError)):
+            return str(seen).strip().split("\n")[0] or type(seen).__name__
+        # Only what a compiler's backend passes on: an ImportError of the model's own code is a crash.
+        seen = inner if type(seen).__name__ in _FROM_BACKEND else None
+    return ""
 
 
 def report() -> CompileReport:
@@ -70,13 +118,19 @@ def report() -> CompileReport:
     stats = counters.get("stats", {})
     breaks = counters.get("graph_break", {})
     inductor = counters.get("inductor", {})
+    told = _compilations()
+    skips = inductor.get("cudagraph_skips")
     return CompileReport(
         graphs=int(stats.get("unique_graphs", 0)),
         graph_breaks=sum(breaks.values()),
         break_reasons=[str(reason)[:500] for reason in breaks],
-        recompiles=_recompiles(),
+        recompiles=None if told is None else len(_told(told, "recompile_reason")),
+        recompile_reasons=_told(told or [], "recompile_reason"),
         frames_ok=int(frames["ok"]) if "ok" in frames else (0 if frames else None),
         frames_total=int(frames["total"]) if "total" in frames else None,
+        fallbacks=_told(told or [], "fail_reason"),
+        cudagraph_skips=None if skips is None else int(skips),
+        cudagraph_skip_reasons=_told(told or [], "cudagraph_skip_reason"),
         cache_hits=int(inductor.get("fxgraph_cache_hit", 0)),
         cache_misses=int(inductor.get("fxgraph_cache_miss", 0)),
     )
@@ -90,9 +144,16 @@ def _counters() -> dict[str, Any] | None:
     return dict(counters)
 
 
-def _recompiles() -> int | None:
+def _compilations() -> list[Any] | None:
+    """What Dynamo tells of each compilation; None where it does not."""
     try:
-        metrics = torch._dynamo.utils.get_compilation_metrics()
-        return sum(1 for m in metrics if m.recompile_reason)
-    except (AttributeError, TypeError):
+        from torch._dynamo.utils import get_compilation_metrics
+
+        return list(get_compilation_metrics())
+    except (ImportError, AttributeError, TypeError):
         return None
+
+
+def _told(compilations: list[Any], field: str) -> list[str]:
+    texts = [getattr(one, field, None) for one in compilations]
+    return [str(text)[:500] for text in texts if text]

@@ -1,4 +1,4 @@
-"""The harness's way in: `python -I harness.zip (describe|serve) --in FD --out FD`."""
+"""The harness's way in: `python -I harness.zip (describe|serve) --in FD --out FD`, or `member --leader L`."""
 
 import argparse
 import faulthandler
@@ -8,17 +8,25 @@ import pkgutil
 import sys
 import time
 import traceback
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 
 def main(harness: str, user_cases: list[str]) -> None:
     """Run the worker; `harness` is the hash of this zip, `user_cases` the module names that joined it."""
     faulthandler.enable(file=sys.stderr, all_threads=True)
     parser = argparse.ArgumentParser(prog="harness")
-    parser.add_argument("mode", choices=("describe", "serve"))
-    parser.add_argument("--in", dest="source", type=int, required=True)
-    parser.add_argument("--out", dest="sink", type=int, required=True)
+    modes = parser.add_subparsers(dest="mode", required=True)
+    for mode in ("describe", "serve"):
+        spoken_to = modes.add_parser(mode)
+        spoken_to.add_argument("--in", dest="source", type=int, required=True)
+        spoken_to.add_argument("--out", dest="sink", type=int, required=True)
+    member = modes.add_parser("member")
+    member.add_argument("--leader", required=True)
+    # torchrun tells its children by a variable.
+    member.add_argument("--rank", type=int, default=int(os.environ.get("RANK", "0")))
     arguments = parser.parse_args()
+    if arguments.mode == "member":
+        _be_member(arguments.leader, arguments.rank, user_cases)
     lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
     started = time.perf_counter()
     from .messages import Failed
@@ -41,6 +49,22 @@ def main(harness: str, user_cases: list[str]) -> None:
     worker = Worker(out, lambda: load_user_cases(user_cases))
     worker.hello(harness, seconds)
     worker.serve(lines)
+    _leave()
+
+
+def _be_member(leader: str, rank: int, user_cases: list[str]) -> NoReturn:
+    """Join the gang of `leader`, first of all to be on the right CPUs when torch is imported."""
+    from .gang_line import join
+
+    line = join(leader, rank)
+    load_cases([])
+    from .gang_member import Member
+
+    Member(line, lambda: load_user_cases(user_cases)).serve()
+    _leave()
+
+
+def _leave() -> NoReturn:
     # Everything is said. Taking an interpreter with torch in it down politely costs up to a second a
     # process and is no part of what is measured; the supervisor clears away what is left.
     sys.stdout.flush()

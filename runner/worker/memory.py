@@ -1,5 +1,7 @@
-"""Peaks of memory: resident on the host, allocated and reserved on the device."""
+"""Peaks of memory: resident on the host, allocated and reserved on the device; and its end."""
 
+import errno
+import resource
 from pathlib import Path
 
 import torch
@@ -7,18 +9,14 @@ import torch
 MIB = 2**20
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
+#: Texts by which PyTorch and the C++ runtime say that memory ran out.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
 
 
 def peak_rss_mib() -> float | None:
     """Peak resident memory (VmHWM) of this process in MiB since the last reset; None off Linux."""
-    try:
-        text = _STATUS.read_text()
-    except OSError:
-        return None
-    for line in text.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return None
+    peak = _status_kib("VmHWM:")
+    return None if peak is None else peak / 1024
 
 
 def reset_peak_rss() -> bool:
@@ -41,7 +39,51 @@ def cuda_peaks(device: str, suffix: str = "") -> dict[str, float]:
     }
 
 
+def cuda_allocator(device: str) -> dict[str, float]:
+    """How well the caching allocator fared; empty off CUDA.
+
+    `fragmentation` is the share of the memory reserved at its peak that was not allocated at its own;
+    `alloc_retries` counts, since the process began, the times that memory had run out and caches were freed.
+    """
+    if not device.startswith("cuda"):
+        return {}
+    reserved = torch.cuda.max_memory_reserved(device)
+    allocated = torch.cuda.max_memory_allocated(device)
+    retries = torch.cuda.memory_stats(device).get("num_alloc_retries", 0)
+    return {
+        "fragmentation": 1 - allocated / reserved if reserved else 0.0,
+        "alloc_retries": float(retries),
+    }
+
+
 def reset_cuda_peaks(device: str) -> None:
     """Start the allocator's peaks anew; does nothing off CUDA."""
     if device.startswith("cuda"):
         torch.cuda.reset_peak_memory_stats(device)
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether the error says that the host's or the device's memory ran out."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, SystemError):
+        # So full that CPython could not even make the MemoryError: "error return without exception set".
+        return _address_space_was_full()
+    return isinstance(error, RuntimeError) and any(t in str(error).lower() for t in _OUT_OF_MEMORY)
+
+
+def _status_kib(name: str) -> int | None:
+    try:
+        text = _STATUS.read_text()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(name)), None)
+
+
+def _address_space_was_full() -> bool:
+    """Whether this process has come within 1 % of its limit of address space (RLIMIT_AS)."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    peak = _status_kib("VmPeak:")
+    return limit != resource.RLIM_INFINITY and peak is not None and peak * 1024 >= 0.99 * limit

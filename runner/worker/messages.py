@@ -72,6 +72,14 @@ class Observe(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Trace(Message):
+    """Run `steps` steps under torch.profiler, the trace into the file `path`; the worker answers `Traced`."""
+
+    steps: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finish(Message):
     """Report what only the end knows and exit; the worker answers `Finished`."""
 
@@ -92,7 +100,7 @@ class Hello(Message):
 
 @dataclass(frozen=True, slots=True)
 class Phase(Message):
-    """The worker enters a phase: build, reference, first_call, warm_up."""
+    """The worker enters a phase: build, reference, first_call, warm_up, trace, check."""
 
     name: str
 
@@ -137,6 +145,21 @@ class Window(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Traced(Message):
+    """What the profiler saw, in microseconds and bytes a step.
+
+    `operators`: rows with name, kind (`operator` on the CPU, `kernel` on the device), calls, self and total
+    times, memory. `totals`: their sums, `steps`, and what lies in no operator. `trace`: the file, empty when
+    it was not kept; then `note` says why.
+    """
+
+    operators: tuple[Mapping[str, Any], ...]
+    totals: Mapping[str, float]
+    trace: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished(Message):
     """The end of a worker's life as it sees it: metrics by name, facts that only the end knows."""
 
@@ -172,12 +195,14 @@ class _Registry:
             Prepare,
             Measure,
             Observe,
+            Trace,
             Finish,
             Hello,
             Phase,
             Ready,
             Block,
             Window,
+            Traced,
             Finished,
             Failed,
             Described,

@@ -1,20 +1,21 @@
 """The worker's loop: read a message, do it, answer; whatever goes wrong becomes a message too."""
 
-import errno
 import os
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, TextIO
+from typing import TextIO
 
 import torch
 
-from . import answer, compiling, memory, stage, timing
+from . import compiling, memory, placement, timing, tracing
 from .case import REGISTER
 from .case_key import CaseKey
+from .gang_crew import GANG_AXES, MemberFailed
 from .messages import (
     PROTOCOL,
+    Block,
     Failed,
     Finish,
     Finished,
@@ -26,11 +27,12 @@ from .messages import (
     Prepare,
     ProtocolError,
     Ready,
+    Trace,
+    Traced,
     parse,
 )
-
-#: Texts by which PyTorch and the C++ runtime say that memory ran out.
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
+from .solo import Performer, Solo
+from .stage import UnknownCase, Unsupported
 
 
 class Worker:
@@ -41,9 +43,9 @@ class Worker:
         self._load_user_cases = load_user_cases
         self._phase = "hello"
         self._prepare: Prepare | None = None
-        self._stage: stage.Stage | None = None
-        self._first_step: answer.FirstStep | None = None
+        self._performer: Performer | None = None
         self._metrics: dict[str, float] = {}
+        self._placement = placement.Placement()
 
     def hello(self, harness: str, import_seconds: float) -> None:
         """Say that torch is imported and the cases are registered."""
@@ -65,10 +67,13 @@ class Worker:
             self._say(self._prepared(message))
         elif isinstance(message, Measure):
             self._phase = "measure"
-            self._say(timing.block(self._staged.step, self._device, message.iterations))
+            self._say(self._block(message.iterations))
         elif isinstance(message, Observe):
             self._phase = "observe"
-            self._say(timing.observe(self._staged.step, self._device, message.seconds))
+            self._say(self._staged.observe(message.seconds))
+        elif isinstance(message, Trace):
+            self._enter("trace")
+            self._say(self._traced(message))
         elif isinstance(message, Finish):
             self._say(self._finished())
             self._phase = "finished"
@@ -76,10 +81,10 @@ class Worker:
             raise ProtocolError(f"{type(message).__name__} is not for a worker")
 
     @property
-    def _staged(self) -> stage.Stage:
-        if self._stage is None:
+    def _staged(self) -> Performer:
+        if self._performer is None:
             raise ProtocolError("nothing is prepared")
-        return self._stage
+        return self._performer
 
     @property
     def _device(self) -> str:
@@ -90,48 +95,44 @@ class Worker:
         self._say(Phase(phase))
 
     def _prepared(self, message: Prepare) -> Ready:
-        if self._stage is not None:
+        if self._performer is not None:
             raise ProtocolError("a worker prepares one case in its life")
         self._prepare = message
         key = CaseKey.parse(message.case)
         self._enter("build")
+        started = placement.as_asked(key, torch.get_num_threads())
         if key.name not in REGISTER:
             self._load_user_cases()
-        if key.axis("compile") != "none":
-            compiling.keep_headers_beside_the_cache()
         built = time.perf_counter_ns()
-        self._stage = staged = stage.build(key, message.device, message.seed)
+        self._performer = staged = perform(key, message.device, message.seed)
         build_seconds = (time.perf_counter_ns() - built) / 1e9
         self._enter("first_call")
-        returned: list[Any] = []
-        first_ns = timing.first_call(lambda: returned.append(staged.step()), message.device)
-        self._first_step = answer.first_step(staged, returned.pop())
+        first_ns = staged.first_call()
         self._enter("warm_up")
-        warm = timing.warm_up(
-            staged.step, message.device, message.warm_up_min_seconds, message.warm_up_max_seconds
-        )
+        warm = staged.warm_up(message.warm_up_min_seconds, message.warm_up_max_seconds)
         self._metrics |= memory.cuda_peaks(message.device, "_compile")
         before = memory.peak_rss_mib()
         self._metrics |= {} if before is None else {"rss_peak": before}
         timing.settle()
         memory.reset_cuda_peaks(message.device)
         self._rss_was_reset = memory.reset_peak_rss()
-        facts = self._facts(staged) | {"build_seconds": build_seconds}
+        facts = {**started, **placement.in_use(message.device, torch.get_num_threads()), **staged.facts()}
+        facts["build_seconds"] = build_seconds
         steps = {"iterations": warm.iterations, "seconds": warm.seconds, "ended": warm.ended}
         return Ready(first_ns, warm.step_ns, steps, facts)
 
-    def _facts(self, staged: stage.Stage) -> dict[str, Any]:
-        facts: dict[str, Any] = {
-            "items": staged.items,
-            "unit": staged.unit,
-            "flops": staged.flops,
-            "parameters": staged.parameters,
-            "dtype": staged.dtype,
-            "threads": torch.get_num_threads(),
-        }
-        if staged.key.axis("compile") != "none":
-            facts["compile"] = asdict(compiling.report())
-        return facts
+    def _block(self, iterations: int) -> Block:
+        staged = self._staged
+        self._placement.before()
+        block = staged.block(iterations)
+        self._placement.after(block)
+        return block
+
+    def _traced(self, message: Trace) -> Traced:
+        performer = self._staged
+        if not isinstance(performer, Solo):
+            raise Unsupported("a case of several processes is not traced: a trace shows one process")
+        return tracing.trace(performer.stage.step, self._device, message.steps, message.path)
 
     def _finished(self) -> Finished:
         staged = self._staged
@@ -141,32 +142,30 @@ class Worker:
             metrics["rss_peak"] = max(after, metrics.get("rss_peak", 0.0))
             if self._rss_was_reset:
                 metrics["rss_peak_steady"] = after
-        metrics |= memory.cuda_peaks(self._device)
-        facts: dict[str, Any] = {}
-        if staged.key.axis("compile") != "none":
-            compiled = compiling.report()
-            facts["compile"] = asdict(compiled)
-            facts["not_compiled"] = compiled.ran_eager
-            for name in ("graph_breaks", "recompiles"):
-                value = getattr(compiled, name)
-                if value is not None:
-                    metrics[name] = float(value)
+        metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        metrics |= {**self._placement.metrics(self._device), **staged.metrics()}
+        facts = {**self._placement.facts(), **staged.facts()}
         if self._prepare is not None and self._prepare.check:
             self._enter("check")
-            facts["check"] = asdict(self._checked(staged, self._prepare.seed))
+            checked = staged.check()
+            facts["check"] = asdict(checked)
+            metrics |= checked.metrics
+        staged.close()
         return Finished(metrics, facts)
-
-    def _checked(self, staged: stage.Stage, seed: int) -> answer.Check:
-        try:
-            return answer.check(staged, self._device, seed, self._first_step)
-        except Exception as error:
-            # Everything is measured; what the check cannot compare must not cost that.
-            traceback.print_exc()
-            return answer.Check(None, answer.tolerance(staged.key), note=f"not compared: {error}"[:500])
 
     def _say(self, message: Message) -> None:
         self._out.write(message.to_json() + "\n")
         self._out.flush()
+
+
+def perform(key: CaseKey, device: str, seed: int) -> Performer:
+    """The case of `key` on stage, built and ready to be called: in this process, or in several it leads."""
+    if any(axis in GANG_AXES for axis, _ in key.technique):
+        # Here, because torch.distributed is no part of what other cases import.
+        from .gang import Gang
+
+        return Gang(key, device, seed)
+    return Solo(key, device, seed)
 
 
 def failure(error: BaseException, phase: str) -> Failed:
@@ -177,20 +176,18 @@ def failure(error: BaseException, phase: str) -> Failed:
     text = str(error).strip().split("\n")[0][:500]
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     status = "crashed"
-    if isinstance(error, stage.UnknownCase):
+    if isinstance(error, MemberFailed):
+        return Failed(error.status, str(error), phase, error.traceback)
+    if isinstance(error, (UnknownCase, Unsupported, placement.NotAsAsked)):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
         status = "unsupported"
+    elif missing := compiling.unavailable(error):
+        status, reason = "unsupported", missing[:500]
     elif isinstance(error, SystemExit):
         reason = f"the case called sys.exit({error.code!r})"
-    elif _out_of_memory(error):
+    elif memory.ran_out(error):
         status = "oom"
+        if isinstance(error, SystemError):
+            reason = f"MemoryError, for which there was no memory either ({reason})"
     return Failed(status, reason, phase, "".join(traceback.format_exception(error))[-20_000:])
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    return isinstance(error, RuntimeError) and any(t in str(error).lower() for t in _OUT_OF_MEMORY)

@@ -1,8 +1,8 @@
 """A case on stage: built from its key, under its technique, ready to be called."""
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,9 +13,56 @@ from .case_key import CaseKey
 #: Small enough that training changes no number's size, large enough to be a real update.
 LEARNING_RATE = 1e-5
 
+Inputs = tuple[torch.Tensor, ...]
+#: The shapes of one step's inputs.
+Shapes = tuple[tuple[int, ...], ...]
+#: Last words of whoever prepared something: metrics by catalogue name, asked for once, at the end.
+LastWords = Callable[[], Mapping[str, float]]
+
 
 class UnknownCase(LookupError):
     """The key names a workload that this harness does not have, or parameters it does not take."""
+
+
+class Unsupported(Exception):
+    """The technique cannot be had in this environment or on this machine; the text says why in a sentence."""
+
+
+@dataclass
+class Act:
+    """A workload while techniques prepare it, one after the other; what each changes, the next one finds.
+
+    `called` is what a step calls with one of `inputs` (taken in turn), `context` makes the context manager
+    around the call, `backward` takes the loss, `optimizer` makes the optimizer and `update` is its step.
+    `perform` makes the step out of all this; who replaces it hands `perform` of this module other inputs.
+    `metrics` and `facts` are what preparing told; `last_words` are asked at the end.
+    """
+
+    key: CaseKey
+    device: str
+    model: torch.nn.Module
+    called: Callable[..., Any]
+    inputs: tuple[Inputs, ...]
+    loss: "Callable[[Any], torch.Tensor] | None"
+    workload: Workload
+    context: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    backward: "Callable[[torch.Tensor], None]" = torch.Tensor.backward
+    update: "Callable[[torch.optim.Optimizer], None]" = lambda optimizer: optimizer.step()
+    optimizer: "Callable[[Act], torch.optim.Optimizer]" = lambda act: make_optimizer(act)
+    perform: "Callable[[Act, Turn], Callable[[], Any]]" = lambda act, turn: perform(act, turn)
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    last_words: list[LastWords] = field(default_factory=list[LastWords])
+
+    @property
+    def training(self) -> bool:
+        """Whether a step trains."""
+        return self.key.phase == "train"
+
+    @property
+    def shapes(self) -> tuple[Shapes, ...]:
+        """The shapes of each step's inputs, in turn."""
+        return tuple(tuple(tuple(tensor.shape) for tensor in one) for one in self.inputs)
 
 
 @dataclass
@@ -23,7 +70,8 @@ class Stage:
     """The callable that is timed and what surrounds it.
 
     `step()` runs one inference (returning the model's output) or one training step (returning the loss,
-    gradients left in place). `model` is None for a case given as a closure.
+    gradients left in place). `rewind()` makes the next step use the first inputs again. `model` is None for
+    a case given as a closure. `shapes` are those of the inputs, in the order in which steps take them.
     """
 
     key: CaseKey
@@ -32,6 +80,11 @@ class Stage:
     items: int
     unit: str
     flops: float | None
+    rewind: Callable[[], None] = lambda: None
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    last_words: list[LastWords] = field(default_factory=list[LastWords])
+    shapes: tuple[Shapes, ...] = ()
 
     @property
     def dtype(self) -> str | None:
@@ -45,30 +98,8 @@ class Stage:
         return None if self.model is None else sum(p.numel() for p in self.model.parameters())
 
 
-def build(key: CaseKey, device: str, seed: int) -> Stage:
-    """Build the workload of `key` with seeded weights and inputs, moved to `device`, under its technique."""
-    made = _make(key, seed)
-    if not isinstance(made, Workload):
-        if key.phase != "infer":
-            raise UnknownCase(f"case {key.name} is a closure and has no phase {key.phase}")
-        compiled = torch.compile(made) if key.axis("compile") != "none" else made
-        # As it stands: what surrounds the call, gradients included, is the closure's own business.
-        step = compiled if key.axis("precision") == "fp32" else _autocasted(compiled, key, device)
-        return Stage(key, step, None, 1, "steps", None)
-    model = made.model.to(device)
-    inputs = tuple(tensor.to(device) for tensor in made.inputs)
-    called = torch.compile(model) if key.axis("compile") != "none" else model
-    if key.phase == "train":
-        flops = None if made.flops is None else 3 * made.flops
-        step = _training_step(key, device, made, model, called, inputs)
-    else:
-        flops = made.flops
-        model.eval()
-        step = _inference_step(key, device, called, inputs)
-    return Stage(key, step, model, made.items, made.unit, flops)
-
-
-def _make(key: CaseKey, seed: int) -> Any:
+def make(key: CaseKey, seed: int) -> Any:
+    """What the case's function builds from `seed`; raises UnknownCase where the key does not fit it."""
     registered = REGISTER.get(key.name)
     if registered is None:
         raise UnknownCase(f"no case is named {key.name!r}")
@@ -81,58 +112,107 @@ def _make(key: CaseKey, seed: int) -> Any:
     return registered.build(**given)
 
 
-def _autocast(key: CaseKey, device: str) -> contextlib.AbstractContextManager[Any]:
-    if key.axis("precision") == "amp-bf16":
-        return torch.autocast(device.split(":")[0], dtype=torch.bfloat16)
-    return contextlib.nullcontext()
-
-
-def _autocasted(function: Callable[[], Any], key: CaseKey, device: str) -> Callable[[], Any]:
-    def step() -> Any:
-        with _autocast(key, device):
-            return function()
-
-    return step
-
-
-def _inference_step(
-    key: CaseKey, device: str, called: Callable[..., Any], inputs: tuple[torch.Tensor, ...]
-) -> Callable[[], Any]:
-    def step() -> Any:
-        with torch.no_grad(), _autocast(key, device):
-            return called(*inputs)
-
-    return step
-
-
-def _training_step(
-    key: CaseKey,
-    device: str,
-    made: Workload,
-    model: torch.nn.Module,
-    called: Callable[..., Any],
-    inputs: tuple[torch.Tensor, ...],
-) -> Callable[[], torch.Tensor]:
-    loss_of = made.loss
-    if loss_of is None:
+def begin(key: CaseKey, device: str, made: Workload) -> Act:
+    """An act without any technique yet: model and inputs moved to `device`, in training or eval mode."""
+    if key.phase == "train" and made.loss is None:
         raise UnknownCase(f"case {key.name} has no loss and cannot train")
-    model.train()
-    optimizer = _optimizer(model)
+    model = made.model.to(device)
+    model.train(key.phase == "train")
+    inputs = tuple(tuple(tensor.to(device) for tensor in one) for one in (made.inputs, *made.variants))
+    return Act(key, device, model, model, inputs, made.loss, made)
+
+
+def finish(act: Act) -> Stage:
+    """The stage of an act whose techniques are all applied."""
+    turn = Turn(act.inputs)
+    step = act.perform(act, turn)
+    flops = act.workload.flops
+    if flops is not None and act.training:
+        flops *= 3
+    words = list(act.last_words)
+    if act.workload.report is not None:
+        words.append(act.workload.report)
+    return Stage(
+        act.key,
+        step,
+        act.model,
+        act.workload.items,
+        act.workload.unit,
+        flops,
+        turn.rewind,
+        act.metrics,
+        act.facts,
+        words,
+        act.shapes,
+    )
+
+
+class Turn:
+    """The inputs of one step after the other, round and round."""
+
+    def __init__(self, inputs: tuple[Inputs, ...]) -> None:
+        self._inputs = inputs
+        self._next = 0
+
+    def take(self) -> Inputs:
+        """The next step's inputs."""
+        taken = self._inputs[self._next]
+        self._next = (self._next + 1) % len(self._inputs)
+        return taken
+
+    def rewind(self) -> None:
+        """Begin with the first inputs again."""
+        self._next = 0
+
+
+def perform(act: Act, turn: Turn) -> Callable[[], Any]:
+    """The step of the act's phase."""
+    return training_step(act, turn) if act.training else inference_step(act, turn)
+
+
+def inference_step(act: Act, turn: Turn) -> Callable[[], Any]:
+    """One forward pass without gradients."""
+
+    def step() -> Any:
+        with torch.no_grad(), act.context():
+            return act.called(*turn.take())
+
+    return step
+
+
+def training_step(act: Act, turn: Turn) -> Callable[[], torch.Tensor]:
+    """Forward, backward and update; gradients are left in place and cleared by the next step."""
+    loss_of = act.loss
+    assert loss_of is not None
+    optimizer = act.optimizer(act)
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
-        with _autocast(key, device):
-            loss = loss_of(called(*inputs))
-        loss.backward()
-        optimizer.step()
+        with act.context():
+            loss = loss_of(act.called(*turn.take()))
+        act.backward(loss)
+        act.update(optimizer)
         return loss.detach()
 
     return step
 
 
-def _optimizer(model: torch.nn.Module) -> torch.optim.Optimizer:
-    """AdamW, fused where this PyTorch has it for the model's device."""
-    try:
-        return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-    except RuntimeError:
-        return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+def make_optimizer(act: Act, capturable: bool = False) -> torch.optim.Optimizer:
+    """AdamW over the act's model in the implementation of axis `optimizer`; a fact says which it is.
+
+    Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
+    `capturable` keeps the count of steps on the device, as a CUDA graph needs it.
+    """
+    parameters = list(act.model.parameters())
+    taken = act.key.axis("optimizer")
+    if taken == "fused":
+        try:
+            made = torch.optim.AdamW(parameters, lr=LEARNING_RATE, fused=True, capturable=capturable)
+        except RuntimeError:
+            taken = "foreach" if act.device.startswith("cuda") else "loop"
+        else:
+            act.facts["optimizer"] = taken
+            return made
+    act.facts["optimizer"] = taken
+    many = taken == "foreach"
+    return torch.optim.AdamW(parameters, lr=LEARNING_RATE, foreach=many, fused=False, capturable=capturable)

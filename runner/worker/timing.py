@@ -58,13 +58,14 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
         elapsed = (time.perf_counter_ns() - started) / 1e9
         recent = sorted(steps[-_WINDOW_STEPS:])
         middle = recent[len(recent) // 2]
-        if elapsed >= min_seconds and _steady(steps):
+        if elapsed >= min_seconds and steady(steps):
             return WarmUp(len(steps), elapsed, "steady", middle)
         if elapsed >= max_seconds:
             return WarmUp(len(steps), elapsed, "cap", middle)
 
 
-def _steady(steps: list[int]) -> bool:
+def steady(steps: list[int]) -> bool:
+    """Whether the last two windows of `steps` (nanoseconds each) agree within STEADY."""
     window = max(_WINDOW_STEPS, -(-_WINDOW_NS // max(1, steps[-1])))
     if len(steps) < 2 * window:
         return False
@@ -78,8 +79,10 @@ def settle() -> None:
     gc.freeze()
 
 
-def block(step: Step, device: str, iterations: int) -> Block:
+def block(step: Step, device: str, iterations: int, ready: Callable[[], object] = lambda: None) -> Block:
     """Time `iterations` calls one by one; on CUDA by events on the current stream.
+
+    `ready` is called when everything is prepared, right before the first: it may wait for others.
 
     The garbage collector runs before the block and is off within it. Page faults, involuntary context
     switches and CPU time of the process over the block come from getrusage(2).
@@ -89,6 +92,7 @@ def block(step: Step, device: str, iterations: int) -> Block:
     try:
         measure = _cuda_samples if device.startswith("cuda") else _cpu_samples
         synchronize(device)
+        ready()
         before = resource.getrusage(resource.RUSAGE_SELF)
         monotonic = time.monotonic_ns()
         started = time.perf_counter_ns()

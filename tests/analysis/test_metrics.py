@@ -4,7 +4,7 @@ import pytest
 
 from analysis.metrics import METRICS, Metric
 
-UNITS = {"ms", "s", "items/s", "MiB", "TFLOP/s", "count"}
+UNITS = {"ms", "s", "items/s", "MiB", "TFLOP/s", "GB/s", "1/s", "share", "count"}
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS.keys())

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.contender import file_name
-from runner.worker.case_key import PHASES, TECHNIQUE_DEFAULTS, TECHNIQUE_VALUES, CaseKey, CaseKeyError, Value
+from runner.worker.axes import AXES, Axis
+from runner.worker.case_key import PHASES, CaseKey, CaseKeyError, Value
 
 names = st.text(string.ascii_letters + string.digits + "_-.", min_size=1)
 values = (
@@ -19,9 +20,15 @@ values = (
         ["1", "1.0", "True", "inf", "nan", "1_0", " 1", "a/b", "a,b", "a=b", "-", "", "x y", "١"]
     )
 )
-techniques = st.fixed_dictionaries(
-    {}, optional={axis: st.sampled_from(options) for axis, options in TECHNIQUE_VALUES.items()}
-)
+
+
+def values_of(axis: Axis) -> st.SearchStrategy[str]:
+    """What an axis admits: its words, and whole numbers where it counts."""
+    words = st.sampled_from(axis.values) if axis.values else st.nothing()
+    return words | st.integers(1, 10**6).map(str) if axis.counts else words
+
+
+techniques = st.fixed_dictionaries({}, optional={name: values_of(axis) for name, axis in AXES.items()})
 
 
 def typed(key: CaseKey) -> list[tuple[str, type, str]]:
@@ -43,8 +50,8 @@ def test_a_key_is_refused_or_comes_back_as_what_it_was(
     assert typed(again) == typed(key)
     assert str(again) == str(key)
     assert again.workload == key.workload
-    for axis in TECHNIQUE_DEFAULTS:
-        assert again.axis(axis) == technique.get(axis, TECHNIQUE_DEFAULTS[axis])
+    for axis in AXES:
+        assert again.axis(axis) == technique.get(axis, AXES[axis].default)
 
 
 @given(st.text())
@@ -90,7 +97,7 @@ def test_defaults_are_never_spelled_and_order_does_not_matter() -> None:
     [
         ("mlp", "expected name/phase/parameters/technique"),
         ("mlp/fly/-/eager", "unknown phase 'fly': one of infer, train"),
-        ("mlp/infer/-/colour=red", "unknown technique 'colour': one of compile, precision"),
+        ("mlp/infer/-/colour=red", "unknown technique 'colour': one of compile, dynamic"),
         ("mlp/infer/-/compile=fast", "unknown compile 'fast': one of none, default"),
         ("mlp/infer/batch/eager", "'batch' is not name=value"),
         ("mlp/infer/batch=1,/eager", "'' is not name=value"),
@@ -113,3 +120,16 @@ def test_a_key_names_a_file_of_bearable_length() -> None:
     assert one != other
     assert len(one.encode()) <= 180
     assert len(file_name("mlp/infer/text=" + "ö" * 400 + "/eager").encode()) <= 180
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "01", "1.0", "١", "", "many"])
+def test_a_counting_axis_takes_whole_numbers_above_zero_only(value: str) -> None:
+    with pytest.raises(CaseKeyError, match="whole number above 0"):
+        CaseKey.of("mlp", "train", {}, {"ranks": value})
+
+
+def test_the_baseline_of_a_case_is_the_same_workload_without_a_technique() -> None:
+    key = CaseKey.parse("mlp/train/batch=4/compile=default,precision=amp-bf16,ranks=2")
+    assert str(key.eager) == "mlp/train/batch=4/eager"
+    assert str(key.under(ranks="1")) == "mlp/train/batch=4/compile=default,precision=amp-bf16"
+    assert key.count("ranks") == 2

@@ -71,7 +71,7 @@ def test_what_travels_decides_the_version(tmp_path: Path, monkeypatch: pytest.Mo
     for path in [
         source / "__init__.py",
         source / "session.py",
-        *source.glob("worker/*.py"),
+        *source.glob("worker/**/*.py"),
         *source.glob("cases/*.py"),
     ]:
         target = copy / path.relative_to(source)

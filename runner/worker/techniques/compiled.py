@@ -1,0 +1,85 @@
+"""torch.compile: a mode of Inductor or another backend, and what it does about shapes."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import compiling
+from ..case_key import CaseKey
+from ..stage import Act, Unsupported
+from . import xla
+
+#: Values of axis `compile` that name a backend; the others name a mode of Inductor.
+_BACKENDS = ("aot_eager", "cudagraphs", "tensorrt", "onnxrt")
+#: The modes that have Inductor record CUDA graphs.
+RECORDS_GRAPHS = ("reduce-overhead", "max-autotune")
+#: Backends that come with a package, and its name.
+_PACKAGES = {"tensorrt": "torch_tensorrt", "onnxrt": "onnxruntime"}
+_DYNAMIC = {"auto": None, "off": False, "on": True, "mark": None}
+
+
+def apply(act: Act) -> None:
+    """Compile what the step calls, as the axes `compile` and `dynamic` say."""
+    wanted = act.key.axis("compile")
+    if wanted == "openxla":
+        xla.apply(act)
+        return
+    if act.key.axis("dynamic") == "mark":
+        _mark(act)
+    if wanted in RECORDS_GRAPHS and not act.device.startswith("cuda"):
+        act.facts["cudagraphs"] = (
+            f"none: compile={wanted} records CUDA graphs, and this device is {act.device}"
+        )
+    act.called = compile_function(act.key, act.device, act.called)
+
+
+def compile_function(key: CaseKey, device: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` under torch.compile as the key's axes say; itself for `compile=none`.
+
+    Raises Unsupported where the backend is not installed, or is not for `device`.
+    """
+    wanted, dynamic = key.axis("compile"), key.axis("dynamic")
+    if wanted == "none":
+        if dynamic != "auto":
+            raise Unsupported(f"dynamic={dynamic} says how to compile, and this case does not compile")
+        return function
+    if wanted == "openxla":
+        raise Unsupported("compile=openxla moves a model to XLA's device, and this case has none")
+    compiling.remember_all()
+    if wanted in _BACKENDS:
+        _require(wanted, device)
+        return torch.compile(function, backend=wanted, dynamic=_DYNAMIC[dynamic])
+    return torch.compile(function, mode=wanted, dynamic=_DYNAMIC[dynamic])
+
+
+def _require(backend: str, device: str) -> None:
+    if backend in ("cudagraphs", "tensorrt") and not device.startswith("cuda"):
+        raise Unsupported(f"compile={backend} needs a CUDA device, and this one is {device}")
+    package = _PACKAGES.get(backend)
+    if package is not None:
+        if importlib.util.find_spec(package) is None:
+            raise Unsupported(f"compile={backend}: {package} is not installed in this environment")
+        # Some backends are known to PyTorch only once their package is loaded.
+        importlib.import_module(package)
+    if backend not in torch.compiler.list_backends(exclude_tags=None):
+        raise Unsupported(f"this version of PyTorch ({torch.__version__}) has no backend {backend}")
+
+
+def _mark(act: Act) -> None:
+    """Tell Dynamo beforehand which dimensions differ between the inputs of one step and another."""
+    if act.key.axis("compile") == "none":
+        return
+    several = False
+    for position, shapes in enumerate(zip(*act.shapes, strict=True)):
+        if len({len(shape) for shape in shapes}) > 1:
+            raise Unsupported("dynamic=mark is for inputs whose number of dimensions stays the same")
+        varying = [number for number, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1]
+        several = several or bool(varying)
+        for inputs in act.inputs:
+            for number in varying:
+                torch._dynamo.mark_dynamic(inputs[position], number)
+    if not several:
+        raise Unsupported("dynamic=mark needs inputs of several shapes, and all of this workload's are alike")

@@ -1,0 +1,188 @@
+"""Models taken out of eager Python: TorchScript, torch.export, AOTInductor, ONNX Runtime."""
+
+import contextlib
+import importlib
+import os
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import compiling, memory, timing
+from ..stage import Act, Inputs, Unsupported
+from . import onnx_runtime
+
+#: What stands for the model afterwards, and what writes it into a folder (nothing where it lies there).
+Exported = tuple[Callable[..., Any], Callable[[], object]]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def apply(act: Act) -> None:
+    """Replace what the step calls by the exported model, as axis `export` says.
+
+    Metrics: `export_time`, from the eager model to something that can be called, with every cache empty;
+    `package_size`, what it takes on disk as its own tool saves it (torch.export keeps the example inputs
+    too). Raises Unsupported for a model that the exporter refuses.
+    """
+    way = act.key.axis("export")
+    if way == "none":
+        return
+    _refuse(act, way)
+    with contextlib.ExitStack() as around:
+        folder = Path(around.enter_context(tempfile.TemporaryDirectory(prefix="pyrometer-export-")))
+        package = folder / "package"
+        package.mkdir()
+        around.enter_context(_private_places(folder))
+        around.enter_context(torch.no_grad())
+        around.enter_context(warnings.catch_warnings())
+        # That an old way is on its way out is no failure, not even where warnings are errors.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        timing.synchronize(act.device)
+        started = time.perf_counter()
+        act.called, save = _WAYS[way](act, package)
+        timing.synchronize(act.device)
+        act.metrics["export_time"] = time.perf_counter() - started
+        save()
+        act.metrics["package_size"] = size_of(package) / memory.MIB
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files in the folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _refuse(act: Act, way: str) -> None:
+    if act.training:
+        raise Unsupported(f"export={way} is for inference: an exported model cannot train")
+    if act.key.axis("compile") != "none":
+        raise Unsupported(f"export={way} leaves nothing to compile: give either export or compile")
+    if act.key.axis("precision").startswith("amp-"):
+        raise Unsupported(
+            f"export={way} fixes number formats when exporting, and autocast chooses them when called: "
+            "give the whole model a format, such as precision=bf16"
+        )
+    if act.workload.report is not None:
+        # A trace would keep one batch as a constant, and load nothing any more.
+        raise Unsupported(f"export={way} would leave behind what this workload measures by itself in Python")
+    shapes = {tuple((tensor.shape, tensor.dtype) for tensor in inputs) for inputs in act.inputs}
+    if len(shapes) > 1 and way != "jit-script":
+        raise Unsupported(f"export={way} is for inputs of one shape, and this workload brings several")
+
+
+@contextlib.contextmanager
+def _refusal_of(exporter: str) -> Generator[None]:
+    """What the exporter says about a model is an answer, not a crash; running out of something is neither."""
+    try:
+        yield
+    except Exception as error:
+        out_of_something = isinstance(error, OSError) and error.errno is not None
+        if isinstance(error, Unsupported) or out_of_something or memory.ran_out(error):
+            raise
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        line = _COLOURS.sub("", str(cause)).strip().split("\n")[0].rstrip(": ")
+        raise Unsupported(f"{exporter} refuses the model: {type(cause).__name__}: {line}") from error
+
+
+def find(path: str) -> Callable[..., Any]:
+    """The function `torch.<path>`; raises Unsupported where this PyTorch has none."""
+    module, _, name = f"torch.{path}".rpartition(".")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        gone = "was removed in" if module == "torch.jit" else "is not in"
+        raise Unsupported(f"torch.{path} {gone} this version of PyTorch ({torch.__version__})") from None
+    return found
+
+
+@contextlib.contextmanager
+def _private_places(folder: Path) -> Generator[None]:
+    """Have compilers begin cold and keep what they write inside `folder`.
+
+    The worker ends without tidying up, so nothing may lie where nobody takes it away. AOTInductor unpacks
+    into TMPDIR what it loads; on Linux, loaded code outlives its file.
+    """
+    ours = {"TMPDIR": str(folder)}
+    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+        ours |= {name: str(folder / "cache") for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _example(act: Act) -> tuple[torch.nn.Module, Inputs]:
+    return act.model, act.inputs[0]
+
+
+def _jit_trace(act: Act, package: Path) -> Exported:
+    trace = find("jit.trace")
+    model, inputs = _example(act)
+    with _refusal_of("torch.jit.trace"):
+        # Not strict, or a model that answers with a dict would be refused; the answer is checked anyway.
+        traced = trace(model, inputs, strict=False)
+    return traced, lambda: traced.save(str(package / "model.pt"))
+
+
+def _jit_script(act: Act, package: Path) -> Exported:
+    script = find("jit.script")
+    with _refusal_of("torch.jit.script"):
+        scripted = script(act.model)
+    return scripted, lambda: scripted.save(str(package / "model.pt"))
+
+
+def _export(act: Act, package: Path) -> Exported:
+    program = _program(act)
+    with _refusal_of("torch.export"):
+        module = program.module()
+    return module, lambda: find("export.save")(program, package / "model.pt2")
+
+
+def _program(act: Act) -> Any:
+    export = find("export.export")
+    model, inputs = _example(act)
+    with _refusal_of("torch.export"):
+        return export(model, inputs)
+
+
+def _aot_inductor(act: Act, package: Path) -> Exported:
+    program = _program(act)
+    compile_package = find("_inductor.aoti_compile_and_package")
+    load = find("_inductor.aoti_load_package")
+    compiling.keep_headers_beside_the_cache()
+    # What fails from here on is a failing compiler, as it would be under torch.compile.
+    path = compile_package(program, package_path=str(package / "model.pt2"))
+    return load(path), lambda: None
+
+
+def _onnxruntime(act: Act, package: Path) -> Exported:
+    onnx_runtime.require(act)
+    export = find("onnx.export")
+    model, inputs = _example(act)
+    file = package / "model.onnx"
+    with _refusal_of("torch.onnx.export"):
+        export(model, inputs, str(file), dynamo=True, verbose=False)
+    with _refusal_of("ONNX Runtime"):
+        return onnx_runtime.session(act, file), lambda: None
+
+
+_WAYS: dict[str, Callable[[Act, Path], Exported]] = {
+    "jit-trace": _jit_trace,
+    "jit-script": _jit_script,
+    "export": _export,
+    "aot-inductor": _aot_inductor,
+    "onnxruntime": _onnxruntime,
+}

@@ -1,0 +1,181 @@
+"""Small models taken out of eager Python in every way, as a case takes them; warnings of age are errors."""
+
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from runner.worker.answer import compare
+from runner.worker.case import Workload, case
+from runner.worker.case_key import CaseKey
+from runner.worker.stage import Unsupported
+from runner.worker.techniques.apply import build
+
+WAYS = ("jit-trace", "jit-script", "export", "aot-inductor", "onnxruntime")
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(50, 512)
+        self.layer = nn.Linear(512, 1024)
+
+    def forward(self, words, shift):
+        hidden = self.layer(self.table(words)) + shift
+        return hidden.relu(), hidden.mean(-1)
+
+
+class Named(Pair):
+    def forward(self, words, shift):
+        hidden = self.layer(self.table(words)) + shift
+        return {"relu": hidden.relu(), "mean": hidden.mean(-1)}
+
+
+class Undecided(nn.Linear):
+    def forward(self, x):
+        return x + 1 if x.sum() > 0 else super().forward(x)
+
+
+def words():
+    return torch.randint(50, (2, 3)), torch.randn(2, 3, 1)
+
+
+@case(phases=("infer", "train"))
+def pair():
+    return Workload(Pair(), words(), items=2, loss=lambda out: out[0].sum(), variants=(words(), words()))
+
+
+@case()
+def named():
+    return Workload(Named(), words(), items=2)
+
+
+@case()
+def undecided():
+    return Workload(Undecided(4, 4), (torch.ones(2, 4),), items=2)
+
+
+@case()
+def shapes():
+    return Workload(nn.Linear(4, 4), (torch.ones(2, 4),), items=2, variants=((torch.ones(3, 4),),))
+
+
+@case()
+def reporting():
+    return Workload(nn.Linear(4, 4), (torch.ones(2, 4),), items=2, report=lambda: {"data_wait": 0.5})
+
+
+def staged(name, technique, phase="infer"):
+    return build(CaseKey.parse(f"{name}/{phase}/-/{technique}"), "cpu", seed=1)
+
+
+def structure(value):
+    if isinstance(value, dict):
+        return {key: structure(part) for key, part in value.items()}
+    return [structure(part) for part in value] if isinstance(value, (list, tuple)) else list(value.shape)
+
+
+def looked_at(name, way):
+    """One way of exporting: three answers against the eager model's, their structure, metrics and facts."""
+    exported, eager = staged(name, f"export={way}"), staged(name, "eager")
+    checks = [compare(exported.step(), eager.step(), 1e-5) for _ in range(3)]
+    return {
+        "error": max(check.error for check in checks),
+        "wrong": [check.wrong for check in checks if check.wrong],
+        "structure": structure(exported.step()) == structure(eager.step()),
+        "metrics": exported.metrics,
+        "facts": exported.facts,
+        "parameters": exported.parameters,
+    }
+
+
+def reason(name, technique, phase="infer"):
+    """Why a technique cannot be had, or the exception that came instead."""
+    try:
+        staged(name, technique, phase)
+    except Unsupported as error:
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__} of another kind"
+    return None
+
+
+def files_in(folder):
+    """The names of all files in the folder, at any depth."""
+    return [file.name for file in Path(folder).rglob("*") if file.is_file()]
+
+
+def saved():
+    """Bytes of the traced model and of the exported program, written here without the harness."""
+    stage = staged("pair", "eager")
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model, inputs = stage.model, words()
+        torch.jit.trace(model, inputs).save(f"{folder}/model.pt")
+        torch.export.save(torch.export.export(model, inputs), f"{folder}/model.pt2")
+        bytes_of = {file.name: file.stat().st_size for file in Path(folder).iterdir()}
+    return {"jit-trace": bytes_of["model.pt"], "export": bytes_of["model.pt2"]}
+
+
+def removed():
+    """Reasons where the functions are gone; a model that fits in no memory is another matter."""
+    trace, script, export = torch.jit.trace, torch.jit.script, torch.export.export
+    del torch.jit.trace, torch.jit.script, torch.export.export
+    found = {way: reason("pair", f"export={way}") for way in ("jit-trace", "jit-script", "export")}
+
+    def starving(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    torch.jit.trace, torch.jit.script, torch.export.export = starving, script, export
+    found["starving"] = reason("pair", "export=jit-trace")
+    torch.jit.trace = trace
+    return found
+
+
+def absent(*names):
+    """Have the import system say that these packages are not installed."""
+    sys.modules.update(dict.fromkeys(names, None))
+
+
+def main():
+    warnings.simplefilter("error", DeprecationWarning)
+    runtime = all(importlib.util.find_spec(name) for name in PACKAGES)
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = folder
+        variables = dict(os.environ)
+        ways = ["jit-trace", "jit-script", "export", *(["onnxruntime"] if runtime else [])]
+        told = {
+            "pair": {way: looked_at("pair", way) for way in ways},
+            "named": {way: looked_at("named", way) for way in ways if way != "jit-script"},
+            "aot-inductor": looked_at("named", "aot-inductor"),
+            "left": [*files_in(folder), *sorted(dict(os.environ).items() ^ variables.items())],
+            "shapes": looked_at("shapes", "jit-script")["error"],
+            "saved": saved(),
+        }
+    tempfile.tempdir = None
+    told["refused"] = {way: reason("undecided", f"export={way}") for way in ("export", "aot-inductor")}
+    told["refused"]["jit-script"] = reason("undecided", "export=jit-script")
+    told["train"] = {way: reason("pair", f"export={way}", "train") for way in WAYS}
+    told["compiled"] = reason("pair", "compile=default,export=export")
+    told["autocast"] = reason("pair", "export=jit-trace,precision=amp-bf16")
+    told["reporting"] = reason("reporting", "export=jit-trace")
+    told["several"] = {way: reason("shapes", f"export={way}") for way in WAYS if way != "jit-script"}
+    told["removed"] = removed()
+    absent(*PACKAGES, "torch_xla")
+    told["absent"] = reason("pair", "export=onnxruntime")
+    told["xla"] = {
+        "absent": reason("pair", "compile=openxla"),
+        "train": reason("pair", "compile=openxla", "train"),
+        "autocast": reason("pair", "compile=openxla,precision=amp-bf16"),
+    }
+    print(json.dumps(told))
+
+
+main()

@@ -1,0 +1,175 @@
+"""Every technique of one process on small workloads, as the worker's loop takes them, and what came of it."""
+
+import io
+import json
+import os
+
+# A cap, and so nothing where there is less: some virtual machines cannot run oneDNN's AMX kernels.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+import small_cases
+import torch
+from torch._dynamo.utils import clear_compilation_metrics, counters
+
+from runner.worker import compiling, launch_bound, memory, shapes
+from runner.worker.answer import compare
+from runner.worker.case_key import CaseKey
+from runner.worker.serve import failure
+from runner.worker.solo import Solo
+
+torch.set_num_threads(1)
+
+
+def performed(text):
+    """A case from the first call to the check."""
+    torch._dynamo.reset()
+    counters.clear()
+    clear_compilation_metrics()
+    solo = Solo(CaseKey.parse(text), "cpu", 0)
+    solo.first_call()
+    solo.warm_up(0.0, 0.0)
+    return solo
+
+
+def told(text):
+    """Metrics, facts and verdict of a case, or how it failed."""
+    try:
+        solo = performed(text)
+        known = {"facts": solo.facts(), "metrics": solo.metrics()}
+        checked = solo.check()
+    except Exception as error:
+        failed = failure(error, "")
+        return {"status": failed.status, "reason": failed.reason}
+    known["metrics"] |= checked.metrics
+    return {**known, "wrong": checked.wrong, "note": checked.note, "tolerance": checked.tolerance}
+
+
+def saved_mib(model):
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    return len(file.getvalue()) / 2**20
+
+
+def inside(text, look):
+    """What `look` sees of a case on stage."""
+    return look(performed(text).stage)
+
+
+def operators(text):
+    """Names of all operators of one step."""
+    stage = performed(text).stage
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        stage.step()
+    return sorted({event.name for event in profiler.events()})
+
+
+def calls_in_a_step(text):
+    stage = performed(text).stage
+    before = stage.model[2].calls
+    stage.step()
+    return stage.model[2].calls - before
+
+
+def error_by_hand(dtype):
+    """Relative error of `layers` computed in `dtype` as a whole."""
+    reference = performed("layers/infer/-/eager").stage
+    torch.manual_seed(0)
+    workload = small_cases.layers()
+    with torch.no_grad():
+        got = workload.model.to(dtype)(workload.inputs[0].to(dtype)).double()
+        return float((got - reference.step().double()).norm() / reference.step().double().norm())
+
+
+def formats():
+    channels_last = torch.channels_last
+    return {
+        "bf16": inside("layers/infer/-/precision=bf16", lambda s: str(s.step().dtype)),
+        "amp-fp16": inside("layers/infer/-/precision=amp-fp16", lambda s: str(s.step().dtype)),
+        "weights of amp-fp16": inside("layers/infer/-/precision=amp-fp16", lambda s: s.dtype),
+        "int8-dynamic": inside(
+            "layers/infer/-/precision=int8-dynamic", lambda s: str(s.model[0].weight().dtype)
+        ),
+        "channels-last weights": inside(
+            "images/infer/-/layout=channels-last",
+            lambda s: s.model[0].weight.is_contiguous(memory_format=channels_last),
+        ),
+        "contiguous weights": inside(
+            "images/infer/-/eager", lambda s: s.model[0].weight.is_contiguous(memory_format=channels_last)
+        ),
+    }
+
+
+def saved_sizes():
+    cases = ("layers/infer/-/precision=int8-dynamic", "images/infer/-/precision=int8-static")
+    return {case: inside(case, lambda s: [saved_mib(s.model), s.metrics["model_size"]]) for case in cases}
+
+
+def skipped_graphs():
+    """PyTorch's CUDA graph backend refuses a graph of the CPU, and counts it."""
+    torch._dynamo.reset()
+    counters.clear()
+    clear_compilation_metrics()
+    torch.compile(torch.nn.Linear(2, 2), backend="cudagraphs")(torch.ones(1, 2))
+    report = compiling.report()
+    return {"metrics": report.metrics, "reasons": report.cudagraph_skip_reasons}
+
+
+def missing_compiler():
+    with torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)}):
+        return told("layers/infer/-/compile=default")
+
+
+def missing_package():
+    """A backend that is known but whose package is not there says so at the first call only."""
+    torch._dynamo.reset()
+    try:
+        torch.compile(torch.nn.Linear(2, 2), backend="tvm")(torch.ones(1, 2))
+    except Exception as error:
+        failed = failure(error, "")
+        return {"status": failed.status, "reason": failed.reason}
+    return {}
+
+
+def by_hand():
+    got, want = torch.tensor([1.0, 2.0, 3.5]), torch.tensor([1.0, 2.0, 3.0])
+    one, other = ((2, 8),), ((3, 8),)
+    return {
+        "compared": compare(got, want, 1.0).metrics,
+        "union": launch_bound.union([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.5)]),
+        "nothing": launch_bound.union([]),
+        "costs": shapes.costs([one, other, one], [9_000_000, 4_000_000, 1_000_000, 3_000_000, 2_000_000, 7]),
+        "alike": shapes.costs([one, one], [1, 2, 3, 4]),
+        "calls": [shapes.calls_of_each([one, other, one]), shapes.calls_of_each([one, one])],
+        "allocator of a CPU": memory.cuda_allocator("cpu"),
+        "launch_bound of a CPU": launch_bound.measure(lambda: None, "cpu"),
+    }
+
+
+CASES = json.loads(os.environ["CASES"])
+
+print(
+    json.dumps(
+        {
+            "cases": {text: told(text) for text in CASES},
+            "formats": formats(),
+            "errors": {"bf16": error_by_hand(torch.bfloat16), "fp16": error_by_hand(torch.float16)},
+            "saved": saved_sizes(),
+            "operators": {
+                name: operators(f"layers/train/-/{technique}")
+                for name, technique in (
+                    ("fused", "eager"),
+                    ("foreach", "optimizer=foreach"),
+                    ("loop", "optimizer=loop"),
+                )
+            },
+            "calls": {
+                name: calls_in_a_step(f"layers/train/-/{technique}")
+                for name, technique in (("off", "eager"), ("on", "checkpoint=on"))
+            },
+            "skipped_graphs": skipped_graphs(),
+            "missing_compiler": missing_compiler(),
+            "missing_package": missing_package(),
+            "by_hand": by_hand(),
+        }
+    )
+)

@@ -1,0 +1,226 @@
+"""Techniques inside one process: the answer is right, the format is the one asked for, reasons are told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measuring_site import run_snippet
+
+pytestmark = pytest.mark.torch
+
+SNIPPET = Path(__file__).parent / "snippets/one_process.py"
+
+#: Cases that have to be right, and a metric or fact that each must have.
+RIGHT = [
+    ("layers/infer/-/eager", {}),
+    ("layers/infer/-/precision=amp-fp16", {}),
+    ("layers/infer/-/precision=bf16", {"dtype": "torch.bfloat16"}),
+    ("layers/infer/-/precision=fp16", {"dtype": "torch.float16"}),
+    ("layers/infer/-/precision=int8-dynamic", {"quantised": {"Linear": 1}, "parameters": 808}),
+    ("recurrent/infer/-/precision=int8-dynamic", {"quantised": {"LSTM": 1, "Linear": 1}}),
+    ("images/infer/-/precision=int8-static", {"quantised": {"ConvReLU2d": 1, "Linear": 1}}),
+    ("images/infer/-/layout=channels-last", {}),
+    ("images/infer/-/layout=channels-last,precision=bf16", {"dtype": "torch.bfloat16"}),
+    ("images/train/-/layout=channels-last", {"optimizer": "fused"}),
+    ("layers/train/-/precision=amp-fp16", {"optimizer": "fused"}),
+    ("layers/train/-/precision=bf16", {"dtype": "torch.bfloat16"}),
+    ("layers/train/-/optimizer=foreach", {"optimizer": "foreach"}),
+    ("layers/train/-/optimizer=loop", {"optimizer": "loop"}),
+    ("layers/train/-/checkpoint=on", {"checkpointed": 1}),
+    ("blocks/train/-/checkpoint=on,compile=aot_eager", {"checkpointed": 1, "not_compiled": ""}),
+    ("layers/infer/-/compile=aot_eager", {"not_compiled": ""}),
+    ("several_shapes/train/-/compile=aot_eager", {"not_compiled": ""}),
+    ("closure/infer/-/compile=aot_eager", {"not_compiled": ""}),
+    ("closure/infer/-/precision=amp-bf16", {}),
+]
+
+#: Cases that are made to be wrong.
+WRONG = [
+    ("one_shape_is_wrong_when_compiled/infer/-/compile=aot_eager", "relative error 0.25 above"),
+    ("is_wrong_channels_last/infer/-/layout=channels-last", "relative error 0.25 above"),
+    ("goes_wrong_later/train/-/precision=bf16", "loss off by 0.5 after 2 updates, above the tolerance"),
+]
+
+NO_CUDA = "needs a CUDA device, and this one is cpu"
+
+#: Techniques that cannot be had on a CPU with nothing but torch, or never with such a workload.
+UNSUPPORTED = [
+    (
+        "layers/infer/-/precision=tf32",
+        "precision=tf32 needs a CUDA device of compute capability 8.0 or newer",
+    ),
+    ("layers/infer/-/precision=int8-torchao", "torchao is not installed in this environment"),
+    ("layers/train/-/precision=int8-dynamic", "is for inference: int8 weights do not train"),
+    ("no_layers/infer/-/precision=int8-dynamic", "finds no layer that it can quantise"),
+    ("branches/infer/-/precision=int8-static", "precision=int8-static cannot trace this model: symbolically"),
+    ("layers/infer/-/layout=channels-last", "no input of this workload has 4 dimensions"),
+    ("layers/infer/-/checkpoint=on", "checkpoint=on is for training"),
+    ("images/train/-/checkpoint=on", "needs a workload that names the blocks to wrap"),
+    ("layers/infer/-/memory=half", "limits PyTorch's allocator for CUDA, and this device is cpu"),
+    ("layers/infer/-/optimizer=loop", "optimizer=loop is for training"),
+    ("layers/infer/-/graph=capture", f"graph=capture {NO_CUDA}"),
+    ("layers/train/-/graph=callables", f"graph=callables {NO_CUDA}"),
+    ("layers/infer/-/compile=cudagraphs", f"compile=cudagraphs {NO_CUDA}"),
+    ("layers/infer/-/compile=tensorrt", f"compile=tensorrt {NO_CUDA}"),
+    ("layers/infer/-/compile=onnxrt", "compile=onnxrt: onnxruntime is not installed in this environment"),
+    ("layers/infer/-/dynamic=on", "says how to compile, and this case does not compile"),
+    ("layers/infer/-/compile=aot_eager,dynamic=mark", "needs inputs of several shapes"),
+    ("closure/infer/-/precision=bf16", "a case given as a closure has no model to put into bf16"),
+    ("closure/infer/-/memory=half", "limits PyTorch's allocator for CUDA"),
+    ("closure/infer/-/compile=aot_eager,dynamic=mark", "has no inputs to mark as dynamic"),
+    ("closure/infer/-/compile=openxla", "this case has none"),
+]
+
+#: What shapes do to a compiler: by default the second shape makes the graph dynamic, and the third fits it.
+RECOMPILES = {"auto": 1, "off": 2, "on": 0, "mark": 0}
+
+OVERFLOWS = "overflows_twice/train/-/precision=amp-fp16"
+LOOP = "breaks_in_a_loop/infer/-/compile=aot_eager"
+IMPORTS = "imports_what_is_not_there/infer/-/compile=aot_eager"
+
+
+def shapes_under(dynamic: str) -> str:
+    """The key of the case with several shapes."""
+    chosen = "" if dynamic == "auto" else f",dynamic={dynamic}"
+    return f"several_shapes/infer/-/compile=aot_eager{chosen}"
+
+
+@pytest.fixture(scope="module")
+def told() -> Any:
+    cases = [*(case for case, _ in (*RIGHT, *WRONG, *UNSUPPORTED)), *map(shapes_under, RECOMPILES)]
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CASES", json.dumps([*cases, OVERFLOWS, LOOP, IMPORTS]))
+        return run_snippet(SNIPPET)
+
+
+@pytest.mark.parametrize(("case", "facts"), RIGHT, ids=[case for case, _ in RIGHT])
+def test_the_answer_is_right_and_the_facts_are_told(told: Any, case: str, facts: dict[str, Any]) -> None:
+    found = told["cases"][case]
+    assert found.get("reason") is None
+    assert found["wrong"] == ""
+    assert facts.items() <= found["facts"].items()
+    if not case.startswith("closure"):
+        assert found["metrics"]["error"] <= found["tolerance"]
+        assert ("loss_drift" in found["metrics"]) == ("/train/" in case)
+        assert ("error_worst" in found["metrics"]) == ("/infer/" in case)
+
+
+@pytest.mark.parametrize(("case", "reason"), WRONG, ids=[case for case, _ in WRONG])
+def test_a_wrong_answer_is_wrong(told: Any, case: str, reason: str) -> None:
+    assert told["cases"][case]["wrong"].startswith(reason)
+
+
+@pytest.mark.parametrize(("case", "reason"), UNSUPPORTED, ids=[case for case, _ in UNSUPPORTED])
+def test_what_cannot_be_had_is_unsupported_with_a_reason(told: Any, case: str, reason: str) -> None:
+    found = told["cases"][case]
+    assert found["status"] == "unsupported"
+    assert reason in found["reason"]
+
+
+def test_numbers_are_in_the_format_that_was_asked_for(told: Any) -> None:
+    assert told["formats"] == {
+        "bf16": "torch.bfloat16",
+        "amp-fp16": "torch.float16",
+        "weights of amp-fp16": "torch.float32",
+        "int8-dynamic": "torch.qint8",
+        "channels-last weights": True,
+        "contiguous weights": False,
+    }
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_the_error_is_that_of_the_model_cast_by_hand(told: Any, dtype: str) -> None:
+    expected = told["errors"][dtype]
+    assert told["cases"][f"layers/infer/-/precision={dtype}"]["metrics"]["error"] == pytest.approx(expected)
+    assert expected > 1e-5
+
+
+def test_the_three_errors_are_the_formulas(told: Any) -> None:
+    # Off by 0.5 in the last of 1, 2, 3.
+    assert told["by_hand"]["compared"] == pytest.approx(
+        {"error": 0.5 / 14**0.5, "error_worst": 0.5 / 3, "error_mean": 0.5 / 6}
+    )
+
+
+def test_model_size_is_what_is_kept(told: Any) -> None:
+    # 16 x 32 and 32 x 8 weights and their 40 biases.
+    for precision, size in (("eager", 4), ("precision=bf16", 2), ("precision=amp-fp16", 4)):
+        case = f"layers/infer/-/{precision}"
+        assert told["cases"][case]["metrics"]["model_size"] == pytest.approx(808 * size / 2**20)
+    for case, (saved, told_size) in told["saved"].items():
+        assert told_size == pytest.approx(saved), case
+
+
+def test_a_grad_scaler_skips_what_overflows_and_the_training_is_still_compared(told: Any) -> None:
+    found = told["cases"][OVERFLOWS]
+    assert found["metrics"]["scaler_skips"] == 2
+    assert found["metrics"]["error"] < 1e-2
+    assert found["wrong"] == found["note"] == ""
+    assert told["cases"]["layers/train/-/precision=amp-fp16"]["metrics"]["scaler_skips"] == 0
+
+
+def test_the_optimizer_is_the_implementation_it_is_called(told: Any) -> None:
+    fused, foreach, loop = (set(told["operators"][name]) for name in ("fused", "foreach", "loop"))
+    assert "aten::_fused_adamw_" in fused - foreach - loop
+    assert "aten::_foreach_addcdiv_" in foreach - fused - loop
+    assert "aten::addcdiv_" in loop - fused
+    assert not any("foreach" in name for name in loop)
+
+
+def test_checkpointing_computes_a_block_again(told: Any) -> None:
+    assert told["calls"] == {"off": 1, "on": 2}
+
+
+@pytest.mark.parametrize("dynamic", RECOMPILES)
+def test_shapes_that_differ_recompile_as_often_as_they_have_to(told: Any, dynamic: str) -> None:
+    found = told["cases"][shapes_under(dynamic)]
+    assert found["metrics"]["recompiles"] == RECOMPILES[dynamic]
+    reasons = found["facts"]["compile"]["recompile_reasons"]
+    assert len(reasons) == RECOMPILES[dynamic]
+    assert all("size mismatch at index 0" in reason for reason in reasons)
+    assert found["metrics"]["new_shape"] > 0
+    assert found["metrics"]["known_shape"] > 0
+    assert found["wrong"] == ""
+
+
+def test_new_and_known_shapes_are_first_and_second_calls(told: Any) -> None:
+    # One, other, one in turn: 9 ms is the process's first call, 4 ms the other's, 1 and 2 ms are second ones.
+    assert told["by_hand"]["costs"] == {"new_shape": 0.004, "known_shape": 1.5}
+    assert told["by_hand"]["alike"] == {}
+    assert told["by_hand"]["calls"] == [6, 0]
+    assert "known_shape" not in told["cases"]["layers/train/-/precision=bf16"]["metrics"]
+
+
+def test_a_frame_that_fell_back_is_not_compiled_under_any_backend(told: Any) -> None:
+    facts = told["cases"][LOOP]["facts"]
+    assert facts["not_compiled"].endswith("fell back to eager")
+    assert facts["compile"]["frames_ok"] < facts["compile"]["frames_total"]
+    assert "User-inserted graph break" in facts["compile"]["fallbacks"][0]
+
+
+def test_skipped_cuda_graphs_are_counted_with_reasons(told: Any) -> None:
+    assert told["skipped_graphs"]["metrics"]["cudagraph_skips"] == 1
+    assert "cpu device" in told["skipped_graphs"]["reasons"][0]
+    assert "cudagraph_skips" not in told["cases"]["layers/infer/-/compile=aot_eager"]["metrics"]
+
+
+def test_a_missing_compiler_is_unsupported_and_a_missing_module_of_the_model_is_a_crash(told: Any) -> None:
+    assert told["missing_compiler"]["status"] == "unsupported"
+    assert "no-such-compiler" in told["missing_compiler"]["reason"]
+    assert told["missing_package"]["status"] == "unsupported"
+    assert "apache-tvm" in told["missing_package"]["reason"]
+    assert told["cases"][IMPORTS] == {
+        "status": "crashed",
+        "reason": "ModuleNotFoundError: No module named 'no_such_module'",
+    }
+
+
+def test_kernels_that_overlap_are_counted_once(told: Any) -> None:
+    # 0 to 3 in three pieces, and 5 to 6.
+    assert told["by_hand"]["union"] == 4
+    assert told["by_hand"]["nothing"] == 0
+
+
+def test_a_cpu_has_no_allocator_and_no_launches(told: Any) -> None:
+    assert told["by_hand"]["allocator of a CPU"] == told["by_hand"]["launch_bound of a CPU"] == {}
