@@ -1,0 +1,256 @@
+"""Several processes as one case: independent instances, or the ranks of a parallel one.
+
+The worker leads and computes nothing. A step of ranks is one step of all: its time is that of its slowest
+rank; on a CPU each rank has one core, or as many as axis `threads` says. Instances divide all CPUs and share
+no step: the case's latency is that of the slowest of them in each block, and its throughput the sum of what
+each does in its own time.
+"""
+
+import time
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+import torch
+
+from . import answer, communication, timing
+from .case_key import CaseKey
+from .gang_crew import Crew
+from .gang_shares import cores_of, own_cpus, seen, share_out
+from .messages import Block, Window
+from .parallel import BY_DDP, part_key, refuse, store
+from .parallel_rank import judge
+
+#: How far ahead of now a common start lies: time for the order to reach everyone.
+_AHEAD_NS = 10_000_000
+_MOMENT_NS = 1_000_000
+#: Steps between two orders while warming up and while observed.
+_ROUND_NS = 50_000_000
+#: Until a step's time is known.
+_FIRST_ROUND = 1
+#: Peaks are of the member that needs most; what is counted a second adds up.
+_LARGEST = ("rss_peak", "cuda_peak")
+_ADDED = ("switches", "migrations")
+
+
+class Gang:
+    """Leader of the members of one case; raises Unsupported, and MemberFailed for whoever fails or dies."""
+
+    def __init__(self, key: CaseKey, device: str, seed: int) -> None:
+        refuse(key, device)
+        self._key = key
+        self._device = device
+        self._parallel = key.axis("parallel") != "none"
+        self._count = key.count("ranks" if self._parallel else "instances")
+        part_key(key)
+        word = "rank" if self._parallel else "instance"
+        shares = share_out(own_cpus(), self._count, word, self._cores_each())
+        threads = None if key.axis("threads") == "profile" else key.count("threads")
+        # Kept as long as the members need it to find each other.
+        self._store = store(0, leads=True) if self._parallel else None
+        self._crew = Crew(shares, word, threads, key.axis("launcher") == "torchrun")
+        self._samples: list[list[int]] = [[] for _ in shares]
+        self._courses: list[dict[str, Any]] = []
+        self._seen: list[Mapping[str, Any]] = []
+        self._facts: dict[str, Any] = {}
+        self._late_ns = 0
+        self._iterations = _FIRST_ROUND
+        self._tell_to_build(device, seed)
+
+    def first_call(self) -> int:
+        """The first step of all; of a training case, losses and gradients are kept for the answer's check."""
+        told = self._crew.ask("first_call", start_ns=_soon())
+        self._courses = [one["course"] for one in told if one["course"] is not None]
+        return max(one["ns"] for one in told)
+
+    def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
+        """Rounds of steps until they are steady, judged as one process's are."""
+        steps: list[int] = []
+        started = time.perf_counter_ns()
+        count = _FIRST_ROUND
+        while True:
+            steps += self._slowest(self._crew.ask("steps", count=count, start_ns=_soon()))
+            elapsed = (time.perf_counter_ns() - started) / 1e9
+            ended = "steady" if elapsed >= min_seconds and timing.steady(steps) else ""
+            ended = ended or ("cap" if elapsed >= max_seconds else "")
+            last = round(median(steps[-3:]))
+            if ended:
+                self._crew.ask("settle")
+                return timing.WarmUp(len(steps), elapsed, ended, last)
+            count = max(1, _ROUND_NS // max(1, last))
+
+    def block(self, iterations: int) -> Block:
+        """Timed steps of all members, begun together; counts are sums over them."""
+        self._iterations = iterations
+        blocks = self._blocks(iterations)
+        for samples, own in zip(self._samples, blocks, strict=True):
+            samples.extend(own.samples_ns)
+        started = min(own.started_ns for own in blocks)
+        self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - started)
+        return Block(
+            samples_ns=tuple(self._slowest([list(own.samples_ns) for own in blocks])),
+            wall_ns=max(own.started_ns + own.wall_ns for own in blocks) - started,
+            started_ns=started,
+            minor_faults=sum(own.minor_faults for own in blocks),
+            involuntary_switches=sum(own.involuntary_switches for own in blocks),
+            cpu_ns=sum(own.cpu_ns for own in blocks),
+        )
+
+    def observe(self, seconds: float) -> Window:
+        """Rounds of steps for `seconds`; the iterations are those of each member."""
+        started = time.monotonic_ns()
+        iterations = 0
+        while time.monotonic_ns() - started < seconds * 1e9:
+            self._blocks(self._iterations)
+            iterations += self._iterations
+        return Window(started, time.monotonic_ns(), iterations)
+
+    def facts(self) -> dict[str, Any]:
+        """What describes the case as a whole; `members` says it of each, placement included."""
+        told: list[dict[str, Any]] = self._crew.ask("facts")
+        known = {**told[0], **self._facts}
+        if not self._parallel:
+            known["items"] = sum(one["items"] for one in told)
+            known["flops"] = sum(one["flops"] for one in told) if told[0]["flops"] else None
+        known["affinity"] = {
+            "allowed": sorted({text for one in told for text in one["affinity"]["allowed"]}),
+            "seen": sorted({cpu for one in told for cpu in one["affinity"]["seen"]}),
+        }
+        known["members"] = [self._member(number, one) for number, one in enumerate(told)]
+        known["members_pinned_by"] = self._crew.pinned_by
+        known["started_apart_us"] = self._late_ns / 1e3
+        if not self._device.startswith("cuda"):
+            known["cpus_in_use"] = self._cpus_in_use(told)
+        return known
+
+    def metrics(self) -> Mapping[str, float]:
+        """Throughput of all members, peaks of the largest, and of ranks what their communication costs."""
+        told: list[dict[str, float]] = self._crew.ask("metrics")
+        known = dict(told[0])
+        for name in known:
+            values = [one.get(name, 0.0) for one in told]
+            if name.startswith(_LARGEST):
+                known[name] = max(values)
+            elif name in _ADDED:
+                known[name] = sum(values)
+        if not self._parallel:
+            known |= self._rates()
+        elif self._key.axis("parallel") in BY_DDP:
+            found = communication.measure(self, self._key)
+            known |= found.metrics
+            self._facts |= found.facts
+        return known
+
+    def check(self) -> answer.Check:
+        """Every member's answer; of a training over ranks, the first step of all against one process's."""
+        if self._parallel and self._key.phase == "train":
+            return judge(self._key, self._courses, self._crew.ask_one(0, "reference"))
+        checks = [answer.Check(**one) for one in self._crew.ask("check")]
+        compared = [one for one in checks if one.error is not None or one.wrong] or checks
+        wrong = [one for one in compared if one.wrong]
+        return wrong[0] if wrong else max(compared, key=lambda one: one.error or 0.0)
+
+    def close(self) -> None:
+        """Have the members leave."""
+        self._crew.close()
+
+    # -- for the cost of communication ----------------------------------------------------
+
+    @property
+    def ranks(self) -> int:
+        """How many members there are."""
+        return self._count
+
+    def common_steps(self) -> list[int]:
+        """Nanoseconds of as many steps as the last block had, the slowest rank's each."""
+        return self._slowest([list(own.samples_ns) for own in self._blocks(self._iterations)])
+
+    def local_steps(self) -> list[list[int]]:
+        """The same steps of every rank without communication."""
+        return self._crew.ask("local", iterations=self._iterations, start_ns=_soon())
+
+    def all_reduce(self, sizes: list[int]) -> list[float]:
+        """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
+        return [max(own) for own in zip(*self._crew.ask("all_reduce", sizes=sizes), strict=True)]
+
+    def gradient_bytes(self) -> int:
+        """The size of all gradients of one rank."""
+        return self._crew.ask_one(0, "facts")["gradient_bytes"]
+
+    # -- members --------------------------------------------------------------------------
+
+    def _cores_each(self) -> int | None:
+        """Of ranks always as many, or scaling would compare unlike things; None divides all there are."""
+        if not self._parallel:
+            return None
+        if self._device.startswith("cuda"):
+            return max(1, len(cores_of(own_cpus())) // torch.cuda.device_count())
+        return 1 if self._key.axis("threads") == "profile" else self._key.count("threads")
+
+    def _tell_to_build(self, device: str, seed: int) -> None:
+        port = 0 if self._store is None else self._store.port
+        about = {"case": str(self._key), "device": device, "seed": seed, "world": self._count, "port": port}
+        for number in range(self._count):
+            self._crew.order_one(number, "build", rank=number, **about)
+        self._crew.gather()
+
+    def _blocks(self, iterations: int) -> list[Block]:
+        # Ranks wait for each other in every step; instances keep each other company to the end.
+        on = not self._parallel
+        start = _soon()
+        self._crew.order("block", iterations=iterations, start_ns=start, on=on)
+        looked = 0 if self._seen else self._look_at_threads(start)
+        if on:
+            self._crew.gather()
+            self._crew.order("halt")
+        told: list[dict[str, Any]] = self._crew.gather()
+        blocks = [Block(samples_ns=tuple(one.pop("samples_ns")), **one) for one in told]
+        if looked:
+            within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in blocks)
+            self._facts["seen_within_block"] = within
+        return blocks
+
+    def _look_at_threads(self, start_ns: int) -> int:
+        """See where every thread is, a moment after `start_ns`; answers when that was.
+
+        Once, in the first block: it costs the members a millisecond or so.
+        """
+        time.sleep(max(0.0, (start_ns + _MOMENT_NS - time.monotonic_ns()) / 1e9))
+        looked = time.monotonic_ns()
+        pairs = zip(self._crew.pids, self._crew.shares, strict=True)
+        self._seen = [seen(pid, share) for pid, share in pairs]
+        return looked
+
+    def _slowest(self, told: list[list[int]]) -> list[int]:
+        if self._parallel:
+            return [max(step) for step in zip(*told, strict=True)]
+        return max(told, key=median)
+
+    def _rates(self) -> dict[str, float]:
+        told: list[dict[str, Any]] = self._crew.ask("facts")
+        items = [one["items"] for one in told]
+        latencies = [median(samples) / 1e9 for samples in self._samples]
+        throughput = sum(own / seconds for own, seconds in zip(items, latencies, strict=True))
+        rates: dict[str, float] = {"throughput": throughput}
+        if not self._device.startswith("cuda"):
+            rates["throughput_per_core"] = throughput / self._cpus_in_use(told)
+        return rates
+
+    def _cpus_in_use(self, told: list[dict[str, Any]]) -> int:
+        """On how many CPUs the members compute at once, at most."""
+        pairs = zip(told, self._crew.shares, strict=True)
+        return sum(min(one["threads"], len(share)) for one, share in pairs)
+
+    def _member(self, number: int, told: Mapping[str, Any]) -> dict[str, Any]:
+        samples = self._samples[number]
+        return {
+            "pid": self._crew.pids[number],
+            "cpus": list(self._crew.shares[number]),
+            "threads": told["threads"],
+            "latency_ms": median(samples) / 1e6 if samples else None,
+            "during_block": dict(self._seen[number]) if self._seen else None,
+        }
+
+
+def _soon() -> int:
+    return time.monotonic_ns() + _AHEAD_NS

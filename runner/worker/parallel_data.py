@@ -1,0 +1,100 @@
+"""Data parallel training: DistributedDataParallel, with ZeroRedundancyOptimizer, and fully_shard."""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from .stage import LEARNING_RATE, Act, Unsupported
+
+#: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
+_POWERSGD_FROM = 2
+_HOOKS = {"fp16": "default_hooks", "bf16": "default_hooks", "powersgd": "powerSGD_hook"}
+
+
+def ddp(act: Act) -> DistributedDataParallel:
+    """Wrap what the act calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
+    options = act.key.axis("ddp")
+    wrapped = DistributedDataParallel(
+        act.called,
+        device_ids=[torch.device(act.device).index] if act.device.startswith("cuda") else None,
+        bucket_cap_mb=act.key.count("bucket"),
+        gradient_as_bucket_view=options == "bucket-view",
+        static_graph=options == "static-graph",
+    )
+    _register_hook(act, wrapped)
+    act.called = wrapped
+    return wrapped
+
+
+def _register_hook(act: Act, wrapped: DistributedDataParallel) -> None:
+    hook = act.key.axis("hook")
+    if hook == "none":
+        return
+    where = "torch.distributed.algorithms.ddp_comm_hooks"
+    try:
+        hooks = importlib.import_module(f"{where}.{_HOOKS[hook]}")
+    except ImportError as error:
+        raise Unsupported(f"hook={hook} is not in this environment: {error}") from error
+    if hook == "powersgd":
+        state = hooks.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=_POWERSGD_FROM)
+        wrapped.register_comm_hook(state, hooks.powerSGD_hook)
+        act.facts["hook"] = (
+            f"rank 1, from step {_POWERSGD_FROM + 1} on; the answer's check sees the first step"
+        )
+        return
+    wrapped.register_comm_hook(None, getattr(hooks, f"{hook}_compress_hook"))
+
+
+def zero1(act: Act) -> DistributedDataParallel:
+    """DDP whose optimizer keeps each rank's share of the state only (ZeRO stage 1)."""
+    act.optimizer = _sharded_optimizer
+    return ddp(act)
+
+
+def _sharded_optimizer(act: Act) -> torch.optim.Optimizer:
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    parameters = list(act.model.parameters())
+    return adamw(act, lambda **how: ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **how))
+
+
+def adamw(act: Act, make: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    """What `make` makes with the options of axis `optimizer`; a fact says which implementation it is.
+
+    Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
+    """
+    taken = act.key.axis("optimizer")
+    if taken == "fused":
+        try:
+            made = make(lr=LEARNING_RATE, fused=True)
+        except RuntimeError:
+            taken = "foreach" if act.device.startswith("cuda") else "loop"
+        else:
+            act.facts["optimizer"] = taken
+            return made
+    act.facts["optimizer"] = taken
+    return make(lr=LEARNING_RATE, foreach=taken == "foreach", fused=False)
+
+
+def fsdp2(act: Act) -> None:
+    """Shard the parameters of each repeated block, then of what is left, over all ranks."""
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError as error:
+        raise Unsupported(f"this PyTorch has no fully_shard: {error}") from error
+    mesh = mesh_of(act)
+    for name in act.workload.checkpointed:
+        fully_shard(act.model.get_submodule(name), mesh=mesh)
+    fully_shard(act.model, mesh=mesh)
+    act.facts["sharded_blocks"] = len(act.workload.checkpointed)
+
+
+def mesh_of(act: Act) -> Any:
+    """All ranks in a row."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    return init_device_mesh(act.device.split(":")[0], (dist.get_world_size(),))

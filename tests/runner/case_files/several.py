@@ -1,0 +1,100 @@
+"""Cases that several processes share: a small transformer, a model that dies on one rank, a closure."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from runner.worker.case import Workload, case
+
+WIDTH, INNER, CLASSES = 16, 32, 8
+
+
+class Block(nn.Module):
+    """A mixing layer and a feed-forward one, each added to its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(WIDTH, WIDTH)
+        self.feed_forward = nn.Sequential(nn.Linear(WIDTH, INNER), nn.GELU(), nn.Linear(INNER, WIDTH))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        hidden = hidden + self.mix(hidden)
+        return hidden + self.feed_forward(hidden)
+
+
+class Blocks(nn.Module):
+    """Three blocks between two linear layers: (batch, width) to (batch, classes)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.layers = nn.Sequential(*(Block() for _ in range(3)))
+        self.last = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.layers(self.first(inputs)))
+
+
+def loss_for(batch: int) -> Callable[[Tensor], Tensor]:
+    """Cross-entropy against targets drawn now."""
+    targets = torch.randint(CLASSES, (batch,))
+    return lambda output: nn.functional.cross_entropy(output, targets)
+
+
+@case(phases=("infer", "train"), batch=[4])
+def blocks(batch: int) -> Workload:
+    return Workload(
+        Blocks(),
+        (torch.randn(batch, WIDTH),),
+        items=batch,
+        flops=2.0 * batch,
+        loss=loss_for(batch),
+        checkpointed=tuple(f"layers.{number}" for number in range(3)),
+    )
+
+
+class OtherOnRankOne(Blocks):
+    """Rank 1 alone computes another gradient."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        output = super().forward(inputs)
+        both = torch.distributed.is_initialized() and torch.distributed.get_world_size() == 2
+        return output * 3 if both and torch.distributed.get_rank() == 1 else output
+
+
+@case(phases=("train",), batch=[4])
+def differs_on_rank_one(batch: int) -> Workload:
+    return Workload(OtherOnRankOne(), (torch.randn(batch, WIDTH),), items=batch, loss=loss_for(batch))
+
+
+class DiesOnRankOne(Blocks):
+    """Rank 1 kills itself in the forward pass of its tenth step, or stops there for ever."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.steps = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.steps += 1
+        note = Path(os.environ["CASES_SCRATCH"]) / f"{self.how}{os.getpid()}.pid"
+        note.write_text(str(os.getpid()))
+        if self.steps == 10 and torch.distributed.get_rank() == 1:
+            if self.how == "raises":
+                raise ValueError("rank 1 has had enough")
+            os.kill(os.getpid(), signal.SIGKILL if self.how == "dies" else signal.SIGSTOP)
+        return super().forward(inputs)
+
+
+@case(phases=("train",), how=["dies", "hangs", "raises"])
+def ends(how: str) -> Workload:
+    return Workload(DiesOnRankOne(how), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
+
+
+@case()
+def closure() -> Callable[[], object]:
+    return lambda: torch.zeros(1)

@@ -1,0 +1,115 @@
+"""Run by the measured interpreter: what the parts of a gang decide, each without a process, as JSON."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from runner.cases import mlp
+from runner.worker.case import REGISTER
+from runner.worker.case_key import CaseKey
+from runner.worker.gang_shares import share_out
+from runner.worker.parallel import part, part_key, refuse, whole
+from runner.worker.parallel_rank import judge
+from runner.worker.stage import UnknownCase, Unsupported
+
+REFUSED = [
+    "mlp_overhead/train/batch=64/ranks=2",
+    "mlp_overhead/train/batch=64/hook=fp16",
+    "mlp_overhead/train/batch=64/instances=2,parallel=ddp",
+    "mlp_overhead/infer/batch=64/parallel=ddp,ranks=2",
+    "mlp_overhead/train/batch=64/bucket=1,parallel=fsdp2",
+    "mlp_overhead/train/batch=64/compile=default,parallel=tp",
+    "mlp_overhead/train/batch=64/graph=capture,parallel=ddp",
+    "mlp_overhead/train/batch=64/hook=bf16,parallel=ddp",
+    "mlp_overhead/train/batch=64/parallel=fsdp2,precision=int8-dynamic",
+    "mlp_overhead/train/batch=1/parallel=ddp,ranks=2,scaling=strong",
+]
+
+
+def reason(of: Callable[[], object]) -> str:
+    """Why something is unsupported; empty when it is not."""
+    try:
+        of()
+    except (Unsupported, UnknownCase) as error:
+        return str(error)
+    return ""
+
+
+def machine(folder: Path) -> Path:
+    """Four cores with two threads each, numbered as Linux does: 0 and 4 are of one core."""
+    for cpu in range(8):
+        topology = folder / f"cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{cpu % 4},{cpu % 4 + 4}\n")
+    return folder
+
+
+def shares() -> dict[str, Any]:
+    """Shares of that machine."""
+    with tempfile.TemporaryDirectory() as name:
+        root = machine(Path(name))
+        cpus = range(8)
+        return {
+            "two of all": share_out(cpus, 2, "instance", None, root),
+            "three of all": share_out(cpus, 3, "instance", None, root),
+            "six of all": share_out(cpus, 6, "instance", None, root),
+            "two of one core": share_out(cpus, 2, "rank", 1, root),
+            "of a part": share_out([1, 2, 5], 2, "instance", None, root),
+            "too many": reason(lambda: share_out(cpus, 9, "instance", None, root)),
+            "too many cores": reason(lambda: share_out(cpus, 3, "rank", 2, root)),
+        }
+
+
+def judged() -> dict[str, Any]:
+    """Courses of two ranks against references."""
+    ddp = CaseKey.parse("mlp_overhead/train/batch=64/parallel=ddp,ranks=2")
+    right = {"loss": 2.0, "squares": 4.0}
+    both = [{"loss": 1.0, "squares": 4.0}, {"loss": 3.0, "squares": 4.0}]
+    stages = [{"loss": None, "squares": 1.0}, {"loss": 2.0, "squares": 3.0}]
+    none = [{"loss": float("nan"), "squares": 4.0}] * 2
+    overflowed = [{"loss": 2.0, "squares": float("inf")}] * 2
+    return {
+        "alike": judge(ddp, both, right).error,
+        "stages": judge(ddp.under(parallel="pp"), stages, right).error,
+        "another gradient": judge(ddp, both, right | {"squares": 4.41}).wrong,
+        "not finite": judge(ddp, none, right).wrong,
+        "overflowed": judge(ddp, overflowed, right).wrong,
+        "scaler": asdict(judge(ddp.under(precision="amp-fp16"), overflowed, right)),
+    }
+
+
+def parts() -> dict[str, Any]:
+    """The parts of two ranks, and both as one."""
+    key = CaseKey.parse("mlp_overhead/train/batch=64/parallel=ddp,ranks=2,scaling=strong")
+    own = part_key(key)
+    first, second, both = part(own, 0, 0), part(own, 0, 1), whole(own, 0, 2)
+    output = torch.randn(64, 10)
+    halves = [one.loss(output[at : at + 32]) for one, at in ((first, 0), (second, 32)) if one.loss]
+    weights = zip(first.model.parameters(), second.model.parameters(), strict=True)
+    return {
+        "batch": dict(own.parameters)["batch"],
+        "items": [first.items, second.items, both.items],
+        "same weights": all(torch.equal(one, other) for one, other in weights),
+        "same inputs": torch.equal(first.inputs[0], second.inputs[0]),
+        "joined": torch.equal(both.inputs[0], torch.cat([first.inputs[0], second.inputs[0]])),
+        "loss": float(both.loss(output)) if both.loss else None,
+        "mean": float(sum(halves) / 2),
+    }
+
+
+def refusal(text: str) -> str:
+    """Why a case on a CPU is refused."""
+    key = CaseKey.parse(text)
+    return reason(lambda: (refuse(key, "cpu"), part_key(key)))
+
+
+if __name__ == "__main__":
+    assert mlp.mlp_overhead.__name__ in REGISTER
+    refused = {text: refusal(text) for text in REFUSED}
+    json.dump({"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}, sys.stdout)

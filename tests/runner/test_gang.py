@@ -1,0 +1,158 @@
+"""Several processes as one case: instances and ranks of every kind, and what becomes of one that dies."""
+
+import os
+from typing import Any
+
+import pytest
+from measuring import CASE_FILES, Happened, Scratch, conditions, measure
+from measuring_site import unavailable
+
+from runner.records import Outcome
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+DDP = "mlp_overhead/train/batch=64/parallel=ddp,ranks=2"
+ALONE = "mlp_overhead/train/batch=64/parallel=ddp"
+INSTANCES = "blocks/infer/batch=4/instances=2"
+TORCHRUN = "blocks/train/batch=4/hook=fp16,launcher=torchrun,parallel=ddp,ranks=2,scaling=strong"
+FSDP2 = "blocks/train/batch=4/parallel=fsdp2,ranks=2"
+ZERO1 = "blocks/train/batch=4/bucket=1,ddp=bucket-view,parallel=zero1,ranks=2"
+TENSOR = "blocks/infer/batch=4/parallel=tp,ranks=2"
+PIPELINE = "blocks/train/batch=4/parallel=pp,ranks=2"
+OF_TWO = [DDP, INSTANCES, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
+OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
+DIES = "ends/train/how=dies/parallel=ddp,ranks=2"
+TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
+CLOSURE = "closure/infer/-/parallel=fsdp2"
+
+#: Weights and biases of the small transformer: two linear layers around three blocks of three each.
+PARAMETERS = 16 * 16 + 16 + 16 * 8 + 8 + 3 * (16 * 16 + 16 + 16 * 32 + 32 + 32 * 16 + 16)
+
+
+@pytest.fixture(scope="module")
+def happened(module_scratch: Scratch) -> Happened:
+    """All of them in one run, one after the other."""
+    if len(os.sched_getaffinity(0)) < 2:
+        unavailable("two processes at once need two CPUs")
+    shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, DIES, TOO_MANY, CLOSURE)])
+
+
+def outcome_of(happened: Happened, case: str) -> Outcome:
+    """The outcome of a case by its whole key."""
+    (outcome,) = [o for o in happened.outcomes if o.case == case]
+    return outcome
+
+
+def members_of(outcome: Outcome) -> list[dict[str, Any]]:
+    """What is known of each member."""
+    return outcome.facts["members"]
+
+
+@pytest.mark.parametrize("case", [*OF_TWO, ALONE])
+def test_members_compute_together_what_one_process_computes(happened: Happened, case: str) -> None:
+    outcome = outcome_of(happened, case)
+    assert (outcome.status, outcome.reason) == ("ok", ""), outcome.facts.get("traceback")
+    assert outcome.facts["check"]["error"] <= outcome.facts["check"]["tolerance"]
+    assert outcome.facts["exit"]["strays"] == []
+
+
+@pytest.mark.parametrize("case", OF_TWO)
+def test_each_member_was_on_its_own_cpus_during_a_block(happened: Happened, case: str) -> None:
+    outcome = outcome_of(happened, case)
+    first, second = members_of(outcome)
+    assert isinstance(outcome.facts["seen_within_block"], bool)
+    assert first["pid"] != second["pid"]
+    assert set(first["cpus"]).isdisjoint(second["cpus"])
+    for member in (first, second):
+        assert member["during_block"]["held"]
+        assert member["during_block"]["threads_seen"] >= 1
+        assert set(member["during_block"]["ran_on"]) <= set(member["cpus"])
+
+
+@pytest.mark.parametrize("case", OF_RANKS)
+def test_a_rank_has_one_core_and_one_thread(happened: Happened, case: str) -> None:
+    outcome = outcome_of(happened, case)
+    assert [member["threads"] for member in members_of(outcome)] == [1, 1]
+    assert outcome.facts["cpus_in_use"] == 2
+    assert outcome.facts["backend"] == "gloo"
+
+
+def test_one_rank_is_like_two_but_for_the_number(happened: Happened) -> None:
+    alone = outcome_of(happened, ALONE)
+    (member,) = members_of(alone)
+    assert (member["threads"], alone.facts["cpus_in_use"], alone.facts["backend"]) == (1, 1, "gloo")
+
+
+@pytest.mark.parametrize(
+    ("case", "items"), [(DDP, 128), (ALONE, 64), (TORCHRUN, 4), (FSDP2, 8), (TENSOR, 8), (PIPELINE, 8)]
+)
+def test_a_step_of_ranks_has_the_items_of_all(happened: Happened, case: str, items: int) -> None:
+    outcome = outcome_of(happened, case)
+    assert outcome.facts["items"] == items
+    seconds = outcome.metrics["latency"] / 1e3
+    assert outcome.metrics["throughput"] == pytest.approx(items / seconds)
+
+
+def test_the_slowest_rank_counts_in_every_step(happened: Happened) -> None:
+    outcome = outcome_of(happened, DDP)
+    assert outcome.metrics["latency"] >= max(member["latency_ms"] for member in members_of(outcome))
+
+
+def test_throughput_of_instances_is_their_sum_and_latency_the_slowest(happened: Happened) -> None:
+    outcome = outcome_of(happened, INSTANCES)
+    latencies = [member["latency_ms"] / 1e3 for member in members_of(outcome)]
+    assert outcome.metrics["throughput"] == pytest.approx(sum(4 / seconds for seconds in latencies))
+    per_core = outcome.metrics["throughput"] / outcome.facts["cpus_in_use"]
+    assert outcome.metrics["throughput_per_core"] == pytest.approx(per_core)
+    # Of each block the slowest: never faster than the faster instance.
+    assert outcome.metrics["latency"] / 1e3 >= min(latencies)
+
+
+def test_communication_is_measured_where_gradients_are_averaged(happened: Happened) -> None:
+    two, alone = outcome_of(happened, DDP), outcome_of(happened, ALONE)
+    share = two.metrics["exposed_share"]
+    assert share < 1
+    assert (share < 0) == (two.metrics["exposed_communication"] < 0)
+    assert 0 <= two.metrics["rank_skew"] < 1
+    assert two.metrics["bus_bandwidth"] > 0
+    assert list(two.facts["bus_bandwidth_gb_per_second"]) == ["1", "4", "16", "64"]
+    assert two.facts["gradient_mib"] == pytest.approx(two.facts["parameters"] * 4 / 2**20)
+    assert "exposed_communication" in alone.metrics
+    assert not {"rank_skew", "bus_bandwidth"} & set(alone.metrics)
+    assert not {"exposed_communication", "bus_bandwidth"} & set(outcome_of(happened, FSDP2).metrics)
+
+
+@pytest.mark.parametrize("case", [FSDP2, ZERO1, TENSOR, PIPELINE])
+def test_a_divided_model_is_counted_whole(happened: Happened, case: str) -> None:
+    assert outcome_of(happened, case).facts["parameters"] == PARAMETERS
+
+
+def test_what_was_divided_is_told(happened: Happened) -> None:
+    assert outcome_of(happened, FSDP2).facts["sharded_blocks"] == 3
+    assert outcome_of(happened, TENSOR).facts["tensor_parallel"].startswith("feed-forward of 3 blocks")
+    assert outcome_of(happened, PIPELINE).facts["micro_batches"] == 2
+
+
+def test_who_pins_is_told(happened: Happened) -> None:
+    assert outcome_of(happened, TORCHRUN).facts["members_pinned_by"] == "affinity"
+    assert outcome_of(happened, DDP).facts["members_pinned_by"] in ("affinity", "numactl")
+
+
+def test_a_rank_killed_in_mid_step_ends_the_case_soon(happened: Happened, module_scratch: Scratch) -> None:
+    outcome = outcome_of(happened, DIES)
+    assert (outcome.status, outcome.reason) == ("crashed", "rank 1 was killed by SIGKILL")
+    assert len(module_scratch.pids("dies")) == 2
+    module_scratch.nobody_left(happened.run)
+
+
+def test_what_cannot_be_had_is_said_before_anyone_starts(happened: Happened) -> None:
+    too_many = outcome_of(happened, TOO_MANY)
+    assert too_many.status == "unsupported"
+    assert too_many.reason.startswith("4096 ranks need 4096 cores and this process has ")
+
+
+def test_a_members_reason_is_the_cases(happened: Happened) -> None:
+    closure = outcome_of(happened, CLOSURE)
+    assert closure.status == "unsupported"
+    assert closure.reason == "a case given as a closure has no model to share between ranks"

@@ -1,0 +1,132 @@
+"""What the parts of a gang decide by themselves: shares of CPUs, parts of a batch, verdicts, bandwidth."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measuring_site import measured_python
+
+from runner.worker.case_key import CaseKey
+from runner.worker.communication import MIB, bus_bandwidth, measure
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).parent / "scripts/parts_of_gangs.py"
+KEY = CaseKey.parse("mlp_overhead/train/batch=64/parallel=ddp,ranks=2")
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, Any]:
+    """What the script found, under the measured interpreter."""
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [str(measured_python()), str(SCRIPT)]
+    done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.torch
+def test_cpus_are_shared_by_whole_cores_and_equally(parts: dict[str, Any]) -> None:
+    shares = parts["shares"]
+    assert shares["two of all"] == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    assert shares["three of all"] == [[0, 4], [1, 5], [2, 6]]
+    assert shares["six of all"] == [[0], [4], [1], [5], [2], [6]]
+    assert shares["two of one core"] == [[0, 4], [1, 5]]
+    assert shares["of a part"] == [[1, 5], [2]]
+
+
+@pytest.mark.torch
+def test_no_two_members_take_turns_on_a_cpu(parts: dict[str, Any]) -> None:
+    shares = parts["shares"]
+    assert shares["too many"] == "9 instances need 9 CPUs and this process has 8: cpus=all gives it every CPU"
+    assert shares["too many cores"].startswith("3 ranks need 6 cores and this process has 4:")
+
+
+@pytest.mark.torch
+def test_ranks_share_weights_and_divide_the_batch(parts: dict[str, Any]) -> None:
+    found = parts["parts"]
+    assert found["batch"] == 32
+    assert found["items"] == [32, 32, 64]
+    assert found["same weights"]
+    assert not found["same inputs"]
+    assert found["joined"]
+    assert found["loss"] == pytest.approx(found["mean"])
+
+
+@pytest.mark.torch
+def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
+    judged = parts["judged"]
+    assert (judged["alike"], judged["stages"]) == (0.0, 0.0)
+    assert judged["another gradient"] == "relative error 0.048 above the tolerance 0.001"
+    assert judged["not finite"].endswith("not finite")
+    assert judged["overflowed"].endswith("not finite")
+    scaler = judged["scaler"]
+    assert (scaler["error"], scaler["wrong"]) == (0.0, "")
+    assert scaler["note"] == "gradients not compared: GradScaler skipped the first step"
+
+
+@pytest.mark.torch
+def test_what_does_not_go_together_is_refused_in_a_sentence(parts: dict[str, Any]) -> None:
+    refused: dict[str, str] = parts["refused"]
+    assert len(set(refused.values())) == len(refused) == 10
+    for case, reason in refused.items():
+        assert reason, case
+        assert "\n" not in reason
+
+
+def test_bus_bandwidth_is_that_of_nccl_tests() -> None:
+    # Two ranks move each byte once, many ranks twice.
+    assert bus_bandwidth(10**9, 0.5, 2) == pytest.approx(2.0)
+    assert bus_bandwidth(10**9, 1.0, 1000) == pytest.approx(1.998)
+
+
+class Ranks:
+    """Ranks whose steps take as long as they are told."""
+
+    def __init__(self, common: list[list[int]], local: list[list[list[int]]]) -> None:
+        self.ranks = len(local[0])
+        self.asked: list[str] = []
+        self._common, self._local = common, local
+
+    def common_steps(self) -> list[int]:
+        self.asked.append("common")
+        return self._common.pop(0)
+
+    def local_steps(self) -> list[list[int]]:
+        self.asked.append("local")
+        return self._local.pop(0)
+
+    def all_reduce(self, sizes: list[int]) -> list[float]:
+        return [size / 1e9 for size in sizes]
+
+    def gradient_bytes(self) -> int:
+        return 3 * MIB
+
+
+def test_exposed_communication_is_the_step_less_the_slowest_local_one() -> None:
+    common = [[10_000_000] * 3, [12_000_000] * 4]
+    local = [[[5_000_000], [7_000_000]], [[6_000_000] * 2, [8_000_000] * 2]]
+    ranks = Ranks(common, local)
+    found = measure(ranks, KEY)
+    assert ranks.asked == ["common", "local", "local", "common"]
+    assert found.metrics == {
+        "exposed_communication": pytest.approx(4.0),
+        "exposed_share": pytest.approx(4 / 12),
+        "rank_skew": pytest.approx(0.25),
+        "bus_bandwidth": pytest.approx(1.0),
+    }
+    assert found.facts["gradient_mib"] == 3
+
+
+def test_noise_is_not_hidden_and_one_rank_has_neither_skew_nor_bandwidth() -> None:
+    alone = measure(Ranks([[10], [10]], [[[11]], [[11]]]), KEY)
+    assert set(alone.metrics) == {"exposed_communication", "exposed_share"}
+    assert alone.metrics["exposed_share"] == pytest.approx(-0.1)
+
+
+def test_compiled_steps_are_not_compiled_anew_to_leave_communication_out() -> None:
+    ranks = Ranks([], [[[1], [1]]])
+    assert set(measure(ranks, KEY.under(compile="default")).metrics) == {"bus_bandwidth"}
+    assert ranks.asked == []
