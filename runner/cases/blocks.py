@@ -1,4 +1,4 @@
-"""The parts that BERT and GPT-2 share; not `nn.TransformerEncoder`, which swaps its kernels in eval mode."""
+"""The parts that transformers share; not `nn.TransformerEncoder`, which swaps its kernels in eval mode."""
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -29,6 +29,31 @@ class FeedForward(nn.Sequential):
 
     def __init__(self, width: int, inner: int, approximate: str = "none") -> None:
         super().__init__(nn.Linear(width, inner), nn.GELU(approximate), nn.Linear(inner, width))
+
+
+class PreNormLayer(nn.Module):
+    """Attention and feed-forward, each on normalised input and added to what came in.
+
+    The order of GPT-2 and of the vision transformer; BERT normalises after the addition.
+    """
+
+    def __init__(
+        self, width: int, heads: int, inner: int, causal: bool, approximate: str, epsilon: float
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, eps=epsilon)
+        self.attention = SelfAttention(width, heads, causal)
+        self.feed_forward_norm = nn.LayerNorm(width, eps=epsilon)
+        self.feed_forward = FeedForward(width, inner, approximate)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        hidden = hidden + self.attention(self.attention_norm(hidden))
+        return hidden + self.feed_forward(self.feed_forward_norm(hidden))
+
+
+def repeated(container: str, count: int) -> tuple[str, ...]:
+    """The names of `count` submodules of a container: `layers.0`, `layers.1` and so on."""
+    return tuple(f"{container}.{index}" for index in range(count))
 
 
 def initialise(model: nn.Module) -> None:

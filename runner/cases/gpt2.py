@@ -6,26 +6,15 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .blocks import FeedForward, SelfAttention, initialise
+from .blocks import PreNormLayer, initialise, repeated
 from .losses import cross_entropy
 
 VOCABULARY, POSITIONS = 50257, 1024
 WIDTH, HEADS, INNER = 768, 12, 3072
 
 
-class Layer(nn.Module):
-    """Attention and feed-forward, each on normalised input and added to what came in."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention_norm = nn.LayerNorm(WIDTH)
-        self.attention = SelfAttention(WIDTH, HEADS, causal=True)
-        self.feed_forward_norm = nn.LayerNorm(WIDTH)
-        self.feed_forward = FeedForward(WIDTH, INNER, approximate="tanh")
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        hidden = hidden + self.attention(self.attention_norm(hidden))
-        return hidden + self.feed_forward(self.feed_forward_norm(hidden))
+def _layer() -> PreNormLayer:
+    return PreNormLayer(WIDTH, HEADS, INNER, causal=True, approximate="tanh", epsilon=1e-5)
 
 
 class Gpt2(nn.Module):
@@ -39,7 +28,7 @@ class Gpt2(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(VOCABULARY, WIDTH)
         self.positions = nn.Embedding(POSITIONS, WIDTH)
-        self.layers = nn.Sequential(*(Layer() for _ in range(layers)))
+        self.layers = nn.Sequential(*(_layer() for _ in range(layers)))
         self.norm = nn.LayerNorm(WIDTH)
         initialise(self)
 
@@ -59,4 +48,5 @@ def gpt2_small(batch: int, tokens: int, layers: int) -> Workload:
         unit="tokens",
         flops=layers * flops.transformer_layer(batch, tokens, WIDTH, INNER) + head,
         loss=cross_entropy(batch, tokens, classes=VOCABULARY),
+        checkpointed=repeated("layers", layers),
     )

@@ -1,4 +1,4 @@
-"""The loss of training cases: cross-entropy against random targets, which every output shape admits."""
+"""The losses of training cases, against random targets: cross-entropy, and squared error for images."""
 
 from collections.abc import Callable
 
@@ -21,5 +21,21 @@ def cross_entropy(*shape: int, classes: int) -> Callable[[Tensor], Tensor]:
         if targets.device != logits.device:
             targets = targets.to(logits.device)
         return F.cross_entropy(logits.flatten(0, -2).float(), targets)
+
+    return loss
+
+
+def squared_error(*shape: int) -> Callable[[Tensor], Tensor]:
+    """The mean squared error of an output of `shape`, computed in fp32, against normal targets drawn now.
+
+    What a diffusion model is trained with: the noise is its target. The targets move as those above do.
+    """
+    targets = torch.randn(shape)
+
+    def loss(output: Tensor) -> Tensor:
+        nonlocal targets
+        if targets.device != output.device:
+            targets = targets.to(output.device)
+        return F.mse_loss(output.float(), targets)
 
     return loss

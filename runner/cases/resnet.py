@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from ..worker.case import Workload, case
 from . import flops
+from .blocks import repeated
 from .losses import cross_entropy
 
 #: Width of the bottleneck, number of blocks, stride of the first block.
@@ -86,7 +87,7 @@ def _flops(batch: int, image: int) -> int:
     return total + flops.linear(batch, channels, CLASSES)
 
 
-@case(phases=("infer", "train"), batch=[1, 8, 32], image=[64, 224])
+@case(phases=("infer", "train"), batch=[1, 4, 8, 16, 32], image=[64, 224])
 def resnet50(batch: int, image: int) -> Workload:
     """ResNet-50 on square images of `image` pixels a side (224 in the paper)."""
     return Workload(
@@ -96,4 +97,5 @@ def resnet50(batch: int, image: int) -> Workload:
         unit="images",
         flops=_flops(batch, image),
         loss=cross_entropy(batch, classes=CLASSES),
+        checkpointed=repeated("blocks", sum(count for _, count, _ in STAGES)),
     )

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..worker.case import Workload, case
 from . import flops
-from .blocks import initialise
+from .blocks import initialise, repeated
 from .losses import cross_entropy
 
 #: The paper's WikiText-103 base model, but for the vocabulary: 267 735 words behind an adaptive softmax
@@ -123,4 +123,5 @@ def transformer_xl(batch: int, tokens: int, layers: int) -> Workload:
         unit="tokens",
         flops=_flops(batch, tokens, layers),
         loss=lambda output: predict(output[0]),
+        checkpointed=repeated("layers", layers),
     )

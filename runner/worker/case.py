@@ -4,7 +4,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .case_key import PHASES, CaseKey, Value
 
@@ -21,6 +21,11 @@ class Workload:
     step is taken as three times that (backward costs twice the forward: Kaplan et al. 2020,
     arXiv:2001.08361, section 2.1). None where nobody has counted. `loss` maps the model's output to a
     scalar and is needed for phase `train` only.
+
+    `variants` are the inputs of later steps, taken in turn: step k calls the model with
+    `(inputs, *variants)[k % n]`. They keep a small operation from finding its inputs in the cache, or bring
+    other shapes. `report` is asked once, at the end, for metrics of the workload's own, by the names of the
+    catalogue. `checkpointed` names the submodules (`layers.0`) that activation checkpointing wraps.
     """
 
     model: "nn.Module"
@@ -29,17 +34,40 @@ class Workload:
     unit: str = "samples"
     flops: float | None = None
     loss: "Callable[[Any], Tensor] | None" = None
+    variants: "tuple[tuple[Tensor, ...], ...]" = ()
+    report: "Callable[[], Mapping[str, float]] | None" = None
+    checkpointed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for inputs that are no tuple and numbers that no metric can be made of."""
+        """Raises ValueError for inputs that are no tuple, unknown submodules and impossible numbers."""
         inputs: Any = self.inputs
         if not isinstance(inputs, tuple):
             # `(x)` instead of `(x,)` would hand the model the rows of x, and measure another shape.
             raise ValueError("inputs must be a tuple of tensors, such as (x,)")
+        self._check_variants()
+        self._check_checkpointed()
         if type(self.items) is not int or self.items < 1:
             raise ValueError(f"items must be a whole number above 0, not {self.items!r}")
         if self.flops is not None and not (type(self.flops) in (int, float) and 0 < self.flops < math.inf):
             raise ValueError(f"flops must be a number above 0 or None, not {self.flops!r}")
+
+    def _check_variants(self) -> None:
+        variants: Any = self.variants
+        if not isinstance(variants, tuple) or not all(
+            isinstance(v, tuple) for v in cast("tuple[Any, ...]", variants)
+        ):
+            raise ValueError("variants must be a tuple of tuples of tensors, such as ((x,), (y,))")
+        if any(len(variant) != len(self.inputs) for variant in self.variants):
+            raise ValueError(f"every variant must hold {len(self.inputs)} tensors, as inputs does")
+
+    def _check_checkpointed(self) -> None:
+        checkpointed: Any = self.checkpointed
+        if not isinstance(checkpointed, tuple):
+            # A bare "layers" would be read letter by letter.
+            raise ValueError('checkpointed must be a tuple of names, such as ("layers.0",)')
+        known = {name for name, _ in self.model.named_modules() if name} if checkpointed else set[str]()
+        if unknown := [name for name in self.checkpointed if name not in known]:
+            raise ValueError(f"checkpointed: the model has no submodule {unknown[0]!r}")
 
 
 #: A case may also return a closure: it is measured as it stands (phase `infer`, one item a step).

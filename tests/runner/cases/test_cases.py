@@ -1,4 +1,4 @@
-"""The cases that come with the harness: are they the models they say, and do they count right?"""
+"""The models that come with the harness: are they the models they say, and do they count right?"""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ pytestmark = pytest.mark.torch
 
 NAMES = [
     "bert_base",
+    "bert_large",
     "custom_cnn",
     "custom_gru_cell",
     "gpt2_small",
@@ -15,6 +16,8 @@ NAMES = [
     "mlp_overhead",
     "resnet50",
     "transformer_xl",
+    "unet_block",
+    "vit_b",
 ]
 
 
@@ -33,7 +36,7 @@ def formulas(measured: Any) -> Any:
     return measured("formulas.py")
 
 
-def test_all_cases_are_registered_for_inference_and_training(sizes: Any) -> None:
+def test_all_models_are_registered_for_inference_and_training(sizes: Any) -> None:
     register = sizes["register"]
     assert sorted(register) == NAMES
     for case in register.values():
@@ -48,6 +51,10 @@ def test_all_cases_are_registered_for_inference_and_training(sizes: Any) -> None
         ("resnet50", 25_557_032),
         # Hugging Face `bert-base-uncased`, BertModel with its pooler; "110M" in the paper's section 3.
         ("bert_base", 109_482_240),
+        # Hugging Face `bert-large-uncased`, BertModel with its pooler; "340M" in the same section.
+        ("bert_large", 335_141_888),
+        # torchvision.models.ViT_B_16_Weights.IMAGENET1K_V1: num_params.
+        ("vit_b", 86_567_656),
         # OpenAI's released 12-layer checkpoint, head tied to the embedding; 124M in its model card.
         ("gpt2_small", 124_439_808),
     ],
@@ -67,6 +74,11 @@ def test_other_models_have_the_size_that_their_layers_add_up_to(sizes: Any) -> N
     assert found["custom_gru_cell"] == (128 + 256) * 768 + 2 * 768
     kernels = 9 * (3 * 64 + 64 * 128 + 128 * 256 + 256 * 256)
     assert found["custom_cnn"] == kernels + 2 * (64 + 128 + 256 + 256) + (4 * 256 * 10 + 10)
+    # U-Net level of 320 channels: inputs and outputs of each convolution, and its kernel's size.
+    kernels = [(320, 320, 9)] * 3 + [(320, 640, 9), (640, 640, 9), (320, 640, 1), (640, 640, 9)]
+    kernels += [(960, 320, 9), (320, 320, 9), (960, 320, 1), (4, 320, 9)]
+    times, norms = 1281 * (320 + 640 + 320), 2 * (320 + 320 + 320 + 640 + 960 + 320)
+    assert found["unet_block"] == sum(i * o * k + o for i, o, k in kernels) + times + norms
     assert found["mlp_overhead"] == 513 * 1024 + 1025 * 1024 + 1025 * 10
 
 
@@ -83,27 +95,54 @@ def test_operations_of_resnet50_are_the_published_ones(sizes: Any) -> None:
     assert full["flops"] / (2 * full["size"]["batch"]) == pytest.approx(4.089e9, rel=1e-3)
 
 
+def test_operations_of_vit_are_the_published_ones(sizes: Any) -> None:
+    # 17.564 G multiply-adds an image: `_ops` of torchvision.models.ViT_B_16_Weights.IMAGENET1K_V1.
+    full = next(size for size in sizes["sizes"] if size["name"] == "vit_b")
+    assert full["flops"] / 2 == pytest.approx(17.564e9, rel=1e-3)
+
+
+def test_what_repeats_can_be_checkpointed(sizes: Any) -> None:
+    found: dict[str, list[str]] = {}
+    for size in sizes["sizes"]:
+        found.setdefault(size["name"], size["checkpointed"])
+    for name, container, count in [
+        ("bert_base", "layers", 12),
+        ("bert_large", "layers", 24),
+        ("gpt2_small", "layers", 12),
+        ("transformer_xl", "layers", 16),
+        ("vit_b", "layers", 12),
+        ("resnet50", "blocks", 16),
+    ]:
+        assert found.pop(name) == [f"{container}.{index}" for index in range(count)]
+    assert found.pop("unet_block") == ["down", "below", "up"]
+    assert set().union(*found.values()) == set()
+
+
 def test_items_are_counted_in_what_the_unit_says(sizes: Any) -> None:
     for size in sizes["sizes"]:
         per_sample = size["size"]["tokens"] if size["unit"] == "tokens" else 1
         assert size["items"] == size["size"]["batch"] * per_sample, size
     units = {size["name"]: size["unit"] for size in sizes["sizes"]}
-    assert [units[name] for name in NAMES] == [
-        "tokens",
-        "images",
-        "sequences",
-        "tokens",
-        "tokens",
-        "samples",
-        "images",
-        "tokens",
-    ]
+    assert units == {
+        "bert_base": "tokens",
+        "bert_large": "tokens",
+        "custom_cnn": "images",
+        "custom_gru_cell": "sequences",
+        "gpt2_small": "tokens",
+        "lstm_lm": "tokens",
+        "mlp_overhead": "samples",
+        "resnet50": "images",
+        "transformer_xl": "tokens",
+        "unet_block": "images",
+        "vit_b": "images",
+    }
 
 
 def test_answers_have_their_shapes_and_are_numbers(steps: Any) -> None:
     shapes = {name: steps[name]["infer"]["shapes"] for name in NAMES}
     assert shapes == {
         "bert_base": [[2, 16, 768], [2, 768]],
+        "bert_large": [[2, 16, 1024], [2, 1024]],
         "custom_cnn": [[4, 10]],
         "custom_gru_cell": [[4, 32]],
         "gpt2_small": [[2, 16, 50257]],
@@ -111,6 +150,8 @@ def test_answers_have_their_shapes_and_are_numbers(steps: Any) -> None:
         "mlp_overhead": [[4, 10]],
         "resnet50": [[2, 1000]],
         "transformer_xl": [[2, 16, 32768], [2, 2, 150, 410]],
+        "unet_block": [[2, 32, 8, 8]],
+        "vit_b": [[2, 1000]],
     }
     for name in NAMES:
         infer = steps[name]["infer"]

@@ -1,4 +1,4 @@
-"""Parameters and operations of every case at a given size, on the meta device: nothing is computed."""
+"""Parameters and operations of every model at a given size, on the meta device: nothing is computed."""
 
 import json
 
@@ -6,7 +6,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from runner.cases import bert, cnn, gpt2, gru_cell, lstm, mlp, resnet, transformer_xl  # noqa: F401
+from runner.cases import bert, cnn, gpt2, gru_cell, lstm, mlp, resnet, transformer_xl, unet, vit  # noqa: F401
 from runner.worker.case import REGISTER
 
 SIZES = [
@@ -14,6 +14,12 @@ SIZES = [
     ("resnet50", {"batch": 1, "image": 97}),
     ("bert_base", {"batch": 1, "tokens": 128, "layers": 12}),
     ("bert_base", {"batch": 3, "tokens": 40, "layers": 2}),
+    ("bert_large", {"batch": 1, "tokens": 128, "layers": 24}),
+    ("bert_large", {"batch": 3, "tokens": 40, "layers": 2}),
+    ("vit_b", {"batch": 1, "image": 224}),
+    ("vit_b", {"batch": 3, "image": 64}),
+    ("unet_block", {"batch": 1, "channels": 320, "side": 64}),
+    ("unet_block", {"batch": 3, "channels": 64, "side": 16}),
     ("gpt2_small", {"batch": 1, "tokens": 128, "layers": 12}),
     ("gpt2_small", {"batch": 3, "tokens": 40, "layers": 2}),
     ("transformer_xl", {"batch": 1, "tokens": 150, "layers": 16}),
@@ -45,6 +51,7 @@ def measure(name, parameters):
         "counted": counted(lambda: model(*workload.inputs)),
         "items": workload.items,
         "unit": workload.unit,
+        "checkpointed": workload.checkpointed,
     }
 
 

@@ -1,4 +1,4 @@
-"""Each case, small, on the real CPU: its answers, a few training steps, and one graph for the compiler."""
+"""Each model, small, on the real CPU: its answers, a few training steps, and one graph for the compiler."""
 
 import json
 import math
@@ -6,12 +6,18 @@ import math
 import torch
 from torch._dynamo.utils import counters
 
-from runner.cases import bert, cnn, gpt2, gru_cell, lstm, mlp, resnet, transformer_xl  # noqa: F401
+from runner.cases import bert, cnn, gpt2, gru_cell, lstm, mlp, resnet, transformer_xl, unet, vit  # noqa: F401
 from runner.worker.case import REGISTER
+
+#: Its layers are all alike and their number is no parameter; sizes.py has all twelve.
+vit.LAYERS = 2
 
 SMALL = {
     "resnet50": {"batch": 2, "image": 64},
     "bert_base": {"batch": 2, "tokens": 16, "layers": 2},
+    "bert_large": {"batch": 2, "tokens": 16, "layers": 1},
+    "vit_b": {"batch": 2, "image": 32},
+    "unet_block": {"batch": 2, "channels": 32, "side": 8},
     "gpt2_small": {"batch": 2, "tokens": 16, "layers": 2},
     "transformer_xl": {"batch": 2, "tokens": 16, "layers": 2},
     "lstm_lm": {"batch": 2, "tokens": 4},
