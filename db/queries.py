@@ -285,7 +285,8 @@ def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]
     environments = _environments(connection, [row["number"] for row in rows])
     summaries: list[RunSummary] = []
     for row in rows:
-        versions = dict.fromkeys(each.torch_version for each in environments[row.pop("number")])
+        here = environments[row.pop("number")]
+        versions = dict.fromkeys(each.torch_version for each in here if each.torch_version)
         summaries.append(RunSummary(**row, torch_versions=tuple(versions)))
     return summaries
 

@@ -32,7 +32,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One interpreter with one PyTorch build."""
+    """One interpreter with one PyTorch build; the canary's has none, and an empty `torch_version`."""
 
     fingerprint: str
     name: str
@@ -167,3 +167,28 @@ class Headline:
     key: SeriesKey
     latest: SeriesPoint
     previous: SeriesPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTable:
+    """What one traced replicate spent its steps on; `rows` are those of `analysis.operators.operators`.
+
+    `environment` is a name; `hardware` and `profile` are labels with the beginning of a fingerprint, so that
+    different ones never read alike.
+    """
+
+    run: str
+    started_at: datetime
+    case: str
+    environment: str
+    torch_version: str
+    hardware: str
+    profile: str
+    device: str
+    harness: str
+    rows: tuple[Mapping[str, Any], ...]
+
+    @property
+    def workload(self) -> str:
+        """The case without its technique."""
+        return self.case.rpartition("/")[0]

@@ -56,8 +56,12 @@ def save_run(database: Database, run: Run) -> None:
         insert_missing(connection, tables.RunEnvironment, places)
 
 
-def save_outcomes(database: Database, run_id: str, outcomes: Sequence[Outcome]) -> int:
+def save_outcomes(
+    database: Database, run_id: str, outcomes: Sequence[Outcome], *, planned: bool = True
+) -> int:
     """Store the outcomes that are not stored yet and return how many those were; the run's counts follow.
+
+    They do not when the outcomes were not `planned`: the canary's belong to the run and to no plan.
 
     Of two outcomes of one replicate the first stays. Raises ValueError if the run, or an outcome's
     environment in it, was never stored.
@@ -73,10 +77,11 @@ def save_outcomes(database: Database, run_id: str, outcomes: Sequence[Outcome]) 
         samples = [key | _sample_values(outcome) for key, outcome in new if outcome.blocks]
         if samples:
             connection.execute(insert(tables.Samples), samples)
-        counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
-        connection.execute(
-            update(tables.Run).where(tables.Run.number == run.number).values(counts=dict(counts))
-        )
+        if planned:
+            counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
+            connection.execute(
+                update(tables.Run).where(tables.Run.number == run.number).values(counts=dict(counts))
+            )
         return len(new)
 
 

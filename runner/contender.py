@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .launching import affinity_held
 from .metrics import disturbance, replicate_metrics
 from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
 from .records import Outcome, Planned, Timing
+from .tracing import Tracing
 from .worker.case_key import CaseKey
 from .worker.messages import (
     PROTOCOL,
@@ -29,6 +31,7 @@ from .worker.messages import (
     Prepare,
     ProtocolError,
     Ready,
+    Traced,
     Window,
 )
 
@@ -75,23 +78,28 @@ class Contender:
         device: str,
         cache: Path | None,
         on_phase: OnPhase,
+        tracing: Tracing | None = None,
     ) -> None:
         self.planned = planned
         self.outcome: Outcome | None = None
         self._timing = timing
         self._device = device
         self._on_phase = on_phase
+        self._tracing = tracing
         self._started_at = datetime.now(UTC).isoformat()
         self._started = self._phase_started = time.monotonic()
         self._phase = "start"
         self._phases: dict[str, float] = {}
         self._budget = timing.deadline_seconds
         self._ready: Ready | None = None
+        self._ready_seconds: float | None = None
         self._hello: Hello | None = None
         self._window: Window | None = None
+        self._traced: Traced | None = None
         self._blocks: list[Block] = []
         self._cache = cache
         self._cache_state = prepare_cache(cache) if cache else ""
+        self._launch_facts = launch.facts
         self._worker = WorkerProcess(launch)
 
     # -- phases ---------------------------------------------------------------------------
@@ -115,6 +123,7 @@ class Contender:
         # answer's check lives in this process too: neither belongs into the tree's sampled peak.
         self._worker.stop_sampling()
         self._enter("wait")
+        self._ready_seconds = sum(self._phases.values())
 
     def measure(self) -> None:
         """One block; raises Over."""
@@ -131,7 +140,9 @@ class Contender:
 
     @property
     def satisfied(self) -> bool:
-        """Whether enough is measured, or the cap says stop."""
+        """Whether enough is measured, or the cap says stop; whoever is traced is not measured at all."""
+        if self._tracing is not None:
+            return True
         measured = sum(block.wall_ns for block in self._blocks) / 1e9
         count = len(self._blocks)
         samples = sum(len(block.samples_ns) for block in self._blocks)
@@ -141,10 +152,13 @@ class Contender:
         return measured >= self._timing.max_seconds and count >= max(2, self._timing.min_blocks // 2)
 
     def finish(self) -> None:
-        """Telemetry window if asked for, last words, and the outcome."""
+        """Telemetry window or trace if asked for, last words, and the outcome."""
         if self._timing.observe_seconds > 0:
             self._enter("observe")
             self._window = self._ask(Observe(self._timing.observe_seconds), Window)
+        if self._tracing is not None:
+            self._enter("trace")
+            self._traced = self._ask(self._tracing.request, Traced)
         self._enter("finish")
         finished = self._ask(Finish(), Finished)
         self._enter("end")
@@ -164,7 +178,15 @@ class Contender:
 
     def _settle(self, finished: Finished, report: Mapping[str, Any]) -> None:
         assert self._ready is not None
-        metrics = replicate_metrics(self._ready, self._blocks, finished, report, self._cache_state)
+        metrics: dict[str, float] = {}
+        if self._tracing is not None and self._traced is not None:
+            # The profiler slows and fills what it looks at: no number of this process is a measurement.
+            found: dict[str, Any] = self._tracing.facts(self._traced)
+        else:
+            metrics = replicate_metrics(
+                self._ready, self._blocks, finished, report, self._cache_state, self._ready_seconds
+            )
+            found = disturbance(self._blocks) | {"waits_for_data": "data_wait" in metrics}
         check = finished.facts.get("check") or {}
         status, reason = "ok", ""
         if finished.facts.get("not_compiled"):
@@ -175,7 +197,7 @@ class Contender:
             # A full disk costs the next process its warm cache, not this one its outcome.
             with contextlib.suppress(OSError):
                 (self._cache / ".filled").touch()
-        facts = {**self._ready.facts, **finished.facts, **disturbance(self._blocks)}
+        facts = {**self._ready.facts, **finished.facts, **found}
         self._end(status, reason, metrics, facts, report)
 
     def _over(self, status: str, reason: str, traceback: str = "") -> Over:
@@ -205,6 +227,8 @@ class Contender:
             about["warm_up"] = dict(self._ready.warm_up)
         if self._hello:
             about["import_seconds"] = self._hello.import_seconds
+        if self._launch_facts:
+            about["launch"] = {**self._launch_facts, **affinity_held(self._launch_facts, facts)}
         if self._cache_state:
             about["cache"] = self._cache_state
         if self._window:

@@ -30,12 +30,16 @@ _LOCK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a journal holds. `header` is the run's description; `ended` its last word, if it had one."""
+    """What a journal holds. `header` is the run's description; `ended` its last word, if it had one.
+
+    `canaries` are the canary's outcomes, which no plan asks for.
+    """
 
     header: Mapping[str, Any]
     outcomes: tuple[Outcome, ...]
     ended: Mapping[str, Any] | None
     set_aside: tuple[str, ...] = field(default=())
+    canaries: tuple[Outcome, ...] = field(default=())
 
     def missing(self, planned: tuple[Planned, ...]) -> tuple[Planned, ...]:
         """The planned replicates that have no outcome yet."""
@@ -73,6 +77,10 @@ class Journal:
     def outcome(self, outcome: Outcome) -> bool:
         """Write an outcome through to the disk; False if the disk refuses and it waits in memory."""
         return self._append(_line("outcome", outcome.to_body()))
+
+    def canary(self, outcome: Outcome) -> bool:
+        """Write an outcome of the canary; False if the disk refuses and it waits in memory."""
+        return self._append(_line("canary", outcome.to_body()))
 
     def ended(self, body: Mapping[str, Any]) -> bool:
         """How the run ended; a resumed run may end again."""
@@ -158,6 +166,7 @@ def read(path: Path) -> Contents:
     """What a journal holds, each outcome once (the first counts); raises JournalError without a header."""
     header: Mapping[str, Any] | None = None
     outcomes: dict[Planned, Outcome] = {}
+    canaries: dict[Planned, Outcome] = {}
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
     for number, kind, body, problem in _lines(path):
@@ -165,20 +174,20 @@ def read(path: Path) -> Contents:
             aside.append(f"line {number}: {problem}")
         elif kind == "header":
             header = header or body
-        elif kind == "outcome":
+        elif kind in ("outcome", "canary"):
             try:
                 outcome = Outcome.from_body(body)
             except TypeError as error:
                 aside.append(f"line {number}: {error}")
                 continue
-            outcomes.setdefault(outcome.planned, outcome)
+            (canaries if kind == "canary" else outcomes).setdefault(outcome.planned, outcome)
         elif kind == "ended":
             ended = body
         else:
             aside.append(f"line {number}: unknown kind {kind!r}, perhaps from a newer Pyrometer")
     if header is None:
         raise JournalError(f"{path} has no readable header")
-    return Contents(header, tuple(outcomes.values()), ended, tuple(aside))
+    return Contents(header, tuple(outcomes.values()), ended, tuple(aside), tuple(canaries.values()))
 
 
 def in_use(path: Path) -> bool:

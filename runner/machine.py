@@ -92,6 +92,13 @@ def limits(gpus: list[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def last_level_cache_mib() -> float | None:
+    """The largest cache of the first CPU in MiB, as the kernel tells it; a guest may be told its host's."""
+    sizes = [_read(path) or "" for path in (_CPU / "cpu0/cache").glob("index*/size")]
+    known = [int(size[:-1]) / 1024 for size in sizes if size.endswith("K") and size[:-1].isdecimal()]
+    return max(known, default=None)
+
+
 def _label(hardware: Mapping[str, Any]) -> str:
     gpus: list[str] = hardware["gpus"]
     if gpus:

@@ -6,8 +6,12 @@ from typing import Any
 
 from .worker.messages import Block, Finished, Ready
 
-#: Peaks that include what the first call allocates; of a compiled case they are measured with a cold cache.
-_COMPILING_PEAKS = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile")
+#: What includes compiling: of a compiled case it is measured with a cold cache.
+_COMPILING = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile", "new_shape")
+
+#: A percentile is published from this many timed iterations on: the fewest of which, 99 times of 100, two or
+#: more lie beyond it (binomial). Source: MLPerf inference rules, early stopping: p90 64, p99 662.
+_PERCENTILES = {"latency_p10": (0.10, 64), "latency_p90": (0.90, 64), "latency_p99": (0.99, 662)}
 
 
 def percentile(ordered: Sequence[int], share: float) -> float:
@@ -24,11 +28,13 @@ def replicate_metrics(
     finished: Finished,
     exit_report: Mapping[str, Any],
     cache: str,
+    ready_seconds: float | None = None,
 ) -> dict[str, float]:
     """All metrics of one replicate in the catalogue's units.
 
     `cache` is `cold` or `warm` for a compiled case and empty for an eager one. Latency comes from every
     timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration.
+    `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
     """
     samples = sorted(ns for block in blocks for ns in block.samples_ns)
     middle_ns = median(samples)
@@ -36,24 +42,31 @@ def replicate_metrics(
     first = ready.first_call_ns / 1e9
     metrics = {
         "latency": middle_ns / 1e6,
-        "latency_p10": percentile(samples, 0.10) / 1e6,
-        "latency_p90": percentile(samples, 0.90) / 1e6,
         "latency_min": samples[0] / 1e6,
         "latency_floor": median(min(block.samples_ns) for block in blocks) / 1e6,
         "throughput": ready.facts["items"] / seconds,
     }
+    metrics |= {
+        name: percentile(samples, share) / 1e6
+        for name, (share, enough) in _PERCENTILES.items()
+        if len(samples) >= enough
+    }
     if cache != "warm":
         metrics["first_call"] = first
+        if ready_seconds is not None:
+            metrics["cold_start"] = ready_seconds
     if cache:
         # One steady step is part of the first call and is not compilation.
         metrics[f"compile_{cache}"] = max(0.0, first - seconds)
+    if ready.facts.get("cpus_in_use"):
+        metrics["throughput_per_core"] = metrics["throughput"] / ready.facts["cpus_in_use"]
     if ready.facts.get("flops"):
         metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
     metrics |= {
         name: value
         for name, value in finished.metrics.items()
-        # A warm process finds its code compiled: its peak is not the one that includes compiling.
-        if not (cache == "warm" and name in _COMPILING_PEAKS)
+        # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
+        if not (cache == "warm" and name in _COMPILING)
     }
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,11 @@ class WorkerSilent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Everything one worker needs. `cpus` and `own_cpus` are the worker's and the supervisor's."""
+    """Everything one worker needs. `cpus` and `own_cpus` are the worker's and the supervisor's.
+
+    `prefix` stands before the worker's command and ends by executing it; `facts` say in the outcome how
+    the worker was started.
+    """
 
     python: str
     harness: Harness
@@ -50,6 +54,8 @@ class Launch:
     log: Path
     deadline_seconds: float
     token: str
+    prefix: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class WorkerProcess:
@@ -71,7 +77,7 @@ class WorkerProcess:
             *("--lifeline", str(lifeline), "--report", str(report), "--keep", f"{to_worker},{from_worker}"),
             *("--log", str(launch.log), "--deadline", str(launch.deadline_seconds)),
             *("--cpus", _list(launch.cpus), "--own-cpus", _list(launch.own_cpus), "--"),
-            *(launch.python, "-I", str(launch.harness.path), mode),
+            *(*launch.prefix, launch.python, "-I", str(launch.harness.path), mode),
             *("--in", str(to_worker), "--out", str(from_worker)),
         ]
         try:
@@ -189,9 +195,13 @@ def worker_environment(launch: Launch) -> dict[str, str]:
     What changes a measurement comes from the profile alone, which is stored and resumed; it took over what
     it wanted of the shell's when it was made.
     """
+    return {**inherited_variables(), **launch.variables, TOKEN_VARIABLE: launch.token}
+
+
+def inherited_variables() -> dict[str, str]:
+    """This process's variables without our settings and without what changes a measurement."""
     relevant = relevant_variables(os.environ)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in relevant}
-    return {**inherited, **launch.variables, TOKEN_VARIABLE: launch.token}
+    return {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in relevant}
 
 
 def sweep(token_prefix: str) -> list[int]:

@@ -14,14 +14,17 @@ from pathlib import Path
 
 from .worker.variables import relevant_variables
 
-#: What the built-in profile `quiet` sets for the worker.
-_QUIET_VARIABLES = {
+#: What the built-in profile `quiet` sets for the worker's malloc.
+QUIET_MALLOC = {
     # glibc: keep freed memory instead of unmapping it; bytes.
     "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
     # Larger blocks keep mappings of their own: in the heap, a freed one often leaves a hole that the next
     # aligned one does not fit, and memory grows several times over (20 x 500 MiB freed in turn: 3.2 GiB).
     "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
     "MALLOC_TOP_PAD_": str(256 << 20),
+}
+_QUIET_VARIABLES = {
+    **QUIET_MALLOC,
     # libgomp and libiomp: waiting threads sleep at once instead of spinning on a core another needs.
     "OMP_WAIT_POLICY": "passive",
     "GOMP_SPINCOUNT": "0",

@@ -16,7 +16,8 @@ class Timing:
     A replicate takes blocks of about `block_seconds` until it has `min_blocks` of them and
     `measure_seconds` of measured time (or, for a step of nanoseconds, 100,000 iterations), but stops after
     `max_seconds` once it has `min_blocks // 2`.
-    `deadline_seconds` bounds the whole active life of one replicate.
+    `deadline_seconds` bounds the whole active life of one replicate. With `trace_steps` above 0 nothing is
+    measured: that many steps are run under torch.profiler instead.
     """
 
     measure_seconds: float = 1.5
@@ -27,6 +28,7 @@ class Timing:
     warm_up_max_seconds: float = 10.0
     observe_seconds: float = 0.0
     deadline_seconds: float = 600.0
+    trace_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,17 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from . import tracing
 from .contender import Contender, OnPhase, Over, cache_folder, file_name
 from .harness import Harness
+from .launching import SPIN_SECONDS, CannotLaunch, allowed_cpus, start_of, usable_numactl
 from .process import Launch
 from .profile import Profile
 from .records import Outcome, Planned, SessionPlan, Target, Timing
+from .topology import read
 from .worker.case_key import CaseKey
 
 #: Called with each outcome as soon as it is known.
@@ -68,7 +72,11 @@ class Session:
         for planned in self._plan.contenders:
             if self._cancelled.is_set():
                 return
-            contender = self._start(planned, on_phase)
+            try:
+                contender = self._start(planned, on_phase)
+            except CannotLaunch as error:
+                on_outcome(_unsupported(planned, str(error)))
+                continue
             self._alive.append(contender)
             self._guarded(contender, contender.prepare, on_outcome)
 
@@ -84,6 +92,9 @@ class Session:
                 hungry.reverse()
             for contender in hungry:
                 self._guarded(contender, contender.measure, on_outcome)
+                if len(self._alive) > 1 and CaseKey.parse(contender.planned.case).axis("omp") == "spin":
+                    # Its idle threads must not run into the next contender's block.
+                    self._cancelled.wait(SPIN_SECONDS)
 
     def _guarded(self, contender: Contender, action: Callable[[], None], on_outcome: OnOutcome) -> None:
         if self._cancelled.is_set():
@@ -104,21 +115,36 @@ class Session:
         conditions = self._conditions
         key = CaseKey.parse(planned.case)
         target = conditions.targets[planned.environment]
+        profile = conditions.profile
+        start = start_of(key, profile, read(allowed_cpus(profile)), usable_numactl)
         cache = cache_folder(conditions.folder / "cache", key, planned.environment)
-        variables = dict(conditions.profile.variables)
+        variables = dict(start.variables)
         if cache:
             variables |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), "TRITON_CACHE_DIR": str(cache / "triton")}
+        if conditions.timing.trace_steps:
+            variables |= tracing.VARIABLES
         slug = file_name(planned.case)
         timing = conditions.timing
         launch = Launch(
             python=target.python,
             harness=conditions.harness,
             variables=variables,
-            cpus=conditions.profile.cpus,
-            own_cpus=conditions.profile.housekeeping,
+            cpus=start.cpus,
+            own_cpus=profile.housekeeping,
             log=conditions.folder / "logs" / planned.environment / f"{slug}-{planned.replicate}.log",
             # The supervisor's deadline is the backstop: a contender also waits while the others work.
             deadline_seconds=timing.deadline_seconds * (len(self._plan.contenders) + 1),
             token=self._token,
+            prefix=start.prefix,
+            facts=start.facts,
         )
-        return Contender(planned, launch, timing, conditions.device, cache, on_phase)
+        traced = tracing.of_replicate(
+            conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
+        )
+        return Contender(planned, launch, timing, conditions.device, cache, on_phase, traced)
+
+
+def _unsupported(planned: Planned, reason: str) -> Outcome:
+    """The outcome of a contender that never started, because this machine cannot start it so."""
+    about = (planned.case, planned.environment, planned.replicate)
+    return Outcome(*about, "unsupported", reason, "start", datetime.now(UTC).isoformat())

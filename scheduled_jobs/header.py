@@ -15,7 +15,10 @@ from runner.records import Planned, Target, Timing
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A run as planned, in plain values: what a resume needs and what the database stores."""
+    """A run as planned, in plain values: what a resume needs and what the database stores.
+
+    `canary` is the canary's environment; None for a run without one.
+    """
 
     run: str
     suite: str
@@ -33,6 +36,7 @@ class Header:
     planned: tuple[tuple[str, str, int], ...]
     notes: tuple[str, ...] = ()
     version: str = ""
+    canary: Mapping[str, Any] | None = None
 
     @property
     def replicates(self) -> tuple[Planned, ...]:
@@ -80,9 +84,9 @@ class Header:
             machine=records.Machine(self.machine["fingerprint"], self.machine["name"], hardware),
             environments=tuple(
                 records.Environment(
-                    e["fingerprint"], e["name"], e["facts"]["torch"], e["facts"]["python"], e["facts"]
+                    e["fingerprint"], e["name"], e["facts"].get("torch", ""), e["facts"]["python"], e["facts"]
                 )
-                for e in self.environments
+                for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
             profile=records.Profile(
                 self.profile["fingerprint"], self.profile["name"], self.profile["settings"]

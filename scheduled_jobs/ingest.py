@@ -52,7 +52,8 @@ def _ingested(path: Path, database: Database, running: bool) -> Ingested:
     ended_at = str(contents.ended["at"]) if contents.ended and state != "running" else None
     store.save_run(database, header.run_record(state, ended_at))
     new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
-    store.save_measurements(database, header.run, measurements(contents.outcomes))
+    store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.canaries], planned=False)
+    store.save_measurements(database, header.run, measurements(contents.outcomes + contents.canaries))
     if not running:
         mark_stored(path, size)
     return Ingested(header.run, new, contents.set_aside)

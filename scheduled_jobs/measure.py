@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from runner import plan
+from runner import drift, journal, plan
 from runner.errors import JournalError
 from runner.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
 from runner.harness import Harness
@@ -27,6 +27,9 @@ from .recorder import OpenDatabase, Recorder
 MAX_LOST = 3
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
+#: Beside sessions of a moment the canary would be most of what a run does: it rests this long between two
+#: boundaries, the first and the last one excepted.
+_CANARY_REST_SECONDS = 3.0
 #: How often somebody's wish to end is looked for while a session runs.
 _POLL_SECONDS = 0.25
 
@@ -82,12 +85,13 @@ def measure(
     It ends cleanly, keeping what is measured, soon after `interrupted` answers True. Raises JournalError
     when another process measures the same run, or when its journal cannot be begun.
     """
-    with _begun(folder, header) as journal:
+    with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
         sweep(header.run)
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
-        recorder = Recorder(journal, header, open_database, watcher.note)
+        recorder = Recorder(writing, header, open_database, watcher.note)
+        boundaries = _Boundaries(header, profile, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,
             folder=folder,
@@ -99,7 +103,7 @@ def measure(
         )
         started = time.monotonic()
         executor = LocalExecutor(conditions, str(header.machine["name"]))
-        run = _Run(header, todo, recorder, watcher, executor, interrupted)
+        run = _Run(header, todo, recorder, watcher, executor, interrupted, boundaries)
         state = run.all_sessions(known)
         if state == "complete":
             # Compile caches served this run's warm replicates; nothing will ever find them again.
@@ -111,16 +115,44 @@ def measure(
 def _begun(folder: Path, header: Header) -> Journal:
     """The run's journal with its header in it."""
     try:
-        journal = Journal(folder)
-        if not journal.path.stat().st_size:
+        begun = Journal(folder)
+        if not begun.path.stat().st_size:
             try:
-                journal.header(header.to_body())
+                begun.header(header.to_body())
             except BaseException:
-                journal.close()
+                begun.close()
                 raise
     except OSError as error:
         raise JournalError(f"no journal can be begun in {folder}: {error.strerror or error}") from error
-    return journal
+    return begun
+
+
+class _Boundaries:
+    """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
+
+    def __init__(
+        self, header: Header, profile: Profile, recorder: Recorder, known: tuple[Outcome, ...]
+    ) -> None:
+        self.known = known
+        self.differs = False
+        self._run = header.run
+        self._recorder = recorder
+        self._canary: drift.Canary | None = None
+        if header.canary:
+            canary = drift.canary_of(profile)
+            self.differs = canary.fingerprint != header.canary["fingerprint"]
+            self._canary = None if self.differs else canary
+        self._next = 1 + max((outcome.replicate for outcome in known), default=-1)
+        self._rests_until = 0.0
+
+    def reach(self, *, last: bool = False) -> None:
+        """One boundary; nothing may be measured meanwhile."""
+        if self._canary is None or (time.monotonic() < self._rests_until and not last):
+            return
+        for outcome in self._canary.sing(self._next, f"{self._run}:canary:{self._next}"):
+            self._recorder.canary(outcome)
+        self._next += 1
+        self._rests_until = time.monotonic() + _CANARY_REST_SECONDS
 
 
 class _Run:
@@ -134,6 +166,7 @@ class _Run:
         watcher: Watcher,
         executor: Executor,
         interrupted: Callable[[], bool],
+        boundaries: _Boundaries,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self._kept: set[Planned] = set()
@@ -142,6 +175,7 @@ class _Run:
         self._watcher = watcher
         self._executor = executor
         self._interrupted = interrupted
+        self._boundaries = boundaries
         self._sessions = deque(plan.sessions(todo, header.timing_policy))
         self._todo = todo
         self._seen: dict[str, float] = {}
@@ -152,13 +186,18 @@ class _Run:
         `known` are the outcomes of earlier parts of the same run.
         """
         self._watcher.began(self._header, self._todo, self._estimate(self._sessions))
-        self._recorder.begin(known)
+        self._recorder.begin(known, self._boundaries.known)
+        if self._boundaries.differs:
+            self._watcher.note("the canary is another than when this run began: it is left out from here on")
         started = time.monotonic()
         try:
+            self._boundaries.reach()
             while self._sessions and not self._interrupted():
                 session = self._sessions.popleft()
                 if self._affordable(session, time.monotonic() - started):
                     self._measure(session)
+                    if not self._interrupted():
+                        self._boundaries.reach(last=not self._sessions)
                     self._recorder.between_sessions()
         finally:
             self._executor.close()

@@ -35,26 +35,35 @@ class Recorder:
         self._database: Database | None = None
         self._outcomes: list[Outcome] = []
         self._unstored: list[Outcome] = []
+        self._canaries: list[Outcome] = []
         self._troubled = ""
         self._retry_at = 0.0
         self._full = False
 
-    def begin(self, known: tuple[Outcome, ...]) -> None:
-        """Make the run visible as running; `known` are the outcomes of earlier parts of the same run."""
+    def begin(self, known: tuple[Outcome, ...], canaries: tuple[Outcome, ...]) -> None:
+        """Make the run visible as running; `known` and `canaries` are from earlier parts of the same run."""
         self._outcomes = list(known)
         self._unstored = list(known)
+        self._canaries = list(canaries)
         self._store()
 
     def outcome(self, outcome: Outcome) -> None:
         """Write an outcome through to the disk."""
-        written = self._journal.outcome(outcome)
+        self._written(self._journal.outcome(outcome))
+        self._outcomes.append(outcome)
+        self._unstored.append(outcome)
+
+    def canary(self, outcome: Outcome) -> None:
+        """Write an outcome of the canary through to the disk."""
+        self._written(self._journal.canary(outcome))
+        self._canaries.append(outcome)
+
+    def _written(self, written: bool) -> None:
         if not written and not self._full:
             self._note("the disk with the journal is full: outcomes wait in memory until there is room")
         if written and self._full:
             self._note("the journal has room again and holds everything")
         self._full = not written
-        self._outcomes.append(outcome)
-        self._unstored.append(outcome)
 
     def between_sessions(self) -> None:
         """Store what is new, while nothing is being timed."""
@@ -97,7 +106,8 @@ class Recorder:
         database, run = self._opened(), self._header.run
         store.save_run(database, self._header.run_record(state, ended_at))
         store.save_outcomes(database, run, [stored_outcome(o) for o in self._unstored])
-        store.save_measurements(database, run, measurements(concerned))
+        store.save_outcomes(database, run, [stored_outcome(o) for o in self._canaries], planned=False)
+        store.save_measurements(database, run, measurements(concerned + self._canaries))
         self._unstored = []
 
     def _opened(self) -> Database:
