@@ -1,94 +1,88 @@
-"""`pyrometer cases|suites|environments`: what there is to measure."""
+"""`pyrometer cases|environments`: what there is to measure."""
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from configuration.nearest import unknown
 from runner import environment as environment_room
 from runner import harness, plan
-from runner.environment import Environment
+from runner.claims import Claim, claims_for
 from runner.errors import BrokenEnvironment
+from runner.worker.axes import AXES
+from runner.worker.case_key import CaseKey
 
-from .context import Context, UsageError, context, in_one_sentence
-from .selection import all_suites, choose_environment, choose_profile
+from .context import UsageError, context, in_one_sentence
+from .offers import CaseFiles, Json, described, table, wide_console
+from .selection import all_suites, choose_profile
 
 cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
-suites = typer.Typer(help="The suites: curated lists of cases with a time budget.", no_args_is_help=True)
 environments = typer.Typer(help="The environments that can be measured.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
-CaseFiles = Annotated[list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own")]
 
 
 @cases.command("list")
 def list_cases(cases_files: CaseFiles = None, as_json: Json = False) -> None:
     """Every workload with its phases and the parameters it is offered with."""
     with in_one_sentence():
-        described = _describe(context(), cases_files)
+        workloads = described(context(), cases_files).workloads
     if as_json:
-        typer.echo(json.dumps(list(described.workloads), indent=2))
+        typer.echo(json.dumps(list(workloads), indent=2))
         return
-    table = _table("case", "phases", "parameters", "")
-    for workload in described.workloads:
+    rows = table("case", "phases", "parameters", "")
+    for workload in workloads:
         grid = ", ".join(f"{k}={'|'.join(map(str, v))}" for k, v in workload["grid"].items())
-        table.add_row(workload["name"], ", ".join(workload["phases"]), grid, workload["summary"])
-    Console().print(table)
+        rows.add_row(workload["name"], ", ".join(workload["phases"]), grid, workload["summary"])
+    Console().print(rows)
 
 
 @cases.command("show")
 def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -> None:
-    """One workload: the keys it is offered with, and the suites that measure it."""
+    """One workload: the keys it is offered with, the suites that measure it, what is claimed about it."""
     with in_one_sentence():
         here = context()
-        described = _describe(here, cases_files)
-        known = [str(workload["name"]) for workload in described.workloads]
+        workloads = described(here, cases_files).workloads
+        known = [str(workload["name"]) for workload in workloads]
         if name not in known:
             raise UsageError(unknown("case", name, known))
-    keys = [key for key in plan.offered(described.workloads) if plan.matches(key, name)]
-    listed = {
-        s.name: [c for c in s.cases if plan.matches(c, name)] for s in all_suites(here.settings).values()
-    }
+        known_suites = all_suites(here.settings, tolerant=True)
+    keys = [key for key in plan.offered(workloads) if plan.matches(key, name)]
+    listed = {s.name: [c for c in s.cases if plan.matches(c, name)] for s in known_suites.values()}
+    claims = {case: claims_for(case) for case in dict.fromkeys(c for cases in listed.values() for c in cases)}
     if as_json:
-        typer.echo(json.dumps({"name": name, "offered": keys, "suites": listed}, indent=2))
+        said = {case: [asdict(claim) for claim in found] for case, found in claims.items() if found}
+        body = {"name": name, "offered": keys, "suites": listed, "claims": said}
+        typer.echo(json.dumps(body, indent=2))
         return
     typer.echo("\n".join(keys))
     for suite, measured in listed.items():
         for key in measured:
             typer.echo(f"in suite {suite}: {key}")
+    about: dict[Claim, dict[str, None]] = {}
+    for case, found in claims.items():
+        for claim in found:
+            about.setdefault(claim, {})[case.rsplit("/", 1)[1]] = None
+    for claim, techniques in about.items():
+        origin = f"{claim.source}{claim.url and f', {claim.url}'}"
+        typer.echo(f"claimed of {', '.join(techniques)}: {claim.statement} (on: {claim.hardware}; {origin})")
+    example = CaseKey.parse(keys[0]).under(compile="default", precision="amp-bf16")
+    typer.echo(f"with techniques, for example: {example}")
+    typer.echo("`pyrometer cases techniques` lists them all")
 
 
-@suites.command("list")
-def list_suites(as_json: Json = False) -> None:
-    """Every suite with its budget."""
-    with in_one_sentence():
-        known = all_suites(context().settings)
+@cases.command("techniques")
+def list_techniques(as_json: Json = False) -> None:
+    """What can stand in the last part of a case key: the axes of a technique and their values."""
     if as_json:
-        typer.echo(json.dumps([_suite(name, known) for name in sorted(known)], indent=2))
+        typer.echo(json.dumps([asdict(axis) for axis in AXES.values()], indent=2))
         return
-    table = _table("suite", "cases", "replicates", "budget", "")
-    for name in sorted(known):
-        suite = known[name]
-        budget = f"{suite.budget_seconds / 60:.0f} min"
-        table.add_row(name, str(len(suite.cases)), str(suite.replicates), budget, suite.summary)
-    Console().print(table)
-
-
-@suites.command("show")
-def show_suite(name: str, as_json: Json = False) -> None:
-    """The cases of one suite."""
-    with in_one_sentence():
-        known = all_suites(context().settings)
-        if name not in known:
-            raise UsageError(unknown("suite", name, known))
-    if as_json:
-        typer.echo(json.dumps(_suite(name, known), indent=2))
-        return
-    typer.echo("\n".join(known[name].cases))
+    rows = table("axis", "values (the first is the default, never spelled)", "")
+    for axis in AXES.values():
+        words = dict.fromkeys((axis.default, *axis.values))
+        rows.add_row(axis.name, ", ".join((*words, *(("a number",) if axis.counts else ()))), axis.meaning)
+    wide_console().print(rows)
 
 
 @environments.command("list")
@@ -110,34 +104,7 @@ def list_environments(as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    table = _table("environment", "torch", "CUDA", "interpreter")
+    listed = table("environment", "torch", "CUDA", "interpreter")
     for row in rows:
-        table.add_row(row["name"], row.get("torch") or row["broken"], row.get("cuda") or "-", row["python"])
-    Console().print(table)
-
-
-def _suite(name: str, known: dict[str, Any]) -> dict[str, Any]:
-    suite = known[name]
-    return {
-        "name": name,
-        "cases": list(suite.cases),
-        "replicates": suite.replicates,
-        "budget_seconds": suite.budget_seconds,
-        "summary": suite.summary,
-    }
-
-
-def _describe(here: Context, files: list[Path] | None) -> Environment:
-    built = harness.build(here.places.data_dir / "harness", files or ())
-    name, python = choose_environment(here.settings, None, None)
-    described = environment_room.describe(name, python, built, choose_profile(here.settings, None))
-    for module, reason in described.broken_cases.items():
-        raise UsageError(f"{module}.py cannot be loaded: {reason}")
-    return described
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
+        listed.add_row(row["name"], row.get("torch") or row["broken"], row.get("cuda") or "-", row["python"])
+    Console().print(listed)

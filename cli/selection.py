@@ -1,13 +1,21 @@
 """From what was typed to what is measured: profile, environment, suite, cases."""
 
-from dataclasses import replace
 from pathlib import Path
 
+from configuration.lines import line_of
 from configuration.nearest import unknown
+from configuration.reading import label_of
 from configuration.settings import DEFAULT_ENVIRONMENT, Settings
-from runner import plan, profile
+from runner import plan, profile, tracing
 from runner.environment import Environment
-from runner.suites import SUITES, Suite
+from runner.errors import BadSuite
+from runner.records import Timing
+from runner.suites.built_in import built_in
+from runner.suites.composing import compose
+from runner.suites.matrix import is_glob
+from runner.suites.suite import Path as Place
+from runner.suites.suite import Suite
+from runner.worker.case_key import PHASES, CaseKey
 
 from .context import UsageError
 
@@ -43,34 +51,92 @@ def choose_environment(settings: Settings, name: str | None, python: Path | None
     return name, Path(settings.environments[name].python)
 
 
-def all_suites(settings: Settings) -> dict[str, Suite]:
-    """The built-in suites and the configured ones on top; a configured one changes what it names."""
-    suites = dict(SUITES)
-    for name, wanted in settings.suites.items():
-        base = suites.get(name, Suite(name, (), summary="from pyrometer.toml"))
-        measured = wanted.measure_seconds or base.timing.measure_seconds
-        suites[name] = replace(
-            base,
-            cases=wanted.cases if wanted.cases is not None else base.cases,
-            replicates=wanted.replicates or base.replicates,
-            budget_seconds=wanted.budget_seconds or base.budget_seconds,
-            timing=replace(base.timing, measure_seconds=measured, max_seconds=max(4 * measured, 4.0)),
-        )
+def suite_names(settings: Settings) -> list[str]:
+    """The names of all suites: built-in ones, then the configured ones."""
+    return list(dict.fromkeys((*built_in(), *settings.suites)))
+
+
+def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> Suite:
+    """The suite of that name, a configured one over the built-in one that it may change.
+
+    Raises UsageError for an unknown name and for a suite that makes no sense; what is wrong with a suite that
+    it has nothing to do with is left alone. `above` are the suites that include it.
+    """
+    names = suite_names(settings)
+    if name not in names:
+        raise UsageError(unknown("suite", name, names))
+    if name not in settings.suites:
+        return built_in()[name]
+    table = settings.suites[name].model_dump(exclude_none=True)
+    known = {other: built_in().get(other, Suite(other, ())) for other in names}
+    if name not in built_in():
+        known[name] = Suite(name, (), summary="from pyrometer.toml")
+    for number, other in enumerate(table.get("include", ())):
+        if other in above:
+            place = _place(settings, name, ("include", number))
+            raise UsageError(f'{place}: "{other}" includes "{name}" itself')
+        if other in settings.suites and other != name:
+            known[other] = suite_named(settings, other, (*above, name))
+    try:
+        return compose(name, table, known)
+    except BadSuite as error:
+        sentence = unknown(error.kind, error.word, error.valid) if error.kind else str(error)
+        raise UsageError(f"{_place(settings, name, error.path)}: {sentence}") from None
+
+
+def all_suites(settings: Settings, *, tolerant: bool = False) -> dict[str, Suite]:
+    """Every suite by its name; raises UsageError for a wrong one, or leaves it out if `tolerant`."""
+    suites: dict[str, Suite] = {}
+    for name in suite_names(settings):
+        try:
+            suites[name] = suite_named(settings, name)
+        except UsageError:
+            if not tolerant:
+                raise
     return suites
 
 
+def _place(settings: Settings, name: str, path: Place) -> str:
+    """Where in the settings file a word stands, as people call it."""
+    suite = f"suite {name}"
+    if settings.file is None or name not in settings.suites:
+        return suite
+    line = line_of(settings.file.read_text(encoding="utf-8-sig"), ("suites", name, *path))
+    label = label_of(settings.file, Path.cwd())
+    return f"{label}, line {line}: {suite}" if line else f"{label}: {suite}"
+
+
 def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_cases: bool) -> Suite:
-    """The suite to measure; raises UsageError for an unknown name.
+    """The suite to measure; raises UsageError for an unknown name, and a suite that makes no sense.
 
     Without a name it is `smoke`; but who names cases, or brings a file of them, means those.
     """
-    suites = all_suites(settings)
     if name is None and (patterns or own_cases):
         return Suite(CHOSEN, (), summary="cases chosen on the command line")
-    name = name or DEFAULT_SUITE
-    if name not in suites:
-        raise UsageError(unknown("suite", name, suites))
-    return suites[name]
+    return suite_named(settings, name or DEFAULT_SUITE)
+
+
+def tracing_suite(steps: int) -> Suite:
+    """What `pyrometer profile` runs: the cases that are named, once each, traced instead of measured."""
+    return Suite(tracing.SUITE, (), replicates=1, timing=Timing(trace_steps=steps))
+
+
+def one_each(cases: list[str], patterns: tuple[str, ...]) -> list[str]:
+    """The one case that each pattern means, in the patterns' order.
+
+    Raises UsageError for a pattern that means several, and for cases whose tables cannot be subtracted.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        meant = [case for case in cases if plan.matches(case, pattern)]
+        if len(meant) > 1:
+            raise UsageError(f"{pattern} means {len(meant)} cases: name one of them, such as {meant[0]}")
+        if meant[0] in found:
+            raise UsageError(f"{meant[0]} cannot be set against itself: name another technique")
+        found += meant
+    if len({CaseKey.parse(case).workload for case in found}) > 1:
+        raise UsageError(f"{' and '.join(found)} are different workloads: only techniques can be subtracted")
+    return found
 
 
 def choose_cases(
@@ -80,14 +146,14 @@ def choose_cases(
     offered = plan.offered(environment.workloads)
     own = plan.offered(environment.workloads, source="user_cases")
     if suite.cases:
-        candidates = _expanded(suite, offered) + own
+        candidates = expanded(suite, offered) + own
     elif own and not patterns:
         candidates = own
     else:
-        known = [case for other in all_suites(settings).values() for case in _expanded(other, offered)]
+        suites = all_suites(settings, tolerant=True).values()
+        known = [case for other in suites for case in expanded(other, offered)]
         candidates = list(dict.fromkeys(known + offered))
-    if suite.name in settings.suites:
-        _refuse_unknown(suite, candidates, environment)
+    refuse_unknown(suite, environment, settings)
     chosen = list(dict.fromkeys(plan.select(candidates, patterns)))
     for pattern in patterns:
         if not any(plan.matches(case, pattern) for case in candidates):
@@ -95,37 +161,60 @@ def choose_cases(
     return chosen
 
 
-def _refuse_unknown(suite: Suite, candidates: list[str], environment: Environment) -> None:
+def refuse_unknown(suite: Suite, environment: Environment, settings: Settings) -> None:
     """Raise UsageError if a configured suite names a case that the harness cannot build."""
+    if suite.name not in settings.suites:
+        return
+    offered = plan.offered(environment.workloads)
+    own = any(str(workload["source"]).startswith("user_cases") for workload in environment.workloads)
     for wanted in suite.cases:
-        if not any(plan.matches(case, wanted) for case in candidates):
-            offered = plan.offered(environment.workloads)
-            raise UsageError(f"suite {suite.name}: {unknown('case', wanted, offered)}")
-    for case in candidates:
-        if problem := _problem(case, environment):
-            raise UsageError(f"suite {suite.name}: {problem}")
+        if not is_glob(wanted):
+            problem = _problem(wanted, environment)
+        else:
+            problem = "" if plan.select(offered, [wanted]) else unknown("case", wanted, offered)
+        if problem:
+            hint = "" if own else "; cases of your own come with --cases FILE"
+            place = _place(settings, suite.name, suite.places.get(wanted, ()))
+            raise UsageError(f"{place}: {problem}{hint}")
 
 
 def _problem(case: str, environment: Environment) -> str:
     """Why the harness cannot build a case, in one sentence; empty when it can."""
     reason = plan.invalid([case], environment.workloads).get(case)
-    names = {str(workload["name"]) for workload in environment.workloads}
-    if reason is None or case.count("/") != 3 or (name := case.partition("/")[0]) in names:
-        return f'case "{case}": {reason}' if reason else ""
-    return f'case "{case}": {unknown("case", name, names)}'
+    if reason is None:
+        return ""
+    if case.count("/") != 3:
+        return f'case "{case}": {reason}'
+    workloads = {str(workload["name"]): workload for workload in environment.workloads}
+    name, phase, parameters, _ = case.split("/")
+    if name not in workloads:
+        return f'case "{case}": {unknown("case", name, workloads)}'
+    if phase in PHASES and phase not in workloads[name]["phases"]:
+        return f'case "{case}": {unknown(f"phase of {name}", phase, workloads[name]["phases"])}'
+    for parameter in (part.partition("=")[0] for part in parameters.split(",") if part != "-"):
+        if parameter and parameter not in workloads[name]["grid"]:
+            return f'case "{case}": {unknown(f"parameter of {name}", parameter, workloads[name]["grid"])}'
+    return f'case "{case}": {reason}'
 
 
-def _expanded(suite: Suite, offered: list[str]) -> list[str]:
+def expanded(suite: Suite, offered: list[str]) -> list[str]:
     """A suite's cases with its globs replaced by what they match among the cases on offer."""
     cases: list[str] = []
     for case in suite.cases:
-        cases.extend(plan.select(offered, [case]) if any(sign in case for sign in "*?[") else [case])
+        found = plan.select(offered, [case]) if is_glob(case) else [case]
+        cases += [
+            one for one in found if one in suite.places or one in suite.baselines or not _excludes(suite, one)
+        ]
     return cases
+
+
+def _excludes(suite: Suite, case: str) -> bool:
+    return any(plan.matches(case, pattern) for pattern in suite.excluded)
 
 
 def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
     """A key that no suite lists but the harness can build; raises UsageError for anything else."""
-    if pattern.count("/") == 3 and not any(sign in pattern for sign in "*?["):
+    if pattern.count("/") == 3 and not is_glob(pattern):
         if problem := _problem(pattern, environment):
             raise UsageError(problem)
         return pattern

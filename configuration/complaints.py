@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .errors import ConfigurationError, UnknownKey, WrongValue
+from .lines import line_of
 from .nearest import unknown
 from .overrides import KeyPath
 from .schema import TABLES, Wanted
@@ -21,20 +22,25 @@ _SECRET: KeyPath = ("database_url",)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where values came from: the file as people call it, and the variables laid over it."""
+    """Where values came from: the file as people call it, its text, and the variables laid over it."""
 
     file: str
     variables: Mapping[KeyPath, str]
+    text: str = ""
 
     def of(self, path: KeyPath) -> str:
-        """The name of one value: its variable, or file and dotted key."""
-        return self.variables.get(path) or f"{self.file}: {'.'.join(path)}"
+        """The name of one value: its variable, or file, line and dotted key."""
+        return self.variables.get(path) or f"{self._place(path)}: {'.'.join(path)}"
 
     def table(self, path: KeyPath) -> str:
         """The name of the table that holds `path`, for a complaint about the key itself."""
         if path in self.variables:
             return self.variables[path]
-        return ": ".join(part for part in (self.file, ".".join(path[:-1])) if part)
+        return ": ".join(part for part in (self._place(path), ".".join(path[:-1])) if part)
+
+    def _place(self, path: KeyPath) -> str:
+        line = line_of(self.text, path)
+        return f"{self.file}, line {line}" if line else self.file
 
 
 def complain(error: ValidationError, origin: Origin) -> ConfigurationError:
@@ -77,6 +83,8 @@ def _expected(path: KeyPath) -> str:
     table, _, field, *below = path
     if field == "environment" and below:
         return "a text in quotes"
+    if field == "matrix" and len(below) > 1:
+        return "a text in quotes" if below[1] == "why" else "a list of texts in quotes"
     return str(TABLES[table].model_fields[field].description)
 
 

@@ -84,7 +84,8 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
 
 
 def _scalars(table: str) -> list[str]:
-    return [key for key in TABLES[table].model_fields if key not in ("cases", "environment")]
+    lists = ("cases", "matrix", "include", "exclude", "environment")
+    return [key for key in TABLES[table].model_fields if key not in lists]
 
 
 def _name(table: str, part: str, values: Mapping[str, Any]) -> str:

@@ -30,8 +30,8 @@ def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path 
     return file
 
 
-def read_file(file: Path, label: str) -> dict[str, Any]:
-    """The file's tables; raises UnreadableFile with the line where TOML is malformed."""
+def read_file(file: Path, label: str) -> tuple[dict[str, Any], str]:
+    """The file's tables and its text; raises UnreadableFile with the line where TOML is malformed."""
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -43,7 +43,7 @@ def read_file(file: Path, label: str) -> dict[str, Any]:
         line = content[: error.start].count(b"\n") + 1
         raise UnreadableFile(f"{label}, line {line}: not UTF-8") from error
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
         raise UnreadableFile(_malformed(str(error), text, label)) from error
 

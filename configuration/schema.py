@@ -28,6 +28,11 @@ def _a_path(value: object) -> object:
     return value
 
 
+def _word(value: object) -> object:
+    # `ranks = [1, 2]` reads better than quoted numbers.
+    return str(value) if type(value) is int else value
+
+
 def _cpu_list(text: str) -> str:
     for part in text.split(","):
         bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)
@@ -43,6 +48,8 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
 Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
 PathText = Annotated[Path, BeforeValidator(_a_path)]
+Texts = tuple[Text, ...]
+Words = Annotated[tuple[Annotated[Text, BeforeValidator(_word)], ...], Field(min_length=1)]
 
 _COUNT = "a whole number, 1 or more"
 _SECONDS = "a number of seconds above 0"
@@ -76,19 +83,48 @@ class EnvironmentSettings(Table):
     python: PathText = Field(description="the path of a Python interpreter")
 
 
+class MatrixSettings(BaseModel):
+    """`[[suites.NAME.matrix]]`: workloads times techniques.
+
+    Every key that is not named here is an axis of a technique with a list of its values; which axes and
+    values there are is the runner's to say. `include` adds techniques (`compile=default,precision=bf16`) or
+    whole case keys, `exclude` takes away what its globs match, `why` tells readers what the block is for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[str, Words] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    workloads: Annotated[Texts, Field(min_length=1)]
+    include: Texts = ()
+    exclude: Texts = ()
+    why: Text | None = None
+
+
 class SuiteSettings(Table):
     """`[suites.NAME]`: a suite, or what changes about one that exists; None leaves a field to that one.
 
-    `cases` are case keys or globs over them. `budget_seconds` bounds the whole run, `measure_seconds` the
-    timed part of one replicate.
+    `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites, `exclude`
+    takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the timed part
+    of one replicate, `max_seconds` what it may take for enough blocks, `warm_up_max_seconds` its warm-up,
+    and `deadline_seconds` its whole life. `device` is "cpu" for a suite about the CPU of any machine.
     """
 
-    cases: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
+    summary: Text | None = Field(default=None, description="a sentence on what the suite is for")
+    cases: Annotated[Texts, Field(min_length=1)] | None = Field(
         default=None, description="a list of case keys or globs, at least one"
     )
+    matrix: tuple[MatrixSettings, ...] | None = Field(
+        default=None, description="tables [[suites.NAME.matrix]]"
+    )
+    include: Texts | None = Field(default=None, description="a list of suites")
+    exclude: Texts | None = Field(default=None, description="a list of globs over case keys")
+    device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
     replicates: Count | None = Field(default=None, description=_COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=_SECONDS)
     measure_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    warm_up_max_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    max_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    deadline_seconds: Seconds | None = Field(default=None, description=_SECONDS)
 
 
 class Wanted(Table):

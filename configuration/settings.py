@@ -50,8 +50,8 @@ def load_settings(
     cwd = absolute(cwd or Path.cwd(), Path.cwd())
     file = find_file(path, cwd, environ)
     label = label_of(file, cwd) if file else FILE_NAME
-    values = read_file(file, label) if file else {}
-    origin = Origin(label, overrides(environ, values))
+    values, text = read_file(file, label) if file else ({}, "")
+    origin = Origin(label, overrides(environ, values), text)
     try:
         wanted = Wanted.model_validate(overlaid(values, origin.variables, environ))
     except ValidationError as error:

@@ -47,19 +47,22 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ('databse_url = "x"', 'pyrometer.toml: unknown key "databse_url": did you mean "database_url"?'),
-        ("[suite.smoke]", 'pyrometer.toml: unknown key "suite": did you mean "suites"?'),
+        (
+            'databse_url = "x"',
+            'pyrometer.toml, line 1: unknown key "databse_url": did you mean "database_url"?',
+        ),
+        ("[suite.smoke]", 'pyrometer.toml, line 1: unknown key "suite": did you mean "suites"?'),
         (
             "[suites.smoke]\nreplicate = 3",
-            'pyrometer.toml: suites.smoke: unknown key "replicate": did you mean "replicates"?',
+            'pyrometer.toml, line 2: suites.smoke: unknown key "replicate": did you mean "replicates"?',
         ),
         (
             "[profiles.mine]\nthread = 3",
-            'pyrometer.toml: profiles.mine: unknown key "thread": did you mean "threads"?',
+            'pyrometer.toml, line 2: profiles.mine: unknown key "thread": did you mean "threads"?',
         ),
         (
             '[environments.new]\npyton = "x"',
-            'pyrometer.toml: environments.new: unknown key "pyton": did you mean "python"?',
+            'pyrometer.toml, line 2: environments.new: unknown key "pyton": did you mean "python"?',
         ),
     ],
 )
@@ -87,6 +90,15 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
             "suites.x.budget_seconds is Infinity, expected a number of seconds",
         ),
         ("suites.x.cases = []", "suites.x.cases is an empty list, expected a list of case keys or globs"),
+        ("suites.x.matrix = [{}]", 'suites.x.matrix.0: "workloads" is missing, expected a list of texts'),
+        (
+            "suites.x.matrix = [{workloads = ['a'], compile = 'none'}]",
+            'suites.x.matrix.0.compile is "none", expected a list of texts in quotes',
+        ),
+        (
+            "suites.x.matrix = [{workloads = ['a'], ranks = [1, true]}]",
+            "suites.x.matrix.0.ranks.1 is true, expected a list of texts in quotes",
+        ),
         ("profiles.x.cpus = '3-1'", 'profiles.x.cpus is "3-1", expected a list of processors like "0-3,8"'),
         ("profiles.x.base = 'quite'", 'profiles.x.base is "quite", expected "quiet" or "as-it-comes"'),
         ("profiles.x.environment.A = 4", "profiles.x.environment.A is 4, expected a text in quotes"),
@@ -99,7 +111,7 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
 def test_wrong_values_say_which_what_and_what_is_expected(tmp_path: Path, text: str, sentence: str) -> None:
     error = complaint(tmp_path, text)
     assert isinstance(error, WrongValue)
-    assert str(error).startswith(f"pyrometer.toml: {sentence}")
+    assert str(error).startswith(f"pyrometer.toml, line 1: {sentence}")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +148,7 @@ def test_a_wrong_variable_is_named_itself(tmp_path: Path, variable: str, value: 
 
 def test_a_variable_under_a_key_that_is_no_table_blames_the_file(tmp_path: Path) -> None:
     error = complaint(tmp_path, "suites = 3", {"PYROMETER_SUITES__X__REPLICATES": "3"})
-    assert str(error) == "pyrometer.toml: suites is 3, expected tables [suites.NAME]"
+    assert str(error) == "pyrometer.toml, line 1: suites is 3, expected tables [suites.NAME]"
 
 
 def test_several_problems_are_counted_and_a_misspelt_key_comes_first(tmp_path: Path) -> None:
@@ -144,7 +156,7 @@ def test_several_problems_are_counted_and_a_misspelt_key_comes_first(tmp_path: P
     assert str(two).endswith("; and 1 more problem")
     assert '"pyton"' in str(two)
     three = complaint(tmp_path, "profile = 1\ndata_dir = 2\ndatabase_url = 3")
-    assert str(three).startswith("pyrometer.toml: data_dir is 2")
+    assert str(three).startswith("pyrometer.toml, line 2: data_dir is 2")
     assert str(three).endswith("; and 2 more problems")
 
 
@@ -153,9 +165,9 @@ def test_the_file_is_called_as_people_call_it(tmp_path: Path) -> None:
     for folder in (inside, outside):
         folder.mkdir(parents=True)
         (folder / "p.toml").write_text("profile = 1")
-    with pytest.raises(WrongValue, match=r"^sub/p\.toml: profile is 1"):
+    with pytest.raises(WrongValue, match=r"^sub/p\.toml, line 1: profile is 1"):
         load_settings(inside / "p.toml", cwd=tmp_path / "here", environ={})
-    with pytest.raises(WrongValue, match=f"^{re.escape(str(outside))}/p.toml: profile is 1"):
+    with pytest.raises(WrongValue, match=f"^{re.escape(str(outside))}/p.toml, line 1: profile is 1"):
         load_settings(outside / "p.toml", cwd=tmp_path / "here", environ={})
 
 

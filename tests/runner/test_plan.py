@@ -4,8 +4,6 @@ import pytest
 
 from runner import plan
 from runner.records import Planned, Timing
-from runner.suites import SUITES, Suite
-from runner.worker.case_key import CaseKey
 
 WORKLOADS = [
     {
@@ -90,7 +88,40 @@ def test_an_estimate_knows_that_compiling_takes_longer_and_longest_at_first() ->
     assert plan.estimate(planned("m/infer/-/eager", 0), Timing(measure_seconds=12.0)) > eager + 10.0
 
 
-@pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
-def test_the_suites_name_cases_by_their_only_spelling_and_once(suite: Suite) -> None:
-    assert [str(CaseKey.parse(case)) for case in suite.cases] == list(suite.cases)
-    assert len(set(suite.cases)) == len(suite.cases)
+@pytest.mark.parametrize(
+    "technique",
+    [
+        "compile=max-autotune",
+        "export=aot-inductor",
+        "precision=int8-static",
+        "parallel=ddp,ranks=2",
+        "cpus=all,instances=2",
+    ],
+)
+def test_an_estimate_knows_what_a_technique_costs_before_it_is_measured(technique: str) -> None:
+    eager, case = (plan.estimate(planned(f"m/infer/-/{t}", 1), Timing()) for t in ("eager", technique))
+    assert case > eager
+    more = technique.replace("2", "4")
+    assert more == technique or plan.estimate(planned(f"m/infer/-/{more}", 1), Timing()) > case
+
+
+def test_shares_tell_what_each_axis_takes_and_add_up_where_axes_do_not_meet() -> None:
+    cases = [
+        "m/infer/-/eager",
+        "m/infer/-/compile=default",
+        "m/infer/-/layout=channels-last",
+        "n/infer/-/eager",
+    ]
+    everything = plan.replicates(cases, 2)
+    assert [(one.case, one.replicate) for one in everything] == [(c, n) for n in (0, 1) for c in cases]
+    found = plan.shares(everything, Timing())
+    assert [(share.axis, share.values, share.cases) for share in found] == [
+        ("eager", (), 2),
+        ("compile", ("default",), 1),
+        ("layout", ("channels-last",), 1),
+    ]
+    assert sum(s.seconds for s in found) == pytest.approx(
+        sum(plan.estimate(one, Timing()) for one in everything)
+    )
+    both = plan.shares(plan.replicates(["m/infer/-/compile=default,layout=channels-last"], 1), Timing())
+    assert [share.cases for share in both] == [1, 1] and both[0].seconds == both[1].seconds

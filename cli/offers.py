@@ -1,0 +1,45 @@
+"""What the commands about cases, suites and environments share: options, a table, the cases on offer."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from runner import environment as environment_room
+from runner import harness
+from runner.environment import Environment
+
+from .context import Context, UsageError
+from .selection import choose_environment, choose_profile
+
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
+CaseFiles = Annotated[list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own")]
+
+
+def described(here: Context, files: list[Path] | None) -> Environment:
+    """The default environment with the cases it offers, those of `files` too.
+
+    Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
+    """
+    built = harness.build(here.places.data_dir / "harness", files or ())
+    name, python = choose_environment(here.settings, None, None)
+    environment = environment_room.describe(name, python, built, choose_profile(here.settings, None))
+    for module, reason in environment.broken_cases.items():
+        raise UsageError(f"{module}.py cannot be loaded: {reason}")
+    return environment
+
+
+def wide_console() -> Console:
+    """For tables of case keys. A pipe has no width: 80 columns would fold every key."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+def table(*headings: str) -> Table:
+    """A plain table with these headings."""
+    made = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        made.add_column(heading, overflow="fold")
+    return made
