@@ -10,9 +10,15 @@ OWN_CORE = 0.9
 def disturbed(facts: Mapping[str, Any]) -> str:
     """How much of its core a replicate had, where others took some of it; else an empty text.
 
-    `facts` are the outcome's: `device`, and `cpu_share`, its CPU time over its wall time while timed.
+    `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed), and
+    `waits_for_data` for a case whose own process sleeps while its data is being made.
     """
     share = facts.get("cpu_share")
-    if facts.get("device") != "cpu" or not isinstance(share, float) or share >= OWN_CORE:
+    if (
+        facts.get("waits_for_data")
+        or facts.get("device") != "cpu"
+        or not isinstance(share, float)
+        or share >= OWN_CORE
+    ):
         return ""
     return f"had {100 * share:.0f} % of its core"

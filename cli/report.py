@@ -1,17 +1,21 @@
 """The table at the end of a run."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
 
+from analysis.gains import Gain, gains
 from analysis.replicates import Summary, summarise
+from runner.baselines import baselines
 from runner.records import Outcome
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult
 
+from .gains import print_gains
 from .watchers import duration
-from .wording import figure, printable
+from .wording import figure, printable, times
 
 #: Columns of the table: metric and heading.
 _COLUMNS = (
@@ -23,10 +27,12 @@ _COLUMNS = (
     ("model_tflops", "TFLOP/s"),
 )
 
-#: Below this many columns the table shows latency and throughput only; the dashboard has the rest.
+#: Below this many columns the table shows latency and speed-up or throughput; the dashboard has the rest.
 _WIDE = 120
-#: What a case key may claim of a narrow terminal before it is folded.
-_CASE_WIDTH = 40
+#: Below this many it shows no more than three metrics beside speed-ups with their intervals.
+_WIDEST = 146
+#: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
+_CASE_WIDTH = _OTHERS_WIDTH = 40
 
 
 def print_report(console: Console, header: Header, result: RunResult) -> None:
@@ -34,13 +40,17 @@ def print_report(console: Console, header: Header, result: RunResult) -> None:
     by_case: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in result.outcomes:
         by_case[outcome.case].append(outcome)
-    console.print(_table(by_case, console.width))
+    found = gains(result.outcomes, baselines)
+    if not header.timing_policy.trace_steps:
+        console.print(_table(by_case, _speed_ups(found), console.width))
     for case, outcomes in by_case.items():
         bad = [outcome for outcome in outcomes if outcome.status != "ok"]
         for reason, count in Counter((o.status, o.reason) for o in bad).items():
             console.print(
                 f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
             )
+    if not header.timing_policy.trace_steps:
+        print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(
@@ -53,20 +63,33 @@ def print_report(console: Console, header: Header, result: RunResult) -> None:
         console.print(f"go on with: pyrometer run --resume {result.run}")
 
 
-def _table(by_case: dict[str, list[Outcome]], width: int) -> Table:
+def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, Gain]:
+    return {case: gain for (case, _), own in found.items() for gain in own if gain.kind == "speed-up"}
+
+
+def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], width: int) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("case", overflow="fold", min_width=min(_CASE_WIDTH, max(map(len, by_case), default=0)))
+    case_width = min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), max(map(len, by_case), default=0))
+    table.add_column("case", overflow="fold", min_width=case_width)
     table.add_column("n", justify="right")
-    columns = _COLUMNS if width >= _WIDE else _COLUMNS[:2]
-    shown = [c for c in columns if any(c[0] in o.metrics for os in by_case.values() for o in os)]
+    wide, told = width >= _WIDE, any(gain.ratio is not None for gain in speed_ups.values())
+    many = len(_COLUMNS) if width >= (_WIDEST if told else _WIDE) else 3 if wide else 1 if told else 2
+    shown = [c for c in _COLUMNS[:many] if any(c[0] in o.metrics for os in by_case.values() for o in os)]
     for _, heading in shown:
         table.add_column(heading, justify="right")
     table.add_column("spread", justify="right")
+    if told:
+        table.add_column("speed-up", no_wrap=True)
+    bases = {gain.against for gain in speed_ups.values()}
     for case, outcomes in by_case.items():
         good = [outcome for outcome in outcomes if outcome.status == "ok"]
         cells = [_cell(good, metric) for metric, _ in shown]
         spread = _summary(good, "latency")
-        table.add_row(case, f"{len(good)}/{len(outcomes)}", *cells, _percent(spread))
+        row = [case, f"{len(good)}/{len(outcomes)}", *cells, _percent(spread)]
+        if told:
+            gain = speed_ups.get(case)
+            row.append(times(gain, interval=wide) if gain else "baseline" if case in bases else "-")
+        table.add_row(*row)
     return table
 
 

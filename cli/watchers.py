@@ -18,6 +18,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from analysis.gains import gains
+from runner.baselines import baselines
 from runner.records import Outcome, Planned
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, Watcher
@@ -32,6 +34,7 @@ PHASES = {
     "warm_up": "warming up",
     "measure": "measuring",
     "observe": "observing",
+    "trace": "tracing",
     "finish": "finishing",
     "check": "checking the answer",
 }
@@ -166,8 +169,10 @@ class JsonWatcher:
         self._line("note", text=sentence)
 
     def finished(self, result: RunResult) -> None:
-        """How the run ended."""
-        self._line("ended", run=result.run, state=result.state, stored=result.stored, seconds=result.seconds)
+        """How the run ended, and what each technique brought."""
+        found = [asdict(gain) for each in gains(result.outcomes, baselines).values() for gain in each]
+        how = {"state": result.state, "stored": result.stored, "seconds": result.seconds}
+        self._line("ended", run=result.run, **how, gains=found)
 
     def _line(self, event: str, **body: object) -> None:
         text = json.dumps({"event": event, **body}, default=str)

@@ -1,6 +1,7 @@
 """Numbers and outcomes as the command line writes them."""
 
 from analysis.disturbance import disturbed
+from analysis.gains import Gain
 from analysis.metrics import METRICS
 from runner.records import Outcome
 
@@ -12,14 +13,28 @@ def sign(status: str) -> str:
     return _SIGNS.get(status, "✗")
 
 
-def figure(value: float) -> str:
-    """Four significant digits without an exponent where that is readable."""
+def figure(value: float, digits: int = 4) -> str:
+    """`digits` significant digits without an exponent where that is readable."""
     if value == 0:
         return "0"
     if 1e-3 <= abs(value) < 1e6:
-        digits = max(0, 3 - int(f"{value:e}".split("e")[1]))
-        return f"{value:.{digits}f}"
+        decimals = max(0, digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1]))
+        return f"{value:.{decimals}f}"
     return f"{value:.3g}"
+
+
+def times(gain: Gain, *, interval: bool = True) -> str:
+    """A ratio with its interval, "1.92x [1.88, 1.96]", and n where pairs are missing; a dash for none.
+
+    An efficiency is a percentage: "93.1 % [92.0, 94.2]".
+    """
+    if gain.ratio is None:
+        return "-"
+    scale, unit = (100, " %") if gain.kind == "efficiency" else (1, "x")
+    text = f"{figure(gain.ratio * scale, 3)}{unit}"
+    if interval and gain.low is not None and gain.high is not None:
+        text += f" [{figure(gain.low * scale, 3)}, {figure(gain.high * scale, 3)}]"
+    return f"{text} n={gain.n}" if interval and gain.left_out else text
 
 
 def quantity(metric: str, value: float) -> str:
@@ -31,6 +46,9 @@ def quantity(metric: str, value: float) -> str:
 def outcome_line(outcome: Outcome) -> str:
     """One outcome in a line: case, replicate, and its latency or what went wrong."""
     name = f"{outcome.case} #{outcome.replicate}"
+    if "operators" in outcome.facts and outcome.status == "ok":
+        totals = outcome.facts["traced"]
+        return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
     if outcome.status == "ok":
         parts = [quantity("latency", outcome.metrics["latency"])]
         parts += [

@@ -14,6 +14,7 @@ from analysis.disturbance import disturbed
         ({"device": "cpu", "cpu_share": 0.9}, ""),
         ({"device": "cuda:0", "cpu_share": 0.35}, ""),
         ({"device": "cpu"}, ""),
+        ({"device": "cpu", "cpu_share": 0.35, "waits_for_data": True}, ""),
         ({}, ""),
     ],
 )

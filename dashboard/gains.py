@@ -1,0 +1,196 @@
+"""What the techniques of a run bring: tables beside the absolute numbers, and the frame of the CSV file."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from analysis.claimed import Finding, finding
+from analysis.gains import Gain, gains
+from dashboard import markup, parts, wording
+from db.records import Measurement, Outcome, Run
+from runner.baselines import baselines
+from runner.claims import Claim, claims_for
+
+#: The gains of a run by case and environment.
+Gains = Mapping[tuple[str, str], Sequence[Gain]]
+
+#: Gains that have a table of their own.
+_SCALING = ("efficiency", "one process")
+
+
+def section(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement]) -> None:
+    """What each technique of a run brings, how it scales, what the field claims; nothing without a ratio."""
+    found = gains(outcomes, baselines)
+    if all(gain.ratio is None for own in found.values() for gain in own):
+        return
+    parts.heading("What each technique brings", lambda: frame(run, found), f"gains-{run.id}.csv")
+    st.caption(wording.ABOUT_GAINS)
+    st.html(speed_ups(run, measured, found))
+    if scaled := scaling(run, measured, found):
+        parts.heading("Scaling")
+        st.caption(wording.ABOUT_SCALING)
+        st.html(scaled)
+    if claimed := claims(run, outcomes, found):
+        parts.heading("Claimed, and measured here")
+        st.html(claimed)
+
+
+def speed_ups(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
+    """Each baseline and below it the cases that are set against it: absolute numbers first, then ratios."""
+    points = {(m.case, m.environment, m.metric): m.point for m in measured}
+    groups: dict[tuple[str, str], list[Mapping[str, Gain]]] = defaultdict(list)
+    for own in found.values():
+        kinds = {gain.kind: gain for gain in own}
+        if speed_up := kinds.get("speed-up"):
+            groups[speed_up.against, speed_up.environment].append(kinds)
+    shares = [kind for kind in ("memory", "size") if any(kind in k for ks in groups.values() for k in ks)]
+    columns = [
+        ("Case", False),
+        ("Latency floor (ms)", True),
+        ("Items/s", True),
+        ("Speed-up", True),
+        ("95 % interval", True),
+        ("n", True),
+        *((kind.capitalize(), True) for kind in shares),
+    ]
+    rows: list[tuple[str, ...]] = []
+    for (base, environment), cases in groups.items():
+        if (base, environment, "latency") in points:
+            empty = ("",) * (2 + len(shares))
+            rows.append((*_absolute(run, points, base, environment), "baseline", *empty))
+        for kinds in cases:
+            gain = kinds["speed-up"]
+            ratios = (_ratio(kinds[kind]) if kind in kinds else wording.NONE for kind in shares)
+            rows.append((*_absolute(run, points, gain.case, environment), *_paired(gain), *ratios))
+    return markup.table("What each technique brings", columns, rows, tall=True)
+
+
+def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
+    """Several ranks against one, several processes against one with all the CPUs; empty without any."""
+    points = {(m.case, m.environment, m.metric): m.point for m in measured}
+    scaled = [gain for own in found.values() for gain in own if gain.kind in _SCALING]
+    columns = [
+        ("Case", False),
+        ("Latency floor (ms)", True),
+        ("Items/s", True),
+        ("Efficiency, or times", True),
+        ("95 % interval", True),
+        ("n", True),
+        ("Against", False),
+        ("Its items/s", True),
+    ]
+    rows = (
+        (
+            *_absolute(run, points, gain.case, gain.environment),
+            *_paired(gain),
+            # The workload is the same: the technique says it all.
+            escape(wording.case(gain.against).technique),
+            _number(points.get((gain.against, gain.environment, "throughput")), "items/s"),
+        )
+        for gain in scaled
+    )
+    return markup.table("Scaling", columns, rows) if scaled else ""
+
+
+def claims(run: Run, outcomes: Sequence[Outcome], found: Gains) -> str:
+    """What the field claims for the run's cases beside what was measured; empty without any claim."""
+    replicates: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        replicates[outcome.case, outcome.environment].append(outcome)
+    rows: dict[Claim, list[tuple[str, ...]]] = defaultdict(list)
+    for (case, environment), own in replicates.items():
+        for claim in claims_for(case):
+            here = finding(claim.kind, claim.metric, found.get((case, environment), ()), own)
+            # As in the table of measurements, what rows have in common stands in the first of them.
+            about = ("", "") if claim in rows else (_statement(claim), _claimed(claim))
+            rows[claim].append((*about, *_measured(claim, here), _case(run, case, environment)))
+    columns = [
+        ("Claim", False),
+        ("Claimed", True),
+        ("Measured here", True),
+        ("95 % interval", True),
+        ("n", True),
+        ("Case", False),
+    ]
+    listed = [row for own in rows.values() for row in own]
+    return markup.table("Claimed, and measured here", columns, listed, tall=True) if listed else ""
+
+
+def frame(run: Run, found: Gains) -> pd.DataFrame:
+    """Every gain of a run, for CSV; `reason` says why there is no ratio."""
+    versions = {e.fingerprint: e.torch_version for e in run.environments}
+    rows = [
+        {
+            "run": run.id,
+            "case": gain.case,
+            "torch": versions.get(gain.environment, gain.environment),
+            "kind": gain.kind,
+            "metric": gain.metric,
+            "ratio": gain.ratio,
+            "low": gain.low,
+            "high": gain.high,
+            "n": gain.n,
+            "left_out": gain.left_out,
+            "against": gain.against,
+            "reason": gain.reason,
+        }
+        for own in found.values()
+        for gain in own
+    ]
+    return pd.DataFrame(rows)
+
+
+def _case(run: Run, case: str, environment: str) -> str:
+    versions = {e.fingerprint: e.torch_version for e in run.environments if e.torch_version}
+    if len(versions) < 2:
+        return markup.case(case)
+    return f"{markup.case(case)}<small>torch {escape(versions.get(environment, environment))}</small>"
+
+
+def _absolute(
+    run: Run, points: Mapping[tuple[str, str, str], float], case: str, environment: str
+) -> tuple[str, str, str]:
+    floor, rate = (points.get((case, environment, metric)) for metric in ("latency_floor", "throughput"))
+    return _case(run, case, environment), _number(floor, "ms"), _number(rate, "items/s")
+
+
+def _number(value: float | None, unit: str) -> str:
+    return escape(wording.NONE if value is None else wording.number(value, unit))
+
+
+def _paired(gain: Gain) -> tuple[str, str, str]:
+    """Cells: the ratio, its interval or why there is none, and n with what was left out."""
+    n = str(gain.n) + (f"<small>{gain.left_out:,} left out</small>" if gain.left_out else "")
+    if gain.ratio is None:
+        return wording.NONE, f'<span class="py-reason">{escape(gain.reason)}</span>', n
+    return f"<strong>{_ratio(gain)}</strong>", escape(wording.gain_interval(gain)), n
+
+
+def _ratio(gain: Gain) -> str:
+    return escape(wording.gain(gain))
+
+
+def _claimed(claim: Claim) -> str:
+    ends = dict.fromkeys((claim.low, claim.high))
+    return escape(" to ".join(wording.claimed(claim.kind, claim.metric, value) for value in ends))
+
+
+def _measured(claim: Claim, here: Finding) -> tuple[str, str, str]:
+    if here.point is None:
+        return wording.NONE, f'<span class="py-reason">{escape(here.reason)}</span>', wording.NONE
+    point = f"<strong>{escape(wording.claimed(claim.kind, claim.metric, here.point))}</strong>"
+    if here.low is None or here.high is None:
+        return point, wording.NONE, str(here.n)
+    ends = (wording.claimed(claim.kind, claim.metric, value) for value in (here.low, here.high))
+    return point, escape(" to ".join(ends)), str(here.n)
+
+
+def _statement(claim: Claim) -> str:
+    source = escape(claim.source)
+    if claim.url:
+        source = f'<a href="{escape(claim.url)}" target="_blank" rel="noreferrer">{source}</a>'
+    origin = f"<small>{escape(claim.hardware)} · {source}</small>"
+    return f'<span class="py-reason">{escape(claim.statement)}{origin}</span>'
