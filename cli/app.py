@@ -5,15 +5,13 @@ import os
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from scheduled_jobs.measure import RunResult
-
-from . import catalogue, database, doctor, show
+from . import catalogue, database, doctor, profile, show, suites, telemetry
 from . import run as runs
-from .context import FAILED, INTERRUPTED, UsageError, context, in_one_sentence, say
+from .context import UsageError, context, in_one_sentence
 from .interrupts import Interrupts, interruptible
 
 app = typer.Typer(
@@ -27,11 +25,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(catalogue.cases, name="cases")
-app.add_typer(catalogue.suites, name="suites")
+app.add_typer(suites.app, name="suites")
 app.add_typer(catalogue.environments, name="environments")
 app.add_typer(database.app, name="db")
+app.add_typer(telemetry.app, name="telemetry")
+app.add_typer(profile.app, name="profile")
 app.command("doctor")(doctor.doctor)
 app.command("dashboard")(show.dashboard)
+
+Device = Annotated[
+    Literal["auto", "cpu"] | None,
+    typer.Option(help="cpu: measure the CPU even where a GPU is [default: as the suite says]"),
+]
 
 _RUN_HELP = """Measure this machine with a suite and keep every number.
 
@@ -67,6 +72,7 @@ def run(
         list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[float | None, typer.Option(min=1, help="seconds the whole run may take")] = None,
     deadline: Annotated[float | None, typer.Option(min=1, help="seconds one replicate may take")] = None,
@@ -79,6 +85,7 @@ def run(
         environment=environment,
         python=python,
         profile=profile,
+        device=device,
         cases=tuple(case or ()),
         case_files=tuple(cases or ()),
         replicates=replicates,
@@ -93,21 +100,9 @@ def run(
 def _run(request: runs.RunRequest, resume: str | None, interrupts: Interrupts) -> int:
     if resume is not None and request != runs.RunRequest(json=request.json):
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
-    try:
-        here = context()
-        if resume is not None:
-            return _exit_code(runs.resume(here, resume, request.json, interrupts))
-        return _exit_code(runs.start(here, request, interrupts))
-    except KeyboardInterrupt:
-        say("interrupted before anything was measured")
-        return INTERRUPTED
-
-
-def _exit_code(result: RunResult) -> int:
-    if result.state == "interrupted":
-        return INTERRUPTED
-    well = ("ok", "skipped", "unsupported")
-    return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
+    if resume is not None:
+        return runs.exit_code(lambda: runs.resume(context(), resume, request.json, interrupts))
+    return runs.exit_code(lambda: runs.start(context(), request, interrupts))
 
 
 @app.command("version")

@@ -3,20 +3,22 @@
 import os
 import shlex
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from configuration.nearest import unknown
+from runner import drift, journal, machine
 from runner import environment as environments
 from runner import harness as harnesses
-from runner import journal, machine
+from runner.environment import Environment
 from runner.exclusive import exclusive
 from runner.harness import Harness
 from runner.profile import Profile
@@ -25,10 +27,18 @@ from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header, environment_body, machine_body, profile_body
 from scheduled_jobs.measure import RunResult, measure, new_run_id
 
-from .context import INTERRUPTED, Context, say, store_pending
+from .context import FAILED, INTERRUPTED, Context, say, store_pending
 from .interrupts import Interrupts
+from .operator_tables import print_traces
 from .report import print_report
-from .selection import choose_cases, choose_environment, choose_profile, choose_suite
+from .selection import (
+    choose_cases,
+    choose_environment,
+    choose_profile,
+    choose_suite,
+    one_each,
+    tracing_suite,
+)
 from .watchers import choose_watcher
 
 
@@ -42,10 +52,12 @@ class RunRequest:
     cases: tuple[str, ...] = ()
     case_files: tuple[Path, ...] = ()
     profile: str | None = None
+    device: str | None = None
     replicates: int | None = None
     budget: float | None = None
     deadline: float | None = None
     json: bool = False
+    trace_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +84,27 @@ def resume(here: Context, run: str, json: bool, interrupts: Interrupts) -> RunRe
         return _measure(here, _prepare_again(here, run), json, interrupts)
 
 
+def exit_code(run: Callable[[], RunResult]) -> int:
+    """Have `run` measure, and answer the command's exit code."""
+    try:
+        result = run()
+    except KeyboardInterrupt:
+        say("interrupted before anything was measured")
+        return INTERRUPTED
+    if result.state == "interrupted":
+        return INTERRUPTED
+    well = ("ok", "skipped", "unsupported")
+    return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
+
+
 def _prepare(here: Context, request: RunRequest) -> Prepared:
     settings = here.settings
     profile = choose_profile(settings, request.profile)
     name, python = choose_environment(settings, request.environment, request.python)
-    suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
+    if request.trace_steps:
+        suite = tracing_suite(request.trace_steps)
+    else:
+        suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
     described = environments.describe(name, python, harness, profile)
     for module, reason in described.broken_cases.items():
@@ -84,10 +112,13 @@ def _prepare(here: Context, request: RunRequest) -> Prepared:
     cases = choose_cases(suite, list(request.cases), described, settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
+    if request.trace_steps:
+        cases = one_each(cases, request.cases)
     timing = replace(suite.timing, deadline_seconds=request.deadline or suite.timing.deadline_seconds)
     replicates = request.replicates or suite.replicates
     planned = [Planned(case, described.fingerprint, r) for r in range(replicates) for case in cases]
-    facts = machine.describe(described.gpus)
+    gpus = gpus_in_use(described, request.device or suite.device)
+    facts = machine.describe(gpus)
     header = Header(
         run=new_run_id(),
         suite=suite.name,
@@ -100,13 +131,23 @@ def _prepare(here: Context, request: RunRequest) -> Prepared:
         harness_path=str(harness.path),
         user_version=harness.user_version,
         timing=asdict(timing),
-        device="cuda:0" if described.gpus else "cpu",
+        device="cuda:0" if gpus else "cpu",
         budget_seconds=request.budget or suite.budget_seconds,
         planned=tuple((p.case, p.environment, p.replicate) for p in planned),
         notes=here.places.notes + profile.notes + machine.limits(described.gpus),
         version=version("pyrometer"),
+        canary=None if request.trace_steps else drift.canary_of(profile).environment(),
     )
     return Prepared(header, profile, harness)
+
+
+def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
+    """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
+
+    A run on the CPU is compared with others on such a CPU: were the GPUs beside it part of its hardware, its
+    numbers would join the series of those that were measured on them.
+    """
+    return [] if device == "cpu" else environment.gpus
 
 
 def _prepare_again(here: Context, run: str) -> Prepared:
@@ -131,7 +172,8 @@ def _prepare_again(here: Context, run: str) -> Prepared:
             raise CannotResume(
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
             )
-        if machine.describe(described.gpus).hardware_fingerprint != header.machine["hardware_fingerprint"]:
+        gpus = gpus_in_use(described, header.device)
+        if machine.describe(gpus).hardware_fingerprint != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
     for line in contents.set_aside:
         say(f"note: journal {line}; set aside, its case is measured again")
@@ -183,6 +225,8 @@ def _watched(here: Context, prepared: Prepared, json: bool, interrupts: Interrup
         )
         watcher.finished(result)
     if not json:
+        if header.timing_policy.trace_steps:
+            print_traces(console, header, result, here.runs / header.run)
         print_report(console, header, result)
     elif result.state != "complete":
         say(_go_on(header))

@@ -25,6 +25,7 @@ def dashboard(
             say(f"note: {note}")
         store_pending(here)
         os.environ["PYROMETER_DATABASE_URL"] = here.places.database_url
+        os.environ["PYROMETER_DATA_DIR"] = str(here.places.data_dir)
         try:
             server.serve(host, port)
         except DashboardError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from configuration.nearest import unknown
 from dashboard import charts, links, wording
-from db.records import Outcome, Run, SeriesKey
+from db.records import OperatorTable, Outcome, Run, SeriesKey
 
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]
@@ -85,10 +85,11 @@ def trends(query: Query, keys: Sequence[SeriesKey]) -> tuple[Trends, Offer, list
 
 
 def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:
-    """The outcome that the URL names by case, environment and replicate, if it names one."""
+    """The outcome that the URL names by case, environment and replicate, or the first traced one, if any."""
     wanted = last(query, "case")
     if wanted is None:
-        return None, []
+        # A run that only traced has nothing else to show.
+        return next((o for o in outcomes if o.facts.get("operators")), None), []
     found = [o for o in outcomes if o.case == wanted]
     if not found:
         return None, [_sentence("case", wanted, {o.case for o in outcomes})]
@@ -101,6 +102,24 @@ def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcom
         where = f"replicate {replicate or '?'} in environment {environment or '?'}"
         return None, [f"Run {run.id} has no {where} of {wanted}."]
     return found[0], []
+
+
+def against(
+    query: Query, own: OperatorTable, like: Sequence[OperatorTable]
+) -> tuple[OperatorTable | None, list[str]]:
+    """The table that the URL sets against `own`, by run and case, if it names one that is alike."""
+    wanted = last(query, "against")
+    if not wanted:
+        return None, []
+    found = [table for table in like if table_name(table) == wanted]
+    if found:
+        return found[0], []
+    return None, [f"{wanted} is no operator table that can be subtracted from that of {table_name(own)}."]
+
+
+def table_name(table: OperatorTable) -> str:
+    """How an address names an operator table."""
+    return f"{table.run}/{table.case}"
 
 
 def page(query: Query, rows: int, per_page: int) -> int:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from packaging.version import InvalidVersion, Version
 
+from analysis.operators import KERNEL, OPERATOR, Change, Operator, total_us
 from dashboard import charts, links, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesPoint
 
@@ -182,6 +183,45 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]]) -> pd.DataFrame:
 def outcomes(items: Sequence[Outcome]) -> pd.DataFrame:
     """Outcomes of one run, for CSV: one column per metric that occurs."""
     return pd.DataFrame([{**_outcome_row(outcome), **outcome.metrics} for outcome in items])
+
+
+def operators(table: Sequence[Operator], *, device: bool = True) -> pd.DataFrame:
+    """An operator table, per step; `share` is a row's part of the own time where it ran."""
+    whole = {kind: total_us(table, kind) or 1.0 for kind in (OPERATOR, KERNEL)}
+    rows = [
+        {
+            "name": row.name,
+            "runs on": "CPU" if row.kind == OPERATOR else "device",
+            "calls": row.calls,
+            "self µs": row.own_us,
+            "share": row.own_us / whole.get(row.kind, 1.0),
+            "CPU self µs": row.self_cpu_us,
+            "CPU total µs": row.total_cpu_us,
+            "device self µs": row.self_device_us,
+            "device total µs": row.total_device_us,
+            "net KiB": row.self_memory_bytes / 1024,
+        }
+        for row in table
+    ]
+    only_with_device = ["runs on", "CPU self µs", "device self µs", "device total µs"]
+    return pd.DataFrame(rows).drop(columns=[] if device else only_with_device)
+
+
+def operator_changes(changes: Sequence[Change], *, device: bool = True) -> pd.DataFrame:
+    """What table B differs from table A by, per step; empty where one side lacks the name."""
+    rows = [
+        {
+            "name": change.name,
+            "runs on": "CPU" if change.kind == OPERATOR else "device",
+            "B - A µs": change.delta_us,
+            "A µs": change.self_us_a,
+            "B µs": change.self_us_b,
+            "calls A": change.calls_a,
+            "calls B": change.calls_b,
+        }
+        for change in changes
+    ]
+    return pd.DataFrame(rows).drop(columns=[] if device else ["runs on"])
 
 
 def measurements(run: Run, items: Sequence[Measurement]) -> pd.DataFrame:

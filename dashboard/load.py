@@ -6,10 +6,11 @@
 
 import streamlit as st
 
+from analysis.operators import Origin, unlike
 from dashboard import charts
 from dashboard.database import opened
-from db import queries
-from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey, SeriesPoint
+from db import queries, traces
+from db.records import Headline, Measurement, OperatorTable, Outcome, Run, RunSummary, SeriesKey, SeriesPoint
 
 #: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
 FRESH_SECONDS = 10
@@ -75,6 +76,21 @@ def samples(
 def measurements(url: str, run_id: str) -> list[Measurement]:
     """Every measurement of a run."""
     return queries.measurements_of_run(opened(url), run_id)
+
+
+@_kept
+def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
+    """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
+    tables = traces.operator_tables(opened(url), workload=case.rpartition("/")[0])
+    mine = traces.operator_tables(opened(url), run=run_id)
+    own = next((table for table in mine if table.case == case), None)
+    if own is None:
+        return None, []
+    return own, [table for table in tables if table != own and not unlike(_origin(own), _origin(table))]
+
+
+def _origin(table: OperatorTable) -> Origin:
+    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
 
 
 @_kept

@@ -151,15 +151,22 @@ def samples(blocks: Sequence[Sequence[int]], name: str) -> None:
         )
 
 
-def outcome(run: Run, opened: Outcome, blocks: Sequence[Sequence[int]]) -> None:
-    """One outcome: how it ended, how to see it again, its samples and its log's end."""
-    names = {e.fingerprint: e.name for e in run.environments}
+def outcome(
+    run: Run, opened: Outcome, blocks: Sequence[Sequence[int]], more: Callable[[], None] | None = None
+) -> None:
+    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end."""
+    measured = {e.fingerprint: e.name for e in run.environments if e.torch_version}
     st.html(tables.outcome_title(opened))
-    st.caption("Measure it again:")
-    st.code(wording.reproduce_command(run, opened.case, names[opened.environment]), language="bash")
+    if opened.environment in measured:
+        st.caption("Measure it again:")
+        st.code(wording.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
+    else:
+        st.caption("The canary runs between the sessions of every run, and by no command of its own.")
     st.html(tables.outcome_facts(run, opened))
     if blocks:
         samples(blocks, f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}")
+    if more is not None:
+        more()
     log(opened.log_tail)
     st.divider()
 
@@ -187,7 +194,7 @@ def nothing_to_draw(runs: int) -> None:
         nothing_measured()
         return
     with _page("No number yet"):
-        st.write(f"{wording.plural(runs, 'run')} stored, but no outcome was ok; their pages say why.")
+        st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
         st.html(markup.link("/run", "All runs →"))
 
 

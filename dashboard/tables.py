@@ -146,13 +146,13 @@ def measurements(run: Run, items: Sequence[Measurement]) -> str:
         ("Spread", True),
         ("n", True),
     ]
-    versions = {e.fingerprint: e.torch_version for e in run.environments}
+    versions = {e.fingerprint: e.torch_version for e in run.environments if e.torch_version}
     rows: list[tuple[str, ...]] = []
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = markup.case(key)
-        if len(versions) > 1:
-            name += f"<small>torch {escape(versions.get(environment, environment))}</small>"
+        if len(versions) > 1 and environment in versions:
+            name += f"<small>torch {escape(versions[environment])}</small>"
         for m in group:
             known = wording.metric(m.metric)
             rows.append(
@@ -203,7 +203,9 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
 def run_facts(run: Run) -> str:
     """The facts of a run: machine, environments, profile and the run itself."""
     environments = (
-        markup.facts("Environment", e.name, {"torch": e.torch_version, "python": e.python_version, **e.facts})
+        markup.facts(
+            "Environment", e.name, {"torch": e.torch_version or "none", "python": e.python_version, **e.facts}
+        )
         for e in run.environments
     )
     return markup.panels(
@@ -231,10 +233,12 @@ def outcome_facts(run: Run, outcome: Outcome) -> str:
         wording.metric(name).title: wording.quantity(value, wording.metric(name).unit)
         for name, value in sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
     }
+    # The operator table has a place of its own, where it can be sorted.
+    said = {name: value for name, value in outcome.facts.items() if name != "operators"}
     return markup.panels(
         markup.facts("Outcome", wording.status(outcome.status).text, how),
         markup.facts("Metrics of this replicate", wording.plural(len(measured), "metric"), measured),
-        markup.facts("What the case says", wording.case(outcome.case).name, outcome.facts),
+        markup.facts("What the case says", wording.case(outcome.case).name, said),
         kind="py-facts",
     )
 

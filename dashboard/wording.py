@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
+from analysis.gains import Gain
 from analysis.metrics import METRICS, Better, Metric
 from configuration.nearest import nearest
 from db.records import Run
@@ -144,6 +145,43 @@ def change(
     )
 
 
+def gain(found: Gain) -> str:
+    """A ratio as `1.92×`, an efficiency as `93.1 %`; a dash for none."""
+    return NONE if found.ratio is None else _gain(found, found.ratio)
+
+
+def gain_interval(found: Gain) -> str:
+    """The interval of a ratio; a dash for none."""
+    if found.low is None or found.high is None:
+        return NONE
+    return f"{_gain(found, found.low)} to {_gain(found, found.high)}"
+
+
+def _gain(found: Gain, value: float) -> str:
+    return percent(value) if found.kind == "efficiency" else f"{significant(value)}×"
+
+
+def claimed(kind: str, metric_name: str, value: float) -> str:
+    """A number of a claim: a ratio, a share, or a metric with its unit."""
+    if kind == "ratio":
+        return f"{significant(value)}×"
+    return percent(value) if kind in ("saved", "efficiency") else quantity(value, metric(metric_name).unit)
+
+
+#: How the tables of gains are to be read.
+ABOUT_GAINS = (
+    "Speed-up: time per item of eager fp32 divided by that of the case, from the latency floor (from the "
+    "throughput where several processes run at once). Median over n pairs of replicates measured in one "
+    "session. Memory and size: what the case needs divided by what the baseline needs; of several "
+    "processes, the one that needs most."
+)
+ABOUT_SCALING = (
+    "Efficiency: the speed-up per item over one rank, divided by the ranks; 100 % is perfect. Times: the "
+    "throughput of several processes divided by that of one with all the CPUs. Throughput is the sum of all "
+    "ranks and processes."
+)
+
+
 def status(word: str) -> Status:
     """The status called `word`; an unknown one is odd, never hidden."""
     sign, tone = _STATUSES.get(word, ("?", "odd"))
@@ -240,14 +278,38 @@ def about_samples(told: str, many: int, drawn: int, cut: int) -> str:
     return " ".join(parts)
 
 
+def about_operators(totals: Mapping[str, float], *, traced_on_device: bool) -> str:
+    """What an operator table is of, and what it leaves out."""
+    on_device = f" and {quantity(totals['self_device_us'], 'µs')} on the device" if traced_on_device else ""
+    return (
+        f"Per step, over {totals['steps']:g} steps under the profiler, which slows them: a table says where "
+        f"time goes, not how long a step takes. {quantity(totals['self_cpu_us'], 'µs')} on the CPU"
+        f"{on_device}; "
+        f"{quantity(totals['outside_us'], 'µs')} on the CPU lie in no operator."
+    )
+
+
+def about_difference(against: str, cpu_us: float, device_us: float | None) -> str:
+    """How to read a difference of operator tables; the sums are over all rows, CPU and device apart."""
+    places = [(cpu_us, "CPU"), *([] if device_us is None else [(device_us, "device")])]
+    sums = " and ".join(f"{'+' if us > 0 else ''}{quantity(us, 'µs')} on the {place}" for us, place in places)
+    return (
+        f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
+        "Two traces are no comparison of speed: they say where to look."
+    )
+
+
 #: Options of the original call that decide what is measured and are stored nowhere else.
-_REPEATED = ("--cases", "--python", "--deadline")
+_REPEATED = ("--cases", "--python", "--deadline", "--device")
 
 
 def reproduce_command(run: Run, case_key: str, environment: str) -> str:
     """What to type to measure one case of `run` in one environment (by name) again, under like conditions."""
+    steps = dict(run.facts.get("timing") or {}).get("trace_steps")
     words = ["pyrometer", "run", "--case", case_key]
-    if run.suite != "chosen":
+    if steps:
+        words = ["pyrometer", "profile", case_key, "--steps", str(steps)]
+    elif run.suite != "chosen":
         words += ["--suite", run.suite]
     repeated = _options(run.command)
     if all(option != "--python" for option, _ in repeated):

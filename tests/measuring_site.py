@@ -5,17 +5,20 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from db.records import Measurement, Outcome
 from runner import journal
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = Path(sys.executable).with_name("pyrometer")
+#: A record that names its case.
+Row = TypeVar("Row", Outcome, Measurement)
 #: For what must happen sooner or later, on a machine that may be busy with other things.
 PATIENCE_SECONDS = 120.0
 
@@ -89,6 +92,19 @@ def measured_python() -> Path:
     if not python.exists():
         unavailable(f"no measured environment at {python}: run `make setup` or set PYROMETER_TEST_PYTHON")
     return python
+
+
+def run_snippet(snippet: Path) -> Any:
+    """Run a file under the measured interpreter, our root on its `sys.path`; returns the JSON it prints."""
+    # One thread: the machine may be busy with other tests, and sums then have one order.
+    settings = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    command = [str(measured_python()), str(snippet)]
+    done = subprocess.run(command, env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+        last = done.stderr.strip().splitlines()[-1:]
+        pytest.fail(f"{snippet.name} ended with {done.returncode}: {last}")
+    return json.loads(done.stdout)
 
 
 def unavailable(reason: str) -> None:
@@ -256,6 +272,11 @@ def carriers(run: str) -> list[int]:
         if any(variable.startswith(mark) for variable in variables):
             found.append(int(entry.name))
     return found
+
+
+def of_the_plan(rows: Iterable[Row]) -> list[Row]:
+    """Outcomes or measurements without the canary's, which stand in no plan."""
+    return [row for row in rows if not row.case.startswith("canary_")]
 
 
 def wait_for_nobody(run: str) -> None:

@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from dashboard import filters, frames, load, markup, parts, tables, wording
+from dashboard import filters, frames, gains, load, markup, operators, parts, tables, wording
 from dashboard.settings import Settings
 
 #: Runs on one page of the list.
 PAGE = 50
 
-url = Settings.from_environment().database_url
+settings = Settings.from_environment()
+url = settings.database_url
 now = datetime.now(UTC)
 query = parts.query()
 
@@ -44,7 +45,7 @@ def show_run(run_id: str) -> None:
     parts.complain(complaints)
     if chosen is not None:
         blocks = load.samples(url, run.id, chosen.case, chosen.environment, chosen.replicate)
-        parts.outcome(run, chosen, blocks)
+        parts.outcome(run, chosen, blocks, lambda: operators.section(settings, run, chosen, query))
     if run.notes:
         parts.heading("What could not be measured, and why")
         st.html(markup.notes(run.notes))
@@ -56,6 +57,7 @@ def show_run(run_id: str) -> None:
             "Over n replicates, each a process of its own. Spread: standard deviation of their logarithms."
         )
         st.html(tables.measurements(run, measurements))
+    gains.section(run, outcomes, measurements)
     if outcomes:
         parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
         st.html(tables.outcomes(run, outcomes))

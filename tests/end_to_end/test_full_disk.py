@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from measuring_site import Done, Site
+from measuring_site import Done, Site, of_the_plan
 
 from db import queries
 from db.engine import open_database
@@ -66,7 +66,7 @@ def notes(done: Done) -> list[str]:
 def stored(url: str, run: str) -> int:
     """How many outcomes of the run the database holds."""
     with open_database(url, create=False) as database:
-        return len(queries.outcomes_of_run(database, run))
+        return len(of_the_plan(queries.outcomes_of_run(database, run)))
 
 
 def the_next_command_stores(site: Site, done: Done, url: str, **places: str) -> None:
@@ -130,7 +130,7 @@ def as_if_nothing_had_happened(url: str, done: Done) -> None:
     with open_database(url, create=False) as database:
         summary = queries.run_summary(database, done.run)
         assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 4})
-        assert {m.n for m in queries.measurements_of_run(database, done.run)} == {2}
+        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, done.run))} == {2}
 
 
 def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_disk: Path) -> None:

@@ -12,7 +12,7 @@ import termios
 import time
 
 import pytest
-from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, wait_for_nobody
+from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, wait_for_nobody
 
 from db import queries
 from db.engine import open_database
@@ -41,7 +41,7 @@ def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(site: Site) -
     kept = journal.read(site.journal(run))
     assert len(kept.outcomes) == len([e for e in done.events if e["event"] == "outcome"]) >= 1
     with open_database(site.url, create=False) as database:
-        assert len(queries.outcomes_of_run(database, run)) == len(kept.outcomes)
+        assert len(of_the_plan(queries.outcomes_of_run(database, run))) == len(kept.outcomes)
         summary = queries.run_summary(database, run)
         assert summary is not None and summary.state == "interrupted"
 
@@ -53,7 +53,7 @@ def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(site: Site) -
     whole = journal.read(site.journal(run))
     assert whole.outcomes[: len(kept.outcomes)] == kept.outcomes
     with open_database(site.url, create=False) as database:
-        assert len(queries.outcomes_of_run(database, run)) == 4
+        assert len(of_the_plan(queries.outcomes_of_run(database, run))) == 4
         summary = queries.run_summary(database, run)
         assert summary is not None and summary.state == "complete"
 

@@ -58,6 +58,17 @@ def three(folder: Path) -> Path:
     return folder / journal.FILE
 
 
+def test_the_canarys_outcomes_stand_apart(tmp_path: Path) -> None:
+    with Journal(tmp_path) as written:
+        written.header(HEADER)
+        for replicate in (0, 1, 1):
+            assert written.canary(an_outcome(replicate)) and written.outcome(an_outcome(replicate + 5))
+    contents = journal.read(tmp_path / journal.FILE)
+    assert [outcome.replicate for outcome in contents.canaries] == [0, 1]
+    assert [outcome.replicate for outcome in contents.outcomes] == [5, 6]
+    assert contents.missing(tuple(outcome.planned for outcome in contents.canaries)), "no plan asks for them"
+
+
 @given(written=st.lists(outcomes, max_size=5, unique_by=lambda outcome: outcome.planned))
 @settings(max_examples=40)
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, written: list[Outcome]) -> None:

@@ -1,5 +1,7 @@
 """From blocks to the metrics of a replicate: known blocks give known values."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,16 +25,16 @@ def test_percentiles_are_numpys(samples: list[int], share: float) -> None:
 
 
 def test_known_blocks_give_known_values() -> None:
-    metrics = replicate_metrics(READY, BLOCKS, Finished({"rss_peak": 100.0}), {"peak_tree_mib": 250.0}, "")
+    finished, report = Finished({"rss_peak": 100.0}), {"peak_tree_mib": 250.0}
+    metrics = replicate_metrics(READY, BLOCKS, finished, report, "", ready_seconds=2.5)
     assert metrics == pytest.approx(
         {
             "latency": 3.0,
-            "latency_p10": 1.4,
-            "latency_p90": 7.6,
             "latency_min": 1.0,
             "latency_floor": 2.0,
             "throughput": 8 / 0.003,
             "first_call": 0.005,
+            "cold_start": 2.5,
             "model_tflops": 4e9 / 0.003 / 1e12,
             "rss_peak": 250.0,
         }
@@ -51,6 +53,32 @@ def test_the_first_call_and_the_compilation_follow_the_cache(cache: str, wanted:
     metrics = replicate_metrics(READY, BLOCKS, Finished(), {}, cache)
     found = {name: metrics[name] for name in metrics if name.startswith(("first", "compile"))}
     assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("cache", "told"), [("", True), ("cold", True), ("warm", False)])
+def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, told: bool) -> None:
+    metrics = replicate_metrics(READY, BLOCKS, Finished(), {}, cache, ready_seconds=2.5)
+    assert metrics.get("cold_start") == (2.5 if told else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("latency_p10", 0.1), ("latency_p90", 0.9), ("latency_p99", 0.99)]
+)
+def test_a_percentile_needs_the_samples_that_mlperf_asks_for(name: str, share: float) -> None:
+    def published(samples: int) -> dict[str, float]:
+        block = Block(tuple(range(1_000_000, 1_000_000 + samples)), 1, 0)
+        return replicate_metrics(READY, [block], Finished(), {}, "")
+
+    beyond = min(share, 1 - share)
+    # The fewest of which at most one lies beyond with a chance of no more than 1 %.
+    enough = next(
+        n
+        for n in range(1, 1000)
+        if math.fsum(math.comb(n, k) * beyond**k * (1 - beyond) ** (n - k) for k in (0, 1)) <= 0.01
+    )
+    assert name not in published(enough - 1)
+    samples = np.arange(1_000_000, 1_000_000 + enough)
+    assert published(enough)[name] == pytest.approx(np.quantile(samples, share) / 1e6)
 
 
 def test_what_was_not_counted_is_absent_not_zero() -> None:

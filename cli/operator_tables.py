@@ -1,0 +1,123 @@
+"""Operator tables and their differences as the command line prints them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from analysis.operators import KERNEL, OPERATOR, Change, Operator, difference, operators, total_us
+from runner.records import Outcome
+from scheduled_jobs.header import Header
+from scheduled_jobs.measure import RunResult
+
+from .wording import figure, printable
+
+#: Rows of a table; the JSON, the dashboard and the trace have the rest.
+_TOP = 25
+_PLACES = {OPERATOR: "CPU", KERNEL: "device"}
+_HOW_TO_OPEN = (
+    "open a trace in chrome://tracing or at https://ui.perfetto.dev: both read the file in the browser, "
+    "without uploading it"
+)
+
+
+def print_traces(console: Console, header: Header, result: RunResult, folder: Path) -> None:
+    """The table of every traced outcome, what differs between two, and where the traces lie."""
+    planned = header.replicates
+    traced = sorted(
+        (outcome for outcome in result.outcomes if outcome.facts.get("operators")),
+        key=lambda outcome: planned.index(outcome.planned),
+    )
+    for outcome in traced:
+        print_table(console, outcome.case, operators(outcome.facts["operators"]), outcome.facts["traced"])
+    if len(traced) == 2:
+        case, against = traced
+        changes = difference(operators(against.facts["operators"]), operators(case.facts["operators"]))
+        print_difference(console, against.case, case.case, changes)
+    for outcome in traced:
+        console.print(_where(outcome, folder), markup=False, soft_wrap=True)
+    if any("trace" in outcome.facts for outcome in traced):
+        console.print(_HOW_TO_OPEN, markup=False, soft_wrap=True)
+
+
+def print_table(console: Console, case: str, table: Sequence[Operator], totals: Mapping[str, Any]) -> None:
+    """The longest operators, and below them the longest kernels where there are any, with their sums."""
+    console.print(f"{case}, per step, as slow as the profiler makes it", markup=False, soft_wrap=True)
+    on_device = any(row.kind == KERNEL for row in table)
+    for kind, place in _PLACES.items():
+        rows = [row for row in table if row.kind == kind]
+        if not rows:
+            continue
+        whole = total_us(rows, kind)
+        console.print(_drawn(rows, kind, whole, with_device=on_device and kind == OPERATOR))
+        left = f"; {len(rows) - _TOP} more rows" if len(rows) > _TOP else ""
+        console.print(f"{figure(whole)} us on the {place} in {len(rows)} rows{left}", markup=False)
+    outside = figure(float(totals.get("outside_us") or 0.0))
+    console.print(f"{outside} us on the CPU in no operator: Python, and the profiler itself\n", markup=False)
+
+
+def print_difference(console: Console, a: str, b: str, changes: Sequence[Change]) -> None:
+    """What B spends more (+) or less (-) than A, the largest differences first."""
+    console.print(f"difference B - A, per step: above zero, B is slower\nA  {a}\nB  {b}", markup=False)
+    table = _table("", "where", "calls A", "calls B", "A us", "B us", "B - A us")
+    for change in changes[:_TOP]:
+        table.add_row(
+            printable(change.name),
+            _PLACES.get(change.kind, change.kind),
+            _calls(change.calls_a),
+            _calls(change.calls_b),
+            _or_dash(change.self_us_a),
+            _or_dash(change.self_us_b),
+            signed(change.delta_us),
+        )
+    console.print(table)
+    for kind, place in _PLACES.items():
+        of_kind = [change for change in changes if change.kind == kind]
+        if of_kind:
+            delta = sum(change.delta_us for change in of_kind)
+            console.print(f"{signed(delta)} us on the {place} in {len(of_kind)} rows", markup=False)
+
+
+def signed(value: float) -> str:
+    """A difference with its sign; nothing at all is 0."""
+    return f"{'+' if value > 0 else ''}{figure(value)}"
+
+
+def _drawn(rows: Sequence[Operator], kind: str, whole: float, *, with_device: bool) -> Table:
+    place = _PLACES[kind]
+    device = ("device us",) if with_device else ()
+    memory = ("KiB",) if kind == OPERATOR else ()
+    total = (f"{place} total us",) if kind == OPERATOR else ()
+    table = _table(kind, "calls", f"{place} self us", "share", *total, *device, *memory)
+    for row in rows[:_TOP]:
+        cells = [f"{row.calls:g}", figure(row.own_us), f"{100 * row.own_us / whole if whole else 0:.1f} %"]
+        if kind == OPERATOR:
+            cells.append(figure(row.total_cpu_us))
+            cells += [figure(row.self_device_us)] if with_device else []
+            cells.append(figure(row.self_memory_bytes / 1024))
+        table.add_row(printable(row.name), *cells)
+    return table
+
+
+def _table(first: str, *numbers: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="left" if heading == "where" else "right", no_wrap=True)
+    return table
+
+
+def _calls(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
+
+
+def _or_dash(value: float | None) -> str:
+    return "-" if value is None else figure(value)
+
+
+def _where(outcome: Outcome, folder: Path) -> str:
+    if "trace" in outcome.facts:
+        return f"trace: {folder / outcome.facts['trace']}"
+    return f"no trace of {outcome.case}: {printable(str(outcome.facts.get('trace_note', '')))}"

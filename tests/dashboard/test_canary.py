@@ -1,0 +1,82 @@
+"""The canary on the pages: shown like any case, taken for no PyTorch, measured again by no command."""
+
+from pathlib import Path
+
+import pytest
+from builders import MLP, a_run, an_environment, an_outcome, measurements_for
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from db import queries
+from db.engine import open_database
+from db.store import save_measurements, save_outcomes, save_run
+
+APP = Path(dashboard.__path__[0]) / "app.py"
+COMPUTE = "canary_compute/infer/-/eager"
+TORCH, CANARY = an_environment(), an_environment("", name="canary")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A database with one run of one case, and the canary around it."""
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    run = a_run(environments=[TORCH, CANARY], planned=2)
+    outcomes = [an_outcome(MLP, replicate=number) for number in range(2)]
+    sung = [
+        an_outcome(COMPUTE, environment=CANARY, replicate=number, latency=6.5, blocks=((6_500_000,) * 24,))
+        for number in range(3)
+    ]
+    with open_database(found) as database:
+        save_run(database, run)
+        assert save_outcomes(database, run.id, outcomes) == 2
+        assert save_outcomes(database, run.id, sung, planned=False) == 3
+        assert save_outcomes(database, run.id, sung, planned=False) == 0
+        save_measurements(database, run.id, measurements_for(outcomes + sung))
+    return found
+
+
+def shown(at: AppTest) -> str:
+    """What the page shows as HTML and captions."""
+    assert not at.exception
+    html = [each.proto.body for each in at.main if each.type == "html"]
+    return "\n".join([*html, *(str(caption.value) for caption in at.caption)])
+
+
+def opened(url: str, page: str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
+    """A page of the dashboard on that database."""
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+    at = AppTest.from_file(APP, default_timeout=60)
+    at.run()
+    for name, value in query.items():
+        at.query_params[name] = value
+    return at.switch_page(f"app_pages/{page}.py").run()
+
+
+def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:
+    with open_database(url, create=False) as database:
+        (summary,) = queries.recent_runs(database)
+        assert (summary.counts, summary.planned) == ({"ok": 2}, 2)
+        assert summary.torch_versions == (TORCH.torch_version,)
+
+
+def test_a_run_shows_it_beside_its_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = shown(opened(url, "run_detail", monkeypatch, run="run-1"))
+    assert "canary_compute" in page and page.count("Open →") == 5
+    # A case is named with its PyTorch where a run measured several; the canary makes one no two.
+    assert f"<small>torch {TORCH.torch_version}" not in page
+    assert page.count("<small>torch ") == page.count("<small>torch </small>") == 0
+
+
+def test_an_outcome_of_it_tells_of_no_command(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = opened(url, "run_detail", monkeypatch, run="run-1", case=COMPUTE, replicate="2")
+    assert "by no command of its own" in shown(canary) and "Measure it again" not in shown(canary)
+    assert not [code for code in canary.code if COMPUTE in str(code.value)]
+    case = opened(url, "run_detail", monkeypatch, run="run-1", case=MLP, replicate="1")
+    assert [code for code in case.code if MLP in str(code.value)]
+
+
+@pytest.mark.parametrize("along", ["date", "version"])
+def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -> None:
+    page = opened(url, "trends", monkeypatch, metric="latency", case=COMPUTE, axis=along)
+    assert "canary_compute" in shown(page)
+    assert len(page.get("arrow_vega_lite_chart")) + len(page.get("vega_lite_chart")) == 1
