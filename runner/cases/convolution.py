@@ -27,6 +27,7 @@ def _workload(batch: int, channels: int, image: int) -> Workload:
         items=batch,
         unit="images",
         flops=flops.conv2d(batch, channels, channels, KERNEL, image),
+        ceiling=True,
         variants=copies(images, weights),
     )
 

@@ -23,6 +23,7 @@ def _workload(m: int, n: int, k: int) -> Workload:
         items=m,
         unit="rows",
         flops=flops.linear(m, k, n),
+        ceiling=True,
         variants=copies(left, right),
     )
 

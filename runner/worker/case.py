@@ -25,7 +25,8 @@ class Workload:
     `variants` are the inputs of later steps, taken in turn: step k calls the model with
     `(inputs, *variants)[k % n]`. They keep a small operation from finding its inputs in the cache, or bring
     other shapes. `report` is asked once, at the end, for metrics of the workload's own, by the names of the
-    catalogue. `checkpointed` names the submodules (`layers.0`) that activation checkpointing wraps.
+    catalogue. `ceiling` asks for the share of the fastest matrix product here. `checkpointed` names the
+    submodules (`layers.0`) that activation checkpointing wraps.
     """
 
     model: "nn.Module"
@@ -36,6 +37,7 @@ class Workload:
     loss: "Callable[[Any], Tensor] | None" = None
     variants: "tuple[tuple[Tensor, ...], ...]" = ()
     report: "Callable[[], Mapping[str, float]] | None" = None
+    ceiling: bool = False
     checkpointed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

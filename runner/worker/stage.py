@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from . import ceiling
 from .case import REGISTER, Workload
 from .case_key import CaseKey
 
@@ -132,6 +133,8 @@ def finish(act: Act) -> Stage:
     words = list(act.last_words)
     if act.workload.report is not None:
         words.append(act.workload.report)
+    if act.workload.ceiling:
+        words.append(lambda: ceiling.measure(act.key, act.device))
     return Stage(
         act.key,
         step,
