@@ -37,6 +37,7 @@ from .selection import (
     choose_profile,
     choose_suite,
     one_each,
+    spelled,
     tracing_suite,
 )
 from .watchers import choose_watcher
@@ -109,11 +110,12 @@ def _prepare(here: Context, request: RunRequest) -> Prepared:
     described = environments.describe(name, python, harness, profile)
     for module, reason in described.broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
-    cases = choose_cases(suite, list(request.cases), described, settings)
+    patterns = [spelled(pattern) for pattern in request.cases]
+    cases = choose_cases(suite, patterns, described, settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
     if request.trace_steps:
-        cases = one_each(cases, request.cases)
+        cases = one_each(cases, patterns)
     timing = replace(suite.timing, deadline_seconds=request.deadline or suite.timing.deadline_seconds)
     replicates = request.replicates or suite.replicates
     planned = [Planned(case, described.fingerprint, r) for r in range(replicates) for case in cases]

@@ -15,7 +15,7 @@ from runner.suites.composing import compose
 from runner.suites.matrix import is_glob
 from runner.suites.suite import Path as Place
 from runner.suites.suite import Suite
-from runner.worker.case_key import PHASES, CaseKey
+from runner.worker.case_key import PHASES, CaseKey, CaseKeyError
 
 from .context import UsageError
 
@@ -121,7 +121,7 @@ def tracing_suite(steps: int) -> Suite:
     return Suite(tracing.SUITE, (), replicates=1, timing=Timing(trace_steps=steps))
 
 
-def one_each(cases: list[str], patterns: tuple[str, ...]) -> list[str]:
+def one_each(cases: list[str], patterns: list[str]) -> list[str]:
     """The one case that each pattern means, in the patterns' order.
 
     Raises UsageError for a pattern that means several, and for cases whose tables cannot be subtracted.
@@ -137,6 +137,16 @@ def one_each(cases: list[str], patterns: tuple[str, ...]) -> list[str]:
     if len({CaseKey.parse(case).workload for case in found}) > 1:
         raise UsageError(f"{' and '.join(found)} are different workloads: only techniques can be subtracted")
     return found
+
+
+def spelled(pattern: str) -> str:
+    """A whole case key in its only spelling, so that one case has one series; anything else as it came."""
+    if is_glob(pattern) or pattern.count("/") != 3:
+        return pattern
+    try:
+        return str(CaseKey.parse(pattern))
+    except CaseKeyError:
+        return pattern
 
 
 def choose_cases(

@@ -168,7 +168,9 @@ def _pick_cases(query: Query, known: Sequence[str], complaints: list[str]) -> tu
     cases = [case for case in wanted if case in known]
     if len(cases) > charts.MAX_CASES:
         complaints.append(f"A chart holds {charts.MAX_CASES} cases; the first {charts.MAX_CASES} are shown.")
-    return tuple(cases[: charts.MAX_CASES] or known[:_FIRST_CASES])
+    # The machine's own series open a view only where nothing else is there.
+    models = [case for case in known if not case.startswith("canary_")]
+    return tuple(cases[: charts.MAX_CASES] or (models or known)[:_FIRST_CASES])
 
 
 def _sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:

@@ -69,16 +69,20 @@ def trend_look(points: Sequence[SeriesPoint]) -> charts.TrendLook:
         stacked=max(medians) > _ONE_SCALE * min(medians),
         bars=len(points) <= _MAX_BARS,
         clock=max(moments) - min(moments) < _DATES_SUFFICE,
-        rules=len({point.torch_version for point in points}) > 1,
+        rules=len({point.torch_version for point in points if point.torch_version}) > 1,
     )
 
 
 def version_changes(points: Iterable[SeriesPoint]) -> pd.DataFrame:
     """Where the PyTorch version differs from the point before it: columns x, version, label.
 
-    The label is empty where it would lie over the one before.
+    The label is empty where it would lie over the one before. Points without a PyTorch (the canary's) are no
+    change of it.
     """
-    ordered = sorted(points, key=lambda p: p.started_at)
+    columns = ["x", "version", "label"]
+    ordered = sorted((p for p in points if p.torch_version), key=lambda p: p.started_at)
+    if not ordered:
+        return pd.DataFrame(columns=columns)
     changes = _changes([(p.started_at, p.torch_version) for p in ordered])
     if len(changes) > _MAX_VERSION_RULES:
         changes = _changes([(p.started_at, _release(p.torch_version)) for p in ordered])
@@ -92,14 +96,15 @@ def version_changes(points: Iterable[SeriesPoint]) -> pd.DataFrame:
         if fits:
             free_from = moment + half
         rows.append({"x": moment, "version": version, "label": label if fits else ""})
-    return pd.DataFrame(rows, columns=["x", "version", "label"])
+    return pd.DataFrame(rows, columns=columns)
 
 
 def version_names(points: Iterable[SeriesPoint]) -> pd.DataFrame:
     """The versions along their axis: columns x (the place), version, label (empty where crowded)."""
     places = _places(point.torch_version for point in points)
     every = -(-len(places) // _MAX_VERSION_NAMES)
-    rows = [(place, name, name if place % every == 0 else "") for name, place in places.items()]
+    named = ((place, name or "no PyTorch") for name, place in places.items())
+    rows = [(place, name, name if place % every == 0 else "") for place, name in named]
     return pd.DataFrame(rows, columns=["x", "version", "label"])
 
 

@@ -22,10 +22,16 @@ _SCALING = ("efficiency", "one process")
 
 
 def section(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measurement]) -> None:
-    """What each technique of a run brings, how it scales, what the field claims; nothing without a ratio."""
+    """What each technique of a run brings, how it scales, what the field claims."""
     found = gains(outcomes, baselines)
-    if all(gain.ratio is None for own in found.values() for gain in own):
-        return
+    if any(gain.ratio is not None for own in found.values() for gain in own):
+        _ratios(run, measured, found)
+    if claimed := claims(run, outcomes, found):
+        parts.heading("Claimed, and measured here")
+        st.html(claimed)
+
+
+def _ratios(run: Run, measured: Sequence[Measurement], found: Gains) -> None:
     parts.heading("What each technique brings", lambda: frame(run, found), f"gains-{run.id}.csv")
     st.caption(wording.ABOUT_GAINS)
     st.html(speed_ups(run, measured, found))
@@ -33,9 +39,6 @@ def section(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measuremen
         parts.heading("Scaling")
         st.caption(wording.ABOUT_SCALING)
         st.html(scaled)
-    if claimed := claims(run, outcomes, found):
-        parts.heading("Claimed, and measured here")
-        st.html(claimed)
 
 
 def speed_ups(run: Run, measured: Sequence[Measurement], found: Gains) -> str:

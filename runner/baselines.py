@@ -53,8 +53,11 @@ def _one_rank(key: CaseKey) -> tuple[str, ...]:
 
 
 def _one_process(key: CaseKey) -> tuple[str, ...]:
-    each = 1 if key.axis("threads") == "profile" else key.count("threads")
-    single = key.under(instances="1", threads=str(key.count("instances") * each))
+    single = key.under(instances="1")
+    if key.axis("threads") == "profile":
+        # Instances share all the cores out, and one process has a thread on each.
+        return _keys(single, single.under(cpus="all"))
+    single = single.under(threads=str(key.count("instances") * key.count("threads")))
     everywhere = single.under(cpus="all")
     return _keys(single, everywhere, everywhere.under(threads="profile"))
 

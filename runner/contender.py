@@ -45,6 +45,10 @@ _FILE_NAME_BYTES = 180
 #: A step of nanoseconds is told apart by far fewer samples than fit into a second; all of them are kept.
 _BLOCK_ITERATIONS = 10_000
 _ENOUGH_ITERATIONS = 100_000
+#: The fastest of one iteration is that iteration: beside a faster contender, whose blocks hold several, a
+#: slow one would look slower than it is. So blocks hold a few, unless that takes longer than this.
+_LEAST_ITERATIONS = 3
+_LEAST_NS = 1_500_000_000
 
 M = TypeVar("M", bound=Message)
 
@@ -128,7 +132,9 @@ class Contender:
     def measure(self) -> None:
         """One block; raises Over."""
         step_ns = self._step_ns()
-        iterations = min(max(1, round(self._timing.block_seconds * 1e9 / step_ns)), _BLOCK_ITERATIONS)
+        least = _LEAST_ITERATIONS if step_ns * _LEAST_ITERATIONS <= _LEAST_NS else 1
+        wanted = round(self._timing.block_seconds * 1e9 / step_ns)
+        iterations = min(max(least, wanted), _BLOCK_ITERATIONS)
         self._enter("measure")
         block = self._ask(Measure(iterations), Block)
         if len(block.samples_ns) != iterations:

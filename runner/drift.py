@@ -107,6 +107,8 @@ class Canary:
             return {}, f"the canary did not end within {_PATIENCE_SECONDS:g} s"
         except OSError as error:
             return {}, f"the canary cannot be started: {error.strerror or error}"
+        except ValueError:
+            return {}, "what the canary told cannot be read"
         last = (done.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
         return told, f"the canary ended with {done.returncode}: {last}"
 

@@ -1,7 +1,7 @@
 """From the blocks of one replicate to its metrics."""
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from .worker.messages import Block, Finished, Ready
@@ -33,17 +33,25 @@ def replicate_metrics(
     """All metrics of one replicate in the catalogue's units.
 
     `cache` is `cold` or `warm` for a compiled case and empty for an eager one. Latency comes from every
-    timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration.
+    timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration. Where steps
+    take inputs of several shapes in turn, both are means over the shapes, of each shape's median and fastest
+    iteration: whoever is faster fits more shapes into a block, and the fastest step is the shortest shape's.
     `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
     """
-    samples = sorted(ns for block in blocks for ns in block.samples_ns)
-    middle_ns = median(samples)
+    ordered = [ns for block in blocks for ns in block.samples_ns]
+    samples = sorted(ordered)
+    # The turn goes on from block to block, so a shape is known by its place.
+    shapes = min(int(ready.facts.get("shapes", 1)), len(ordered))
+    middle_ns = fmean(median(ordered[place::shapes]) for place in range(shapes))
+    floor_ns = fmean(min(ordered[place::shapes]) for place in range(shapes))
+    if shapes == 1:
+        floor_ns = median(min(block.samples_ns) for block in blocks)
     seconds = middle_ns / 1e9
     first = ready.first_call_ns / 1e9
     metrics = {
         "latency": middle_ns / 1e6,
         "latency_min": samples[0] / 1e6,
-        "latency_floor": median(min(block.samples_ns) for block in blocks) / 1e6,
+        "latency_floor": floor_ns / 1e6,
         "throughput": ready.facts["items"] / seconds,
     }
     metrics |= {
@@ -68,6 +76,8 @@ def replicate_metrics(
         # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
         if not (cache == "warm" and name in _COMPILING)
     }
+    if "ceiling_tflops" in metrics and "model_tflops" in metrics:
+        metrics["peak_share"] = metrics["model_tflops"] / metrics["ceiling_tflops"]
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
     return metrics

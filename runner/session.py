@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -108,8 +108,14 @@ class Session:
                 self._hand_over(contender, on_outcome)
 
     def _hand_over(self, contender: Contender, on_outcome: OnOutcome) -> None:
-        if contender.outcome is not None:
-            on_outcome(contender.outcome)
+        outcome = contender.outcome
+        if outcome is None:
+            return
+        others = sum(1 for other in self._alive if other is not contender)
+        if outcome.status == "oom" and others:
+            # What fits alone may not fit beside them: the reason must not blame the case for all of it.
+            outcome = replace(outcome, reason=f"{outcome.reason} (beside {others} others of its session)")
+        on_outcome(outcome)
 
     def _start(self, planned: Planned, on_phase: OnPhase) -> Contender:
         conditions = self._conditions

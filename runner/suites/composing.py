@@ -41,8 +41,14 @@ def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> 
         baselines=baselines,
         places=places,
         device=table.get("device", base.device),
-        excluded=tuple(table.get("exclude", ())) or base.excluded,
+        excluded=_excludes(table, known) or base.excluded,
     )
+
+
+def _excludes(table: Mapping[str, Any], known: Mapping[str, Suite]) -> tuple[str, ...]:
+    """What the suite takes away, and what the suites it takes in took away from their globs."""
+    inherited = (glob for other in table.get("include", ()) for glob in known[other].excluded)
+    return (*table.get("exclude", ()), *inherited)
 
 
 def with_baselines(wanted: list[str]) -> tuple[tuple[str, ...], frozenset[str]]:

@@ -90,6 +90,7 @@ class Solo:
             "parameters": stage.parameters,
             "dtype": stage.dtype,
             "threads": torch.get_num_threads(),
+            "shapes": len(stage.shapes) if len(set(stage.shapes)) > 1 else 1,
             **stage.facts,
         }
         if stage.key.axis("compile") != "none":

@@ -7,6 +7,7 @@ from builders import MLP, a_run, an_environment, an_outcome, measurements_for
 from streamlit.testing.v1 import AppTest
 
 import dashboard
+from dashboard import frames
 from db import queries
 from db.engine import open_database
 from db.store import save_measurements, save_outcomes, save_run
@@ -80,3 +81,13 @@ def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -
     page = opened(url, "trends", monkeypatch, metric="latency", case=COMPUTE, axis=along)
     assert "canary_compute" in shown(page)
     assert len(page.get("arrow_vega_lite_chart")) + len(page.get("vega_lite_chart")) == 1
+
+
+def test_the_canary_beside_a_model_is_no_change_of_pytorch(url: str) -> None:
+    with open_database(url) as database:
+        keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
+        points = queries.series(database, keys)
+    assert {point.torch_version for point in points} == {"", TORCH.torch_version}
+    assert list(frames.version_changes(points)["version"]) == []
+    assert not frames.trend_look(points).rules
+    assert list(frames.version_names(points)["version"]) == [TORCH.torch_version, "no PyTorch"]

@@ -31,7 +31,7 @@ def test_whatever_runs_in_one_process_is_set_against_eager_fp32(technique: str) 
 @pytest.mark.parametrize(
     ("technique", "one_rank"),
     [
-        ("hook=fp16,parallel=ddp,ranks=4", ["hook=fp16,parallel=ddp"]),
+        ("hook=fp16,parallel=ddp,ranks=4", ["hook=fp16,parallel=ddp", "parallel=ddp"]),
         ("parallel=fsdp2,ranks=4,scaling=strong", ["parallel=fsdp2,scaling=strong", "parallel=fsdp2"]),
         (
             "launcher=torchrun,parallel=ddp,ranks=4",
@@ -55,7 +55,8 @@ def test_one_rank_alone_has_no_efficiency() -> None:
 @pytest.mark.parametrize(
     ("technique", "one_process"),
     [
-        ("instances=2", ["threads=2", "cpus=all,threads=2", "cpus=all"]),
+        ("instances=2", ["eager", "cpus=all"]),
+        ("cpus=all,instances=2", ["cpus=all"]),
         ("cpus=all,instances=2,threads=3", ["cpus=all,threads=6", "cpus=all"]),
     ],
 )

@@ -108,3 +108,25 @@ def test_a_peak_that_includes_compiling_is_never_taken_from_a_warm_cache(cache: 
     metrics = replicate_metrics(READY, BLOCKS, finished, {"peak_tree_mib": 250.0}, cache)
     assert metrics["rss_peak_steady"] == 90.0
     assert ("rss_peak" in metrics, "cuda_peak_allocated_compile" in metrics) == (kept, kept)
+
+
+def varied(times: list[int], *, every: int) -> list[Block]:
+    """Blocks of `every` steps that take inputs of three shapes in turn, which last `times` nanoseconds."""
+    samples = [times[number % len(times)] for number in range(30)]
+    return [Block(tuple(samples[at : at + every]), 1, 0) for at in range(0, 30, every)]
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_shapes_weigh_alike_however_many_a_block_holds(every: int) -> None:
+    ready = Ready(1, 1, facts={"items": 6, "shapes": 3})
+    blocks = varied([1_000_000, 2_000_000, 30_000_000], every=every)
+    metrics = replicate_metrics(ready, blocks, Finished(), {}, "")
+    assert metrics["latency_floor"] == metrics["latency"] == pytest.approx(11.0)
+    assert metrics["throughput"] == pytest.approx(6 / 0.011)
+
+
+def test_the_ceiling_is_what_tflops_are_held_against() -> None:
+    finished = Finished({"ceiling_tflops": 4.0})
+    metrics = replicate_metrics(READY, BLOCKS, finished, {}, "")
+    assert metrics["peak_share"] == pytest.approx(metrics["model_tflops"] / 4.0)
+    assert "peak_share" not in replicate_metrics(READY, BLOCKS, Finished(), {}, "")

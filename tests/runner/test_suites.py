@@ -247,3 +247,9 @@ def test_a_suite_covers_the_techniques_it_is_for(suite: str, wanted: dict[str, A
     assert {axis: values - found.get(axis, set()) for axis, values in wanted.items()} == {
         axis: set() for axis in wanted
     }
+
+
+def test_what_an_included_suite_takes_away_stays_away() -> None:
+    inner = composed('cases = ["resnet50/*"]\nexclude = ["resnet50/train/*"]', name="inner")
+    outer = composed('include = ["inner"]\nexclude = ["mlp/*"]', {"inner": inner})
+    assert outer.excluded == ("mlp/*", "resnet50/train/*")
