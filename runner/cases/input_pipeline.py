@@ -76,16 +76,37 @@ class Fed(nn.Module):
             raise NotImplementedError("a trace would keep the batches it saw, and fetch no more")
         if where.device.type == "cpu" and (self._loader.pin_memory or self._non_blocking):
             raise NotImplementedError("pinned memory and non-blocking copies need a CUDA device")
+        return self._on_cuda(where) if where.is_cuda else self._on_cpu(where)
+
+    def _on_cpu(self, where: Tensor) -> Tensor:
         logits, waited = where, 0.0
         started = since = time.perf_counter()
         for batch in self._loader:
             waited += time.perf_counter() - since
-            logits = self.network(batch.to(where.device, where.dtype, non_blocking=self._non_blocking))
+            logits = self._fed(batch, where)
             since = time.perf_counter()
-        if where.is_cuda:
-            torch.cuda.current_stream(where.device).synchronize()
         self._tell(waited / (time.perf_counter() - started))
         return logits
+
+    def _on_cuda(self, where: Tensor) -> Tensor:
+        """The process runs ahead of the device: what counts is how long the device had nothing to do."""
+        logits, began = where, torch.cuda.Event(enable_timing=True)
+        began.record()
+        marks = [began]
+        for batch in self._loader:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            logits = self._fed(batch, where)
+            end.record()
+            marks += [start, end]
+        marks[-1].synchronize()
+        # Pairs of the end before and the start after.
+        waited = sum(end.elapsed_time(start) for end, start in zip(marks[::2], marks[1::2], strict=False))
+        self._tell(waited / began.elapsed_time(marks[-1]))
+        return logits
+
+    def _fed(self, batch: Tensor, where: Tensor) -> Tensor:
+        return self.network(batch.to(where.device, where.dtype, non_blocking=self._non_blocking))
 
 
 def _loader(batch: int, workers: int, prefetch: int, pin: bool) -> "DataLoader[Tensor]":

@@ -48,12 +48,13 @@ def measure(gang: Ranks, key: CaseKey) -> Found:
     """Blocks of steps with and without communication, taken A B B A, and all-reduces of several sizes.
 
     Exposed communication is the step less the same under `no_sync()`; skew compares the ranks' steps under
-    it. Neither is clamped: noise can make them negative. Under torch.compile only the bandwidth is measured,
-    for `no_sync()` would be other code, compiled anew.
+    it. Neither is clamped: noise can make them negative. Under torch.compile and ZeRO-1 only the bandwidth is
+    measured: `no_sync()` would be other code, compiled anew, or not without communication.
     """
     metrics: dict[str, float] = {}
     facts: dict[str, Any] = {}
-    if key.axis("compile") == "none":
+    # The sharded optimizer of ZeRO-1 sends the weights round, also under no_sync().
+    if key.axis("compile") == "none" and key.axis("parallel") == "ddp":
         metrics |= _exposed(gang)
     if gang.ranks > 1:
         own = gang.gradient_bytes()

@@ -29,8 +29,8 @@ _ROUND_NS = 50_000_000
 #: Until a step's time is known.
 _FIRST_ROUND = 1
 #: Peaks are of the member that needs most; what is counted a second adds up.
-_LARGEST = ("rss_peak", "cuda_peak")
-_ADDED = ("switches", "migrations")
+_LARGEST = ("rss_peak", "cuda_peak", "fragmentation")
+_ADDED = ("switches", "migrations", "alloc_retries")
 
 
 class Gang:
@@ -76,7 +76,7 @@ class Gang:
             last = round(median(steps[-3:]))
             if ended:
                 self._crew.ask("settle")
-                return timing.WarmUp(len(steps), elapsed, ended, last)
+                return timing.WarmUp(len(steps), elapsed, ended, last, timing.reached(steps, elapsed))
             count = max(1, _ROUND_NS // max(1, last))
 
     def block(self, iterations: int) -> Block:

@@ -78,6 +78,7 @@ class Member:
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         wait_until(start_ns)
         taken = self._built.first_call()
+        memory.let_go(self._device)
         course = self._part.course if isinstance(self._part, Rank) else None
         return {"ns": taken, "course": course}
 
@@ -121,7 +122,7 @@ class Member:
 
     def _told(self) -> dict[str, float]:
         told = {**self._metrics, **self._placement.metrics(self._device), **self._built.metrics()}
-        told |= memory.cuda_peaks(self._device)
+        told |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
             told["rss_peak_steady"] = after

@@ -52,5 +52,6 @@ def _on_device(events: Iterable[Any] | None) -> list[tuple[float, float]]:
     return [
         (event.time_range.start, event.time_range.end)
         for event in events or ()
-        if event.device_type.name == "CUDA"
+        # A user's annotation spans the kernels below it and what lies between them.
+        if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
     ]

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from .axes import AXES
 from .stage import LEARNING_RATE, Act, Unsupported
 
 #: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
@@ -17,11 +18,12 @@ _HOOKS = {"fp16": "default_hooks", "bf16": "default_hooks", "powersgd": "powerSG
 
 def ddp(act: Act) -> DistributedDataParallel:
     """Wrap what the act calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
-    options = act.key.axis("ddp")
+    options, bucket = act.key.axis("ddp"), act.key.axis("bucket")
     wrapped = DistributedDataParallel(
         act.called,
         device_ids=[torch.device(act.device).index] if act.device.startswith("cuda") else None,
-        bucket_cap_mb=act.key.count("bucket"),
+        # Told nothing, DDP makes the first bucket small; told its own default, it does not.
+        bucket_cap_mb=None if bucket == AXES["bucket"].default else int(bucket),
         gradient_as_bucket_view=options == "bucket-view",
         static_graph=options == "static-graph",
     )

@@ -1,6 +1,7 @@
 """One model over several ranks: its matrices divided (tensor parallel) or its blocks (pipeline parallel)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -97,6 +98,8 @@ def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
 
     act.called = called
     act.model = modules[rank]
+    # Or each rank would keep the stages of all.
+    act.workload = replace(act.workload, model=act.model, checkpointed=())
     act.loss = lambda found: torch.stack(found).mean() if found else torch.zeros(())
     # The schedule has already gone backward.
     act.backward = lambda loss: None

@@ -186,7 +186,7 @@ def squares(model: torch.nn.Module) -> float:
             continue
         if hasattr(gradient, "full_tensor"):
             gradient = gradient.full_tensor()
-        total += float(gradient.double().square().sum())
+        total += answer.square_sum(gradient)
     return total
 
 

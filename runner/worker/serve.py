@@ -90,6 +90,14 @@ class Worker:
     def _device(self) -> str:
         return self._prepare.device if self._prepare else "cpu"
 
+    @property
+    def _allocates_elsewhere(self) -> bool:
+        """Whether the case computes in a runtime whose memory PyTorch's allocator does not see."""
+        key = CaseKey.parse(self._prepare.case) if self._prepare else None
+        return key is not None and (
+            key.axis("export") == "onnxruntime" or key.axis("compile") in ("tensorrt", "onnxrt")
+        )
+
     def _enter(self, phase: str) -> None:
         self._phase = phase
         self._say(Phase(phase))
@@ -110,7 +118,8 @@ class Worker:
         first_ns = staged.first_call()
         self._enter("warm_up")
         warm = staged.warm_up(message.warm_up_min_seconds, message.warm_up_max_seconds)
-        self._metrics |= memory.cuda_peaks(message.device, "_compile")
+        if not self._allocates_elsewhere:
+            self._metrics |= memory.cuda_peaks(message.device, "_compile")
         before = memory.peak_rss_mib()
         self._metrics |= {} if before is None else {"rss_peak": before}
         timing.settle()
@@ -118,7 +127,12 @@ class Worker:
         self._rss_was_reset = memory.reset_peak_rss()
         facts = {**started, **placement.in_use(message.device, torch.get_num_threads()), **staged.facts()}
         facts["build_seconds"] = build_seconds
-        steps = {"iterations": warm.iterations, "seconds": warm.seconds, "ended": warm.ended}
+        steps = {
+            "iterations": warm.iterations,
+            "seconds": warm.seconds,
+            "ended": warm.ended,
+            "reached_seconds": warm.reached_seconds,
+        }
         return Ready(first_ns, warm.step_ns, steps, facts)
 
     def _block(self, iterations: int) -> Block:
@@ -142,7 +156,8 @@ class Worker:
             metrics["rss_peak"] = max(after, metrics.get("rss_peak", 0.0))
             if self._rss_was_reset:
                 metrics["rss_peak_steady"] = after
-        metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        if not self._allocates_elsewhere:
+            metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         metrics |= {**self._placement.metrics(self._device), **staged.metrics()}
         facts = {**self._placement.facts(), **staged.facts()}
         if self._prepare is not None and self._prepare.check:

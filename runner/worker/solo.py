@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from . import answer, compiling, launch_bound, shapes, timing
+from . import answer, compiling, launch_bound, memory, shapes, timing
 from .case_key import CaseKey
 from .messages import Block, Window
 from .techniques.apply import build
@@ -70,6 +70,7 @@ class Solo:
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
         """Steps until they are steady; the first ones tell the training's course and what new shapes cost."""
         self._early_steps()
+        memory.let_go(self._device)
         return timing.warm_up(self.stage.step, self._device, min_seconds, max_seconds)
 
     def block(self, iterations: int) -> Block:

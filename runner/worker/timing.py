@@ -28,12 +28,16 @@ def synchronize(device: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """How a warm-up went: `ended` is `steady` or `cap`; `step_ns` is the last window's median step."""
+    """How a warm-up went: `ended` is `steady` or `cap`; `step_ns` is the last window's median step.
+
+    `reached_seconds` is when a step was first about as fast as it stayed: what comes after is proof.
+    """
 
     iterations: int
     seconds: float
     ended: str
     step_ns: int
+    reached_seconds: float
 
 
 def first_call(step: Step, device: str) -> int:
@@ -58,10 +62,10 @@ def warm_up(step: Step, device: str, min_seconds: float, max_seconds: float) -> 
         elapsed = (time.perf_counter_ns() - started) / 1e9
         recent = sorted(steps[-_WINDOW_STEPS:])
         middle = recent[len(recent) // 2]
-        if elapsed >= min_seconds and steady(steps):
-            return WarmUp(len(steps), elapsed, "steady", middle)
-        if elapsed >= max_seconds:
-            return WarmUp(len(steps), elapsed, "cap", middle)
+        ended = "steady" if elapsed >= min_seconds and steady(steps) else ""
+        ended = ended or ("cap" if elapsed >= max_seconds else "")
+        if ended:
+            return WarmUp(len(steps), elapsed, ended, middle, reached(steps, elapsed))
 
 
 def steady(steps: list[int]) -> bool:
@@ -71,6 +75,13 @@ def steady(steps: list[int]) -> bool:
         return False
     older, newer = min(steps[-2 * window : -window]), min(steps[-window:])
     return abs(newer - older) <= STEADY * older
+
+
+def reached(steps: list[int], seconds: float) -> float:
+    """After how many of `seconds`, which `steps` took, one came within 10 % of the fastest of the last."""
+    target = 1.1 * min(steps[-_WINDOW_STEPS:])
+    first = next(index for index, step in enumerate(steps) if step <= target)
+    return seconds * sum(steps[: first + 1]) / sum(steps)
 
 
 def settle() -> None:

@@ -19,7 +19,8 @@ def half(tmp_path: Path, site: Site, measured_once: tuple[Site, Done]) -> tuple[
     lines = measured_once[0].journal(done.run).read_bytes().splitlines(keepends=True)
     path = site.journal(done.run)
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"".join(lines[:5]))
+    of_cases = [at for at, line in enumerate(lines) if json.loads(line)["kind"] == "outcome"]
+    path.write_bytes(b"".join(lines[: of_cases[3] + 1]))
     return site, done.run
 
 

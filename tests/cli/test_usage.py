@@ -101,7 +101,7 @@ def test_an_interpreter_without_torch_is_no_environment(site: Site) -> None:
             "Invalid value for '--replicates': Input should be greater than or equal to 1",
         ),
         (["--suit", "smoke"], "No such option: --suit (Possible options: --suite)"),
-        (["--metric", "latency"], "No such option: --metric"),
+        (["--colour", "red"], "No such option: --colour"),
     ],
 )
 def test_an_option_that_makes_no_sense_ends_in_one_plain_sentence(

@@ -115,7 +115,14 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
         given = load_settings(environ={f"PYROMETER_{scalar.upper()}": samples[scalar]})
         assert given.explicit == {scalar}
         assert getattr(given, scalar) != getattr(load_settings(environ={}), scalar)
-    fields = {"base": "quiet", "threads": "2", "cpus": "0", "python": "/p", "replicates": "2"}
+    fields = {
+        "base": "quiet",
+        "threads": "2",
+        "cpus": "0",
+        "python": "/p",
+        "replicates": "2",
+        "device": "cpu",
+    }
     fields |= {"summary": "two words", "budget_seconds": "2", "measure_seconds": "2"}
     fields |= {"warm_up_max_seconds": "2", "max_seconds": "2", "deadline_seconds": "2"}
     for table, model in TABLES.items():

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from measuring_site import Done, Site, unavailable
+from measuring_site import Done, Site, unavailable, of_the_plan
 from postgres_server import PostgresServer, postgres_binaries
 
 from db import queries
@@ -40,7 +40,7 @@ def each_once(url: str, site: Site, run: str) -> None:
     """Journal and database hold the same outcomes, each once."""
     kept = journal.read(site.journal(run)).outcomes
     with open_database(url, create=False) as database:
-        stored = queries.outcomes_of_run(database, run)
+        stored = of_the_plan(queries.outcomes_of_run(database, run))
     assert sorted((o.case, o.replicate, o.status) for o in stored) == sorted(
         (o.case, o.replicate, o.status) for o in kept
     )

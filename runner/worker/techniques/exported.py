@@ -20,6 +20,8 @@ from . import onnx_runtime
 #: What stands for the model afterwards, and what writes it into a folder (nothing where it lies there).
 Exported = tuple[Callable[..., Any], Callable[[], object]]
 
+#: These hold weights of their own; the eager model's would be a second copy that nobody uses.
+_OWN_WEIGHTS = ("aot-inductor", "onnxruntime")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -49,6 +51,8 @@ def apply(act: Act) -> None:
         timing.synchronize(act.device)
         act.metrics["export_time"] = time.perf_counter() - started
         save()
+        if way in _OWN_WEIGHTS:
+            act.model.to("meta")
         act.metrics["package_size"] = size_of(package) / memory.MIB
 
 

@@ -105,7 +105,7 @@ def _graph_callables(act: Act) -> None:
     grads = torch.enable_grad if act.training else torch.no_grad
     with grads(), act.context(), _without_autocast_cache():
         act.called = torch.cuda.make_graphed_callables(act.model, sample)
-    act.metrics["graph_pool"] = (torch.cuda.memory_reserved(act.device) - pool) / memory.MIB
+    act.metrics["graph_pool"] = (_reserved(act) - pool) / memory.MIB
     _restore(act, weights, [])
 
 

@@ -21,9 +21,6 @@ def apply(act: Act) -> None:
     Metric `model_size`: parameters and buffers in MiB as they are kept, each shared one counted once.
     """
     precision = act.key.axis("precision")
-    if precision == "fp32":
-        # Taken at its word: by PyTorch's default cuDNN computes convolutions in TF32.
-        _allow_tf32((False, False))
     act.context = context(act.key, act.device)
     if precision in _WHOLE:
         _cast(act, _WHOLE[precision])
@@ -37,8 +34,11 @@ def apply(act: Act) -> None:
 
 
 def context(key: CaseKey, device: str) -> Callable[[], contextlib.AbstractContextManager[Any]]:
-    """What makes the context manager around each call; allows TF32 at once, for the whole process."""
+    """What makes the context manager around each call; decides on TF32 at once, for the whole process."""
     precision = key.axis("precision")
+    if precision == "fp32":
+        # Taken at its word: by PyTorch's default cuDNN computes convolutions in TF32.
+        _allow_tf32((False, False))
     if precision == "tf32":
         _require_tf32(device)
         _allow_tf32((True, True))

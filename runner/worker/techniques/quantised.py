@@ -6,6 +6,7 @@ import importlib.util
 import io
 import warnings
 from collections.abc import Generator
+from dataclasses import replace
 from typing import IO, Any, cast
 
 import torch
@@ -36,6 +37,8 @@ def apply(act: Act) -> None:
     if not act.facts["quantised"]:
         raise Unsupported(f"precision={precision} finds no layer that it can quantise in this model")
     act.called = act.model
+    # Or the step would keep the fp32 model alive beside it.
+    act.workload = replace(act.workload, model=act.model, checkpointed=())
     act.facts["dtype"] = "torch.qint8"
     act.metrics["model_size"] = _saved_bytes(act.model) / memory.MIB
 
