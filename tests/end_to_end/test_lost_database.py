@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from measuring_site import Done, Site, unavailable, of_the_plan
+from measuring_site import Done, Site, of_the_plan, unavailable
 from postgres_server import PostgresServer, postgres_binaries
 
 from db import queries
