@@ -21,6 +21,7 @@ from .worker.case_key import CaseKey
 #: that a contender that waits for its turn does not take another's CPU for long. libgomp counts rounds
 #: (measured: 8 ns each on a virtual machine; more where `pause` takes 140 cycles), libiomp milliseconds.
 _OMP = {
+    "passive": {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"},
     "spin": {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "1000000", "KMP_BLOCKTIME": "50"},
     "close": {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"},
     "spread": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"},

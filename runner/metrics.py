@@ -38,14 +38,8 @@ def replicate_metrics(
     iteration: whoever is faster fits more shapes into a block, and the fastest step is the shortest shape's.
     `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
     """
-    ordered = [ns for block in blocks for ns in block.samples_ns]
-    samples = sorted(ordered)
-    # The turn goes on from block to block, so a shape is known by its place.
-    shapes = min(int(ready.facts.get("shapes", 1)), len(ordered))
-    middle_ns = fmean(median(ordered[place::shapes]) for place in range(shapes))
-    floor_ns = fmean(min(ordered[place::shapes]) for place in range(shapes))
-    if shapes == 1:
-        floor_ns = median(min(block.samples_ns) for block in blocks)
+    samples = sorted(ns for block in blocks for ns in block.samples_ns)
+    middle_ns, floor_ns = _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)))
     seconds = middle_ns / 1e9
     first = ready.first_call_ns / 1e9
     metrics = {
@@ -66,8 +60,6 @@ def replicate_metrics(
     if cache:
         # One steady step is part of the first call and is not compilation.
         metrics[f"compile_{cache}"] = max(0.0, first - seconds)
-    if ready.facts.get("cpus_in_use"):
-        metrics["throughput_per_core"] = metrics["throughput"] / ready.facts["cpus_in_use"]
     if ready.facts.get("flops"):
         metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
     metrics |= {
@@ -76,11 +68,29 @@ def replicate_metrics(
         # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
         if not (cache == "warm" and name in _COMPILING)
     }
-    if "ceiling_tflops" in metrics and "model_tflops" in metrics:
-        metrics["peak_share"] = metrics["model_tflops"] / metrics["ceiling_tflops"]
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
-    return metrics
+    return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
+
+
+def _shares(metrics: Mapping[str, float], cpus: float | None) -> dict[str, float]:
+    """What follows from a replicate's other metrics, the worker's own included; `cpus` are those in use."""
+    shares: dict[str, float] = {}
+    if cpus:
+        shares["throughput_per_core"] = metrics["throughput"] / cpus
+    if "ceiling_tflops" in metrics and "model_tflops" in metrics:
+        shares["peak_share"] = metrics["model_tflops"] / metrics["ceiling_tflops"]
+    return shares
+
+
+def _middle_and_floor(blocks: Sequence[Block], shapes: int) -> tuple[float, float]:
+    """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn."""
+    ordered = [ns for block in blocks for ns in block.samples_ns]
+    if shapes == 1:
+        return median(ordered), median(min(block.samples_ns) for block in blocks)
+    # The turn goes on from block to block, so a shape is known by its place.
+    places = [ordered[place::shapes] for place in range(min(shapes, len(ordered)))]
+    return fmean(median(place) for place in places), fmean(min(place) for place in places)
 
 
 def disturbance(blocks: Sequence[Block]) -> dict[str, float]:

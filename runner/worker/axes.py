@@ -80,8 +80,8 @@ _ALL = (
     Axis(
         "omp",
         "profile",
-        ("profile", "spin", "close", "spread"),
-        "OpenMP: waiting threads spin, or OMP_PROC_BIND with OMP_PLACES=cores",
+        ("profile", "passive", "spin", "close", "spread"),
+        "OpenMP: waiting threads sleep at once or spin, or OMP_PROC_BIND with OMP_PLACES=cores",
     ),
     Axis(
         "allocator",
