@@ -7,6 +7,7 @@ from datetime import datetime
 from math import isfinite
 from typing import Any, Protocol
 
+from .disturbance import disturbed
 from .metrics import METRICS
 from .replicates import summarise
 
@@ -63,7 +64,8 @@ class Gain:
     - `memory`, `size`: what `case` needs / what `against` needs; below 1 is less.
 
     `metric` is what the ratio is made of. `low`..`high`: 95 % interval, None under two pairs. `left_out`
-    counts replicates of either side that found no partner.
+    counts replicates of either side that found no partner, `disturbed` the pairs of which either side had
+    less than its core: their ratio may be anything.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class Gain:
     n: int
     left_out: int
     reason: str = ""
+    disturbed: int = 0
 
 
 def gains(
@@ -127,7 +130,8 @@ def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured]
         return Gain(*about, None, None, None, 0, len(numbers), reason)
     summary = summarise(ratios)
     left_out = len(numbers) - summary.n
-    return Gain(*about, summary.point, summary.low, summary.high, summary.n, left_out)
+    spoilt = sum(1 for pair in pairs if any(disturbed(one.facts) for one in pair))
+    return Gain(*about, summary.point, summary.low, summary.high, summary.n, left_out, disturbed=spoilt)
 
 
 def _metric(against: Against, case: Sequence[Measured], base: Sequence[Measured]) -> str:
@@ -174,7 +178,14 @@ def _refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
         for status in _NEVER_A_GAIN:
             if many := sum(one.status == status for one in replicates):
                 return f"{many} of {len(replicates)} replicates{whose} ended {status}"
+        if many := sum(_left_its_cpus(one.facts) for one in replicates):
+            return f"{many} of {len(replicates)} replicates{whose} left the CPUs they were given"
     return ""
+
+
+def _left_its_cpus(facts: Mapping[str, Any]) -> bool:
+    launch = facts.get("launch")
+    return isinstance(launch, Mapping) and launch.get("held") is False
 
 
 def _no_pair(case: Sequence[Measured], base: Sequence[Measured], pairs: Sequence[object], metric: str) -> str:

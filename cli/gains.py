@@ -19,6 +19,10 @@ _HOW = (
     "speed-up: time per item of eager fp32 / of the case, from the latency floor (throughput where several "
     "processes run at once); median over pairs of replicates of one session [95 % interval]"
 )
+_DISTURBED = (
+    "*: in some pair a process had less than 90 % of its core, for others used it too; such a ratio may be "
+    "anything: measure again when the machine is quiet"
+)
 _HOW_SCALING = (
     "scaling: efficiency is the speed-up per item over one rank / ranks; x is the throughput of several "
     "processes / of one with all the CPUs; items/s are those of all ranks and processes together"
@@ -40,6 +44,8 @@ def print_gains(
     every = [gain for own in found.values() for gain in own]
     if any(gain.kind == "speed-up" and gain.ratio is not None for gain in every):
         _line(console, _HOW)
+    if any(gain.ratio is not None and gain.disturbed for gain in every):
+        _line(console, _DISTURBED)
     for line in _missing(every, by_case):
         _line(console, line)
     scaled = [gain for gain in every if gain.kind in _SCALING]

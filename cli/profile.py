@@ -73,7 +73,7 @@ def trace(
         python=python,
         profile=profile,
         device=device,
-        cases=(case,) if against is None else (case, against),
+        cases=(case,) if against is None else (case, _whole(case, against)),
         case_files=tuple(cases or ()),
         deadline=deadline,
         json=as_json,
@@ -81,6 +81,12 @@ def trace(
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(runs.exit_code(lambda: runs.start(context(), request, interrupts)))
+
+
+def _whole(case: str, against: str) -> str:
+    """The case under the technique `against`, where that is all that was typed of it."""
+    workload, slash, _ = case.rpartition("/")
+    return f"{workload}/{against}" if slash and "/" not in against and case.count("/") == 3 else against
 
 
 @app.command("diff")

@@ -23,6 +23,7 @@ from runner.exclusive import exclusive
 from runner.harness import Harness
 from runner.profile import Profile
 from runner.records import Outcome, Planned
+from runner.suites.composing import with_baselines
 from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header, environment_body, machine_body, profile_body
 from scheduled_jobs.measure import RunResult, measure, new_run_id
@@ -114,8 +115,7 @@ def _prepare(here: Context, request: RunRequest) -> Prepared:
     cases = choose_cases(suite, patterns, described, settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
-    if request.trace_steps:
-        cases = one_each(cases, patterns)
+    cases = one_each(cases, patterns) if request.trace_steps else _beside_baselines(cases)
     timing = replace(suite.timing, deadline_seconds=request.deadline or suite.timing.deadline_seconds)
     replicates = request.replicates or suite.replicates
     planned = [Planned(case, described.fingerprint, r) for r in range(replicates) for case in cases]
@@ -141,6 +141,14 @@ def _prepare(here: Context, request: RunRequest) -> Prepared:
         canary=None if request.trace_steps else drift.canary_of(profile).environment(),
     )
     return Prepared(header, profile, harness)
+
+
+def _beside_baselines(cases: list[str]) -> list[str]:
+    """The cases, each technique after its baseline: without that, nobody could tell what it brings."""
+    beside, added = with_baselines(cases)
+    if added:
+        say(f"note: measured as well, for a technique is set against it: {', '.join(sorted(added))}")
+    return list(beside)
 
 
 def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:

@@ -26,7 +26,7 @@ def figure(value: float, digits: int = 4) -> str:
 def times(gain: Gain, *, interval: bool = True) -> str:
     """A ratio with its interval, "1.92x [1.88, 1.96]", and n where pairs are missing; a dash for none.
 
-    An efficiency is a percentage: "93.1 % [92.0, 94.2]".
+    An efficiency is a percentage: "93.1 % [92.0, 94.2]". A star marks one that rests on disturbed processes.
     """
     if gain.ratio is None:
         return "-"
@@ -34,6 +34,7 @@ def times(gain: Gain, *, interval: bool = True) -> str:
     text = f"{figure(gain.ratio * scale, 3)}{unit}"
     if interval and gain.low is not None and gain.high is not None:
         text += f" [{figure(gain.low * scale, 3)}, {figure(gain.high * scale, 3)}]"
+    text += "*" if gain.disturbed else ""
     return f"{text} n={gain.n}" if interval and gain.left_out else text
 
 

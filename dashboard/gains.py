@@ -137,6 +137,7 @@ def frame(run: Run, found: Gains) -> pd.DataFrame:
             "high": gain.high,
             "n": gain.n,
             "left_out": gain.left_out,
+            "disturbed": gain.disturbed,
             "against": gain.against,
             "reason": gain.reason,
         }
@@ -167,6 +168,7 @@ def _number(value: float | None, unit: str) -> str:
 def _paired(gain: Gain) -> tuple[str, str, str]:
     """Cells: the ratio, its interval or why there is none, and n with what was left out."""
     n = str(gain.n) + (f"<small>{gain.left_out:,} left out</small>" if gain.left_out else "")
+    n += f"<small>{gain.disturbed:,} disturbed</small>" if gain.disturbed else ""
     if gain.ratio is None:
         return wording.NONE, f'<span class="py-reason">{escape(gain.reason)}</span>', n
     return f"<strong>{_ratio(gain)}</strong>", escape(wording.gain_interval(gain)), n

@@ -173,7 +173,7 @@ ABOUT_GAINS = (
     "Speed-up: time per item of eager fp32 divided by that of the case, from the latency floor (from the "
     "throughput where several processes run at once). Median over n pairs of replicates measured in one "
     "session. Memory and size: what the case needs divided by what the baseline needs; of several "
-    "processes, the one that needs most."
+    "processes, the one that needs most. Disturbed: pairs in which other programs took part of a core."
 )
 ABOUT_SCALING = (
     "Efficiency: the speed-up per item over one rank, divided by the ranks; 100 % is perfect. Times: the "

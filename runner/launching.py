@@ -29,6 +29,7 @@ _OMP = {
 #: Asked for NUMA nodes: the path of a numactl that can bind memory to them, and why there is none.
 AskNumactl = Callable[[tuple[int, ...]], tuple[str, str]]
 
+_NUMACTL_SECONDS = 5.0
 #: How long after its turn a contender under `omp=spin` may keep CPUs busy.
 SPIN_SECONDS = 0.1
 
@@ -115,12 +116,18 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
     path = shutil.which("numactl")
     if path is None:
         return "", "not installed"
-    tried = subprocess.run(
-        [path, f"--membind={_listed(nodes)}", "--", path, "--show"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        tried = subprocess.run(
+            [path, f"--membind={_listed(nodes)}", "--", path, "--show"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_NUMACTL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return "", "does not answer"
+    except OSError as error:
+        return "", f"cannot be started: {error.strerror or error}"
     if tried.returncode:
         return "", f"refused: {(tried.stderr.strip().splitlines() or ['without a word'])[0]}"
     return path, ""

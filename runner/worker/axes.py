@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+#: More of anything than this many digits is a slip of the keyboard.
+_DIGITS = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -19,7 +22,11 @@ class Axis:
 
     def admits(self, value: str) -> bool:
         """Whether `value` is one of this axis."""
-        return value in self.values or (self.counts and value.isdecimal() and value == str(int(value)) != "0")
+        return value in self.values or (self.counts and self._counts(value))
+
+    @staticmethod
+    def _counts(value: str) -> bool:
+        return len(value) <= _DIGITS and value.isdecimal() and value == str(int(value)) != "0"
 
     @property
     def expected(self) -> str:

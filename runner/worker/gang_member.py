@@ -72,6 +72,9 @@ class Member:
         self._device = device
         if key.axis("parallel") == "none":
             self._part = Solo(key.under(instances="1"), device, seed)
+            if len(set(self._part.stage.shapes)) > 1:
+                # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
+                raise Unsupported("instances are not measured with inputs of several shapes")
         else:
             self._part = Rank(key, device, seed, rank, world, port)
 

@@ -131,6 +131,9 @@ def as_asked(key: CaseKey, threads: int) -> dict[str, Any]:
     """
     if key.axis("threads") not in ("profile", str(threads)):
         raise NotAsAsked(f"torch takes {threads} threads here, not the {key.axis('threads')} asked for")
+    limit = os.environ.get("OMP_THREAD_LIMIT", "")
+    if limit.isdecimal() and int(limit) < threads:
+        raise NotAsAsked(f"OMP_THREAD_LIMIT={limit} leaves fewer threads than the {threads} torch counts on")
     asked, loaded = key.axis("allocator"), allocator()
     if asked != "profile" and loaded != (asked if asked in _PRELOADED else "libc"):
         raise NotAsAsked(f"malloc was to be {asked}, but {loaded} serves it: the preload did not work")

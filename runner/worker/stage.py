@@ -1,6 +1,7 @@
 """A case on stage: built from its key, under its technique, ready to be called."""
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from .case_key import CaseKey
 
 #: Small enough that training changes no number's size, large enough to be a real update.
 LEARNING_RATE = 1e-5
+#: What only the workload can know. Everything else is measured, and no case may put its own word over that.
+_OWN_METRICS = ("data_wait",)
 
 Inputs = tuple[torch.Tensor, ...]
 #: The shapes of one step's inputs.
@@ -132,7 +135,7 @@ def finish(act: Act) -> Stage:
         flops *= 3
     words = list(act.last_words)
     if act.workload.report is not None:
-        words.append(act.workload.report)
+        words.append(_own_words(act.workload.report))
     if act.workload.ceiling:
         words.append(lambda: ceiling.measure(act.key, act.device))
     return Stage(
@@ -148,6 +151,21 @@ def finish(act: Act) -> Stage:
         words,
         act.shapes,
     )
+
+
+def _own_words(report: LastWords) -> LastWords:
+    """What a workload reports of its own; raises ValueError for what is measured, and for no number."""
+
+    def words() -> Mapping[str, float]:
+        told = report()
+        for name, value in told.items():
+            if name not in _OWN_METRICS:
+                raise ValueError(f"report() tells {name!r}: a workload tells only {', '.join(_OWN_METRICS)}")
+            if not math.isfinite(value):
+                raise ValueError(f"report() tells {name}={value}: not a number that can be kept")
+        return told
+
+    return words
 
 
 class Turn:

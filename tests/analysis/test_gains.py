@@ -240,3 +240,17 @@ def test_a_run_has_the_gains_of_each_case_in_each_environment() -> None:
     assert [(g.kind, g.against, g.reason) for g in alone] == [
         ("speed-up", EAGER, "the baseline was not measured")
     ]
+
+
+def test_a_pair_with_a_disturbed_side_is_counted() -> None:
+    case, base = processes(COMPILED, 1.0, 1.0), processes(EAGER, 2.0, 2.0)
+    busy = replace(base[1], facts={**base[1].facts, "device": "cpu", "cpu_share": 0.4})
+    assert speed_up(case, base).disturbed == 0
+    assert speed_up(case, [base[0], busy]).disturbed == 1
+
+
+def test_who_left_its_cpus_has_no_gain() -> None:
+    case, base = processes(COMPILED, 1.0, 1.0), processes(EAGER, 2.0, 2.0)
+    gone = replace(case[1], facts={**case[1].facts, "launch": {"held": False}})
+    assert speed_up([case[0], gone], base).reason == "1 of 2 replicates left the CPUs they were given"
+    assert speed_up(case, base).ratio == pytest.approx(2.0)

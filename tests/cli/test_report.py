@@ -120,7 +120,7 @@ def test_a_case_measured_without_its_baseline_says_so() -> None:
 def test_scaling_has_a_table_of_its_own() -> None:
     lines = printed(
         [
-            *processes(f"{INFER}/cpus=all,threads=2", 25.0, 25.0),
+            *processes(f"{INFER}/cpus=all", 25.0, 25.0),
             *processes(f"{INFER}/cpus=all,instances=2", 40.0, 40.0, items=64),
             *processes(f"{TRAIN}/parallel=ddp", 10.0, 10.0, items=4),
             *processes(f"{TRAIN}/parallel=ddp,ranks=2", 12.5, 12.5, items=8),
@@ -129,7 +129,7 @@ def test_scaling_has_a_table_of_its_own() -> None:
     start = next(i for i, line in enumerate(lines) if line.split()[-1:] == ["scaling"])
     table = [" ".join(line.split()) for line in lines[start + 1 : start + 3]]
     assert table == [
-        f"{INFER}/cpus=all,instances=2 1.600 cpus=all,threads=2 1.280 1.25x [1.25, 1.25]",
+        f"{INFER}/cpus=all,instances=2 1.600 cpus=all 1.280 1.25x [1.25, 1.25]",
         f"{TRAIN}/parallel=ddp,ranks=2 0.6400 parallel=ddp 0.4000 80.0 % [80.0, 80.0]",
     ]
     assert "all ranks and processes together" in the_line(lines, "scaling: ")

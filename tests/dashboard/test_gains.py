@@ -140,6 +140,7 @@ def test_the_csv_has_every_gain_and_why_one_is_missing() -> None:
         "high": "2.0",
         "n": "2",
         "left_out": "0",
+        "disturbed": "0",
         "against": EAGER,
         "reason": "",
     }

@@ -25,7 +25,7 @@ values = (
 def values_of(axis: Axis) -> st.SearchStrategy[str]:
     """What an axis admits: its words, and whole numbers where it counts."""
     words = st.sampled_from(axis.values) if axis.values else st.nothing()
-    return words | st.integers(1, 10**6).map(str) if axis.counts else words
+    return words | st.integers(1, 10**6 - 1).map(str) if axis.counts else words
 
 
 techniques = st.fixed_dictionaries({}, optional={name: values_of(axis) for name, axis in AXES.items()})

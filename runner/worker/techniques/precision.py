@@ -21,6 +21,8 @@ def apply(act: Act) -> None:
     Metric `model_size`: parameters and buffers in MiB as they are kept, each shared one counted once.
     """
     precision = act.key.axis("precision")
+    if precision == "fp32":
+        _require_fp32(act)
     act.context = context(act.key, act.device)
     if precision in _WHOLE:
         _cast(act, _WHOLE[precision])
@@ -63,6 +65,19 @@ def exact_fp32() -> Generator[None]:
 def _allow_tf32(allowed: tuple[Any, Any]) -> None:
     # The older of PyTorch's two interfaces: every version has it, and mixing the two is an error.
     torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = allowed
+    if not allowed[0]:
+        # "medium", a line that people put into their models, has the CPU multiply fp32 in bf16.
+        torch.set_float32_matmul_precision("highest")
+
+
+def _require_fp32(act: Act) -> None:
+    """Raise Unsupported for a case that was built in another number format, by whatever means."""
+    kept = (*act.model.parameters(), *act.model.buffers())
+    others = {one.dtype for one in kept if one.is_floating_point()} - {torch.float32, torch.float64}
+    if others:
+        raise Unsupported(
+            f"the case builds weights of {others.pop()}: build them in fp32 and choose a precision"
+        )
 
 
 def _require_tf32(device: str) -> None:

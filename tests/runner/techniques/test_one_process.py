@@ -50,6 +50,7 @@ UNSUPPORTED = [
         "layers/infer/-/precision=tf32",
         "precision=tf32 needs a CUDA device of compute capability 8.0 or newer",
     ),
+    ("halves/infer/-/eager", "the case builds weights of torch.bfloat16"),
     ("layers/infer/-/precision=int8-torchao", "torchao is not installed in this environment"),
     ("layers/train/-/precision=int8-dynamic", "is for inference: int8 weights do not train"),
     ("no_layers/infer/-/precision=int8-dynamic", "finds no layer that it can quantise"),

@@ -51,6 +51,11 @@ def images():
 
 
 @case()
+def halves():
+    return Workload(nn.Linear(4, 4).bfloat16(), (torch.ones(2, 4, dtype=torch.bfloat16),), items=2)
+
+
+@case()
 def recurrent():
     class Last(nn.Module):
         def __init__(self):
