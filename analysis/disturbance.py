@@ -10,12 +10,14 @@ OWN_CORE = 0.9
 def disturbed(facts: Mapping[str, Any]) -> str:
     """How much of its core a replicate had, where others took some of it; else an empty text.
 
-    `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed), and
-    `waits_for_data` for a case whose own process sleeps while its data is being made.
+    `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed),
+    `waits_for_data` for a case whose own process sleeps while its data is being made, and
+    `contention_ignored` where the user wants it so (`contention_limit = 1`).
     """
     share = facts.get("cpu_share")
     if (
         facts.get("waits_for_data")
+        or facts.get("contention_ignored")
         or facts.get("device") != "cpu"
         or not isinstance(share, float)
         or share >= OWN_CORE

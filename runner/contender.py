@@ -10,10 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .gate import Gate, blamed
 from .launching import affinity_held
+from .measuring import Blocks
 from .metrics import disturbance, replicate_metrics
 from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
 from .records import Outcome, Planned, Timing
+from .telemetry.reading import Recording
+from .telemetry.source import Telemetry
+from .telemetry.summary import rows_of, summarise
 from .tracing import Tracing
 from .worker.case_key import CaseKey
 from .worker.messages import (
@@ -23,6 +28,7 @@ from .worker.messages import (
     Failed,
     Finish,
     Finished,
+    Forget,
     Hello,
     Measure,
     Message,
@@ -42,13 +48,8 @@ _LAST_BREATH_SECONDS = 5.0
 #: File systems allow 255 bytes; a suffix and a temporary name's decoration must fit as well.
 _FILE_NAME_BYTES = 180
 
-#: A step of nanoseconds is told apart by far fewer samples than fit into a second; all of them are kept.
-_BLOCK_ITERATIONS = 10_000
-_ENOUGH_ITERATIONS = 100_000
-#: The fastest of one iteration is that iteration: beside a faster contender, whose blocks hold several, a
-#: slow one would look slower than it is. So blocks hold a few, unless that takes longer than this.
-_LEAST_ITERATIONS = 3
-_LEAST_NS = 1_500_000_000
+#: The driver's own averages are no fresher than 1/6 s, and GPM wants 0.1 s between two samples.
+_OBSERVE_HZ = 5.0
 
 M = TypeVar("M", bound=Message)
 
@@ -83,6 +84,7 @@ class Contender:
         cache: Path | None,
         on_phase: OnPhase,
         tracing: Tracing | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.planned = planned
         self.outcome: Outcome | None = None
@@ -100,11 +102,15 @@ class Contender:
         self._hello: Hello | None = None
         self._window: Window | None = None
         self._traced: Traced | None = None
-        self._blocks: list[Block] = []
+        self._blocks = Blocks(timing)
+        self._telemetry = telemetry
+        self._recordings: tuple[Recording, ...] = ()
         self._cache = cache
         self._cache_state = prepare_cache(cache) if cache else ""
         self._launch_facts = launch.facts
         self._worker = WorkerProcess(launch)
+        limit = timing.contention_limit
+        self._gate = Gate(telemetry, self._worker.root, launch.cpus, launch.own_cpus, limit)
 
     # -- phases ---------------------------------------------------------------------------
 
@@ -134,37 +140,31 @@ class Contender:
 
     def measure(self) -> None:
         """One block; raises Over."""
-        step_ns = self._step_ns()
-        least = _LEAST_ITERATIONS if step_ns * _LEAST_ITERATIONS <= _LEAST_NS else 1
-        wanted = round(self._timing.block_seconds * 1e9 / step_ns)
-        iterations = min(max(least, wanted), _BLOCK_ITERATIONS)
+        assert self._ready is not None
+        iterations = self._blocks.iterations(self._ready.step_ns)
+        self._forget_tainted()
+        self._gate.before()
         self._enter("measure")
         block = self._ask(Measure(iterations), Block)
         if len(block.samples_ns) != iterations:
             raise self._over(
                 "crashed", f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}"
             )
-        self._blocks.append(block)
         self._enter("wait")
+        self._blocks.take(block, self._gate.after(block.wall_ns))
 
     @property
     def satisfied(self) -> bool:
         """Whether enough is measured, or the cap says stop; whoever is traced is not measured at all."""
-        if self._tracing is not None:
-            return True
-        measured = sum(block.wall_ns for block in self._blocks) / 1e9
-        count = len(self._blocks)
-        samples = sum(len(block.samples_ns) for block in self._blocks)
-        enough = measured >= self._timing.measure_seconds or samples >= _ENOUGH_ITERATIONS
-        if count >= self._timing.min_blocks and enough:
-            return True
-        return measured >= self._timing.max_seconds and count >= max(2, self._timing.min_blocks // 2)
+        return self._tracing is not None or self._blocks.satisfied
 
     def finish(self) -> None:
         """Telemetry window or trace if asked for, last words, and the outcome."""
-        if self._timing.observe_seconds > 0:
-            self._enter("observe")
-            self._window = self._ask(Observe(self._timing.observe_seconds), Window)
+        self._forget_tainted()
+        others = blamed(self._gate.culprit())
+        # Once per case: what a window tells differs little from process to process.
+        if self._timing.observe_seconds > 0 and self.planned.replicate == 0:
+            self._observe(self._timing.observe_seconds)
         if self._tracing is not None:
             self._enter("trace")
             self._traced = self._ask(self._tracing.request, Traced)
@@ -172,7 +172,26 @@ class Contender:
         finished = self._ask(Finish(), Finished)
         self._enter("end")
         report = self._worker.close()
-        self._settle(finished, report)
+        self._settle(finished, report, others)
+
+    def _observe(self, seconds: float) -> None:
+        """The telemetry window: the case runs freely and is looked at."""
+        self._enter("observe")
+        if self._telemetry is None:
+            self._window = self._ask(Observe(seconds), Window)
+            return
+        self._telemetry.watch(self._worker.root, _OBSERVE_HZ)
+        recorded: tuple[Recording, ...] = ()
+        try:
+            self._window = self._ask(Observe(seconds), Window)
+        finally:
+            recorded = self._telemetry.rest()
+        self._recordings = rows_of(recorded, self._window)
+
+    def _forget_tainted(self) -> None:
+        """Have the worker leave out of what it counts itself the block that is to be taken again."""
+        if self._blocks.last_is_tainted:
+            self._send(Forget())
 
     def abandon(self) -> None:
         """Kill what still lives; the outcome, if there is none yet, stays None."""
@@ -185,19 +204,27 @@ class Contender:
 
     # -- how it ended ---------------------------------------------------------------------
 
-    def _settle(self, finished: Finished, report: Mapping[str, Any]) -> None:
+    def _settle(self, finished: Finished, report: Mapping[str, Any], others: str) -> None:
+        """The outcome after a worker's last words; `others` ends what is said of who disturbed it."""
         assert self._ready is not None
         metrics: dict[str, float] = {}
         if self._tracing is not None and self._traced is not None:
             # The profiler slows and fills what it looks at: no number of this process is a measurement.
             found: dict[str, Any] = self._tracing.facts(self._traced)
         else:
-            metrics = replicate_metrics(
-                self._ready, self._blocks, finished, report, self._cache_state, self._ready_seconds
-            )
-            found = disturbance(self._blocks) | {"waits_for_data": "data_wait" in metrics}
+            blocks = self._blocks
+            if blocks.clean:
+                about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
+                metrics = replicate_metrics(self._ready, blocks.all, *about)
+            found = disturbance(blocks.clean or blocks.all) | {"waits_for_data": "data_wait" in metrics}
+            if self._timing.contention_limit >= 1:
+                # Whoever said that others do not matter is not told that they did.
+                found["contention_ignored"] = True
+        told, notes = self._seen()
+        metrics |= told
+        found |= notes
         check = finished.facts.get("check") or {}
-        status, reason = "ok", ""
+        status, reason = self._blocks.spoilt(others) or ("ok", "")
         if finished.facts.get("not_compiled"):
             status, reason = "not_compiled", str(finished.facts["not_compiled"])
         if check.get("wrong"):
@@ -208,6 +235,16 @@ class Contender:
                 (self._cache / ".filled").touch()
         facts = {**self._ready.facts, **finished.facts, **found}
         self._end(status, reason, metrics, facts, report)
+
+    def _seen(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """Metrics of the telemetry window, and as facts what could not be told."""
+        facts = dict(self._gate.facts())
+        if self._window is None or self._telemetry is None or self._ready is None:
+            return {}, facts
+        metrics, notes = summarise(self._recordings, self._window, float(self._ready.facts["items"]))
+        if notes := [*facts.get("telemetry_notes", ()), *notes]:
+            facts["telemetry_notes"] = notes
+        return metrics, facts
 
     def _over(self, status: str, reason: str, traceback: str = "") -> Over:
         """End this contender badly: kill, collect the report, write the outcome."""
@@ -240,6 +277,7 @@ class Contender:
             about["launch"] = {**self._launch_facts, **affinity_held(self._launch_facts, facts)}
         if self._cache_state:
             about["cache"] = self._cache_state
+        about |= self._blocks.facts()
         if self._window:
             about["window"] = [self._window.started_ns, self._window.ended_ns, self._window.iterations]
         self.outcome = Outcome(
@@ -255,17 +293,21 @@ class Contender:
             metrics=metrics,
             facts=about,
             log_tail=self._worker.log_tail(),
-            blocks=tuple(block.samples_ns for block in self._blocks),
+            blocks=tuple(block.samples_ns for block in self._blocks.all),
+            telemetry=self._recordings,
         )
 
     # -- talking --------------------------------------------------------------------------
 
     def _ask(self, request: Message, kind: type[M]) -> M:
+        self._send(request)
+        return self._expect(kind)
+
+    def _send(self, message: Message) -> None:
         try:
-            self._worker.send(request)
+            self._worker.send(message)
         except WorkerGone:
             raise self._died() from None
-        return self._expect(kind)
 
     def _expect(self, kind: type[M]) -> M:
         while True:
@@ -308,13 +350,6 @@ class Contender:
         self._phase, self._phase_started = phase, now
         if phase != "wait":
             self._on_phase(self.planned, phase)
-
-    def _step_ns(self) -> int:
-        if self._blocks:
-            samples = sorted(self._blocks[-1].samples_ns)
-            return max(1, samples[len(samples) // 2])
-        assert self._ready is not None
-        return max(1, self._ready.step_ns)
 
 
 def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:

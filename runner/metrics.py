@@ -1,6 +1,6 @@
 """From the blocks of one replicate to its metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -29,6 +29,7 @@ def replicate_metrics(
     exit_report: Mapping[str, Any],
     cache: str,
     ready_seconds: float | None = None,
+    left_out: Collection[int] = (),
 ) -> dict[str, float]:
     """All metrics of one replicate in the catalogue's units.
 
@@ -37,9 +38,10 @@ def replicate_metrics(
     take inputs of several shapes in turn, both are means over the shapes, of each shape's median and fastest
     iteration: whoever is faster fits more shapes into a block, and the fastest step is the shortest shape's.
     `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
+    `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
     """
-    samples = sorted(ns for block in blocks for ns in block.samples_ns)
-    middle_ns, floor_ns = _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)))
+    samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
+    middle_ns, floor_ns = _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out)
     seconds = middle_ns / 1e9
     first = ready.first_call_ns / 1e9
     metrics = {
@@ -48,11 +50,7 @@ def replicate_metrics(
         "latency_floor": floor_ns / 1e6,
         "throughput": ready.facts["items"] / seconds,
     }
-    metrics |= {
-        name: percentile(samples, share) / 1e6
-        for name, (share, enough) in _PERCENTILES.items()
-        if len(samples) >= enough
-    }
+    metrics |= _percentiles(samples)
     if cache != "warm":
         metrics["first_call"] = first
         if ready_seconds is not None:
@@ -83,14 +81,34 @@ def _shares(metrics: Mapping[str, float], cpus: float | None) -> dict[str, float
     return shares
 
 
-def _middle_and_floor(blocks: Sequence[Block], shapes: int) -> tuple[float, float]:
+def _percentiles(ordered: Sequence[int]) -> dict[str, float]:
+    return {
+        name: percentile(ordered, share) / 1e6
+        for name, (share, enough) in _PERCENTILES.items()
+        if len(ordered) >= enough
+    }
+
+
+def _counted(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[int, ...]]:
+    """The samples of each block that counts."""
+    return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
+
+
+def _middle_and_floor(blocks: Sequence[Block], shapes: int, left_out: Collection[int]) -> tuple[float, float]:
     """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn."""
-    ordered = [ns for block in blocks for ns in block.samples_ns]
     if shapes == 1:
-        return median(ordered), median(min(block.samples_ns) for block in blocks)
-    # The turn goes on from block to block, so a shape is known by its place.
-    places = [ordered[place::shapes] for place in range(min(shapes, len(ordered)))]
-    return fmean(median(place) for place in places), fmean(min(place) for place in places)
+        counted = _counted(blocks, left_out)
+        return median(ns for samples in counted for ns in samples), median(map(min, counted))
+    # The turn goes on from block to block, whether they count or not, so a shape is known by its place.
+    places: list[list[int]] = [[] for _ in range(shapes)]
+    place = 0
+    for number, block in enumerate(blocks):
+        for ns in block.samples_ns:
+            if number not in left_out:
+                places[place % shapes].append(ns)
+            place += 1
+    taken = [each for each in places if each]
+    return fmean(median(each) for each in taken), fmean(min(each) for each in taken)
 
 
 def disturbance(blocks: Sequence[Block]) -> dict[str, float]:

@@ -96,6 +96,8 @@ def estimate(planned: Planned, timing: Timing) -> float:
     """Seconds that one replicate is expected to take."""
     key = CaseKey.parse(planned.case)
     seconds = _START_SECONDS + timing.warm_up_min_seconds * 2 + timing.measure_seconds * 1.2
+    if planned.replicate == 0:
+        seconds += timing.observe_seconds
     seconds += _PROCESS_SECONDS * (max(key.count("ranks"), key.count("instances")) - 1)
     if (mode := key.axis("compile")) != "none":
         # Each shape may be compiled anew; how many there are is known only to the workload.

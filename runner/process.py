@@ -101,6 +101,11 @@ class WorkerProcess:
         self.kill()
         self.close()
 
+    @property
+    def root(self) -> int:
+        """The supervisor's process id: everything below it is measured."""
+        return self._supervisor.pid
+
     def send(self, message: Message) -> None:
         """Send one message; raises WorkerGone when nobody reads any more."""
         try:

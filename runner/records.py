@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .telemetry.reading import Recording
 from .worker.messages import STATUSES
 
 Facts = Mapping[str, Any]
@@ -15,9 +16,11 @@ class Timing:
 
     A replicate takes blocks of about `block_seconds` until it has `min_blocks` of them and
     `measure_seconds` of measured time (or, for a step of nanoseconds, 100,000 iterations), but stops after
-    `max_seconds` once it has `min_blocks // 2`.
+    `max_seconds` once it has `min_blocks // 2`, or took twice as many that did not count.
     `deadline_seconds` bounds the whole active life of one replicate. With `trace_steps` above 0 nothing is
-    measured: that many steps are run under torch.profiler instead.
+    measured: that many steps are run under torch.profiler instead. The first replicate of a case is observed
+    for `observe_seconds` after it was timed. A block of which others took a larger share than
+    `contention_limit` is taken again.
     """
 
     measure_seconds: float = 1.5
@@ -29,6 +32,7 @@ class Timing:
     observe_seconds: float = 0.0
     deadline_seconds: float = 600.0
     trace_steps: int = 0
+    contention_limit: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ class SessionPlan:
 class Outcome:
     """How one planned replicate ended. `blocks` are nanoseconds per iteration in the order taken.
 
-    `phases` maps phase to seconds; `metrics` maps metric to value in the catalogue's unit.
+    `phases` maps phase to seconds; `metrics` maps metric to value in the catalogue's unit. `telemetry` are
+    the recordings of its telemetry window, one per device.
     """
 
     case: str
@@ -78,6 +83,7 @@ class Outcome:
     facts: Facts = field(default_factory=dict[str, Any])
     log_tail: str = ""
     blocks: tuple[tuple[int, ...], ...] = ()
+    telemetry: tuple[Recording, ...] = ()
 
     @property
     def planned(self) -> Planned:
@@ -93,6 +99,10 @@ class Outcome:
         """The inverse of `to_body`; raises TypeError for anything else."""
         values: dict[str, Any] = dict(body)
         values["blocks"] = tuple(tuple(block) for block in body.get("blocks", ()))
+        try:
+            values["telemetry"] = tuple(Recording.from_body(one) for one in body.get("telemetry", ()))
+        except (AttributeError, KeyError, ValueError) as error:
+            raise TypeError(f"an outcome's telemetry is no recording: {error}") from error
         outcome = Outcome(**values)
         texts = [values.get(name, "") for name in ("case", "environment", "status", "reason", "phase")]
         if not all(isinstance(text, str) for text in texts) or type(values.get("replicate")) is not int:

@@ -1,6 +1,8 @@
 """A session: contenders of one workload alive together, their blocks interleaved."""
 
+import contextlib
 import random
+import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +16,7 @@ from .launching import SPIN_SECONDS, CannotLaunch, allowed_cpus, start_of, usabl
 from .process import Launch
 from .profile import Profile
 from .records import Outcome, Planned, SessionPlan, Target, Timing
+from .telemetry.source import StartTelemetry, Telemetry
 from .topology import read
 from .worker.case_key import CaseKey
 
@@ -23,7 +26,11 @@ OnOutcome = Callable[[Outcome], None]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What all sessions of one run share. `folder` is the run's: logs and compile caches live there."""
+    """What all sessions of one run share. `folder` is the run's: logs and compile caches live there.
+
+    `gpus` are the UUIDs of the devices in use, in the order in which PyTorch counts them; `telemetry` starts
+    what looks at the machine during a session, None for nothing.
+    """
 
     run: str
     folder: Path
@@ -32,6 +39,8 @@ class Conditions:
     timing: Timing
     targets: Mapping[str, Target]
     device: str
+    gpus: tuple[str, ...] = ()
+    telemetry: StartTelemetry | None = None
 
 
 class Session:
@@ -43,13 +52,16 @@ class Session:
         self._token = token
         self._cancelled = threading.Event()
         self._alive: list[Contender] = []
+        self._telemetry: Telemetry | None = None
 
     def run(self, on_phase: OnPhase, on_outcome: OnOutcome) -> bool:
         """Measure all contenders; answers False if it was cancelled.
 
         Every contender gets exactly one outcome, unless cancelled: then those that had not ended get none.
         """
+        spool = self._conditions.folder / "telemetry" / "rows"
         try:
+            self._telemetry = self._start_telemetry(spool)
             self._prepare(on_phase, on_outcome)
             self._interleave(on_outcome)
             for contender in list(self._alive):
@@ -60,6 +72,9 @@ class Session:
         finally:
             for contender in self._alive:
                 contender.abandon()
+            if self._telemetry is not None:
+                self._telemetry.close()
+                shutil.rmtree(spool.parent, ignore_errors=True)
         return not self._cancelled.is_set()
 
     def cancel(self) -> None:
@@ -67,6 +82,21 @@ class Session:
         self._cancelled.set()
         for contender in list(self._alive):
             contender.kill()
+
+    def _start_telemetry(self, spool: Path) -> Telemetry | None:
+        """What samples this session, into a folder that lives as long; what is traced is not sampled."""
+        conditions = self._conditions
+        if conditions.telemetry is None or conditions.timing.trace_steps:
+            return None
+        keys = [CaseKey.parse(planned.case) for planned in self._plan.contenders]
+        # Only the devices in use: what others do on the rest of them is no matter of ours.
+        devices = conditions.gpus[: max(key.count("ranks") for key in keys)]
+        cpus = conditions.profile.cpus
+        if any(key.axis("cpus") != "profile" for key in keys):
+            cpus = ()
+        with contextlib.suppress(OSError):
+            spool.mkdir(parents=True, exist_ok=True)
+        return conditions.telemetry(spool, devices, cpus, conditions.profile.housekeeping, self._token)
 
     def _prepare(self, on_phase: OnPhase, on_outcome: OnOutcome) -> None:
         for planned in self._plan.contenders:
@@ -147,7 +177,8 @@ class Session:
         traced = tracing.of_replicate(
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
         )
-        return Contender(planned, launch, timing, conditions.device, cache, on_phase, traced)
+        telemetry = self._telemetry
+        return Contender(planned, launch, timing, conditions.device, cache, on_phase, traced, telemetry)
 
 
 def _unsupported(planned: Planned, reason: str) -> Outcome:

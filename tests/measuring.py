@@ -17,6 +17,7 @@ from runner.executor import Attempt, Ended, Entered, LocalExecutor, Measured
 from runner.profile import Profile
 from runner.records import Outcome, Planned, SessionPlan, Target, Timing
 from runner.session import Conditions
+from runner.telemetry.source import StartTelemetry
 
 CASE_FILES = Path(__file__).parent / "runner/case_files"
 ENVIRONMENT = "default"
@@ -54,8 +55,13 @@ def conditions(
     timing: Timing = QUICK,
     profile: Profile | None = None,
     state: Path | None = None,
+    telemetry: StartTelemetry | None = None,
+    gpus: tuple[str, ...] = (),
 ) -> Conditions:
-    """What sessions of a new run share; logs and caches go to `state`, by default inside `folder`."""
+    """What sessions of a new run share; logs and caches go to `state`, by default inside `folder`.
+
+    Nothing samples the machine unless `telemetry` does.
+    """
     built = harness.build(folder / "harness", case_files)
     target = Target(ENVIRONMENT, str(measured_python()), "not asked")
     return Conditions(
@@ -66,6 +72,8 @@ def conditions(
         timing=timing,
         targets={ENVIRONMENT: target},
         device="cpu",
+        gpus=gpus,
+        telemetry=telemetry,
     )
 
 

@@ -187,8 +187,12 @@ class Site:
         self._started: list[subprocess.Popen[str]] = []
 
     def environ(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """This process's variables without settings of ours; the lock lies where no other test looks."""
+        """This process's variables without settings of ours; the lock lies where no other test looks.
+
+        Whoever else computes here is no matter of a test that does not say so.
+        """
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
+        inherited["PYROMETER_CONTENTION_LIMIT"] = "1"
         return {**inherited, "TMPDIR": str(self.temporary), "HOME": str(self.folder), **variables}
 
     def call(self, *arguments: str, **variables: str) -> Done:
@@ -215,11 +219,15 @@ class Site:
         )
 
     def start(self, *arguments: str, **variables: str) -> Running:
-        """`pyrometer run --json` with these arguments, in the background."""
+        """`pyrometer run` with these arguments, in the background."""
+        return self.start_command("run", *arguments, **variables)
+
+    def start_command(self, *arguments: str, **variables: str) -> Running:
+        """A command that takes `--json`, in the background."""
         err = self.folder / f"stderr-{len(self._started)}"
         with err.open("w") as file:
             process = subprocess.Popen(
-                [COMMAND, "run", "--json", *arguments],
+                [COMMAND, *arguments, "--json"],
                 cwd=self.folder,
                 env=self.environ(variables),
                 stdin=subprocess.DEVNULL,

@@ -32,16 +32,21 @@ class Shim:
 
 def build(folder: Path, *flags: str) -> Shim:
     """Compile it into `folder`; skips where there is no compiler, unless everything is required."""
+    _compile(SCRIPTS / "shim.c", folder / "libnvidia-ml.so.1", flags)
+    return Shim(folder)
+
+
+def settable_clock(folder: Path) -> Path:
+    """Compile clock.c: preloaded, it shows one process a wall clock that is set in mid-run."""
+    _compile(SCRIPTS / "clock.c", folder / "clock.so")
+    return folder / "clock.so"
+
+
+def _compile(source: Path, target: Path, flags: Iterable[str] = ()) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         if os.environ.get("PYROMETER_TEST_REQUIRE_ALL"):
             pytest.fail("no C compiler is installed")
         pytest.skip("no C compiler is installed: NVML's stand-in cannot be built")
-    _compile(compiler, folder / "libnvidia-ml.so.1", flags)
-    return Shim(folder)
-
-
-def _compile(compiler: str, target: Path, flags: Iterable[str]) -> None:
     standard = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
-    source = str(SCRIPTS / "shim.c")
-    subprocess.run([compiler, *standard, *flags, source, "-o", str(target), "-lm"], check=True)
+    subprocess.run([compiler, *standard, *flags, str(source), "-o", str(target), "-lm"], check=True)

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
 #: Where SM utilisation or GPU busy time comes from, best first. `gpm`: hardware counters, true SM
-#: utilisation. `samples` and `polling`: the share of time in which at least one kernel ran, from the
-#: driver's buffer or asked for again and again. Numbers of two rungs are never joined in one line.
-Rung = Literal["gpm", "samples", "polling", "none"]
+#: utilisation; `dcgm`: the same through a DCGM host engine. `samples` and `polling`: the share of time in
+#: which at least one kernel ran, from the driver's buffer or asked for again and again. Numbers of two
+#: rungs are never joined in one line.
+Rung = Literal["gpm", "dcgm", "samples", "polling", "none"]
 
 
 @dataclass(frozen=True, slots=True)

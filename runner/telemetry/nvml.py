@@ -5,6 +5,7 @@ UUID. No setter is ever called. Every call may hang in a sick driver: whoever ca
 module in a process of its own (see probe.py).
 """
 
+import math
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pynvml  # pyright: ignore[reportMissingTypeStubs]
+
+from .capability import Rung
 
 #: The binding is made of ctypes, of which type checkers know nothing.
 N: Any = pynvml
@@ -121,6 +124,33 @@ def has_gpm(handle: Any) -> bool | Absent:
     return support if isinstance(support, Absent) else bool(support.isSupportedDevice)
 
 
+def gpm_of(handle: Any, parent: Any = None) -> "Gpm | Absent":
+    """The hardware counters of a device, or of a MIG device of `parent`, with the first sample taken.
+
+    Absent where the device has none or they cannot be sampled. The caller closes it.
+    """
+    supported = has_gpm(handle if parent is None else parent)
+    if supported is not True:
+        return supported if isinstance(supported, Absent) else Absent("needs Hopper or newer (GPM)")
+    instance = None if parent is None else ask(N.nvmlDeviceGetGpuInstanceId, handle)
+    if isinstance(instance, Absent):
+        return instance
+    gpm = Gpm(handle if parent is None else parent, instance)
+    refused = gpm.start()
+    if refused is not None:
+        gpm.close()
+    return gpm if refused is None else refused
+
+
+def busy_rung(handle: Any) -> Rung:
+    """Where busy time comes from on a device whose hardware counters cannot be had."""
+    buffered = ask(N.nvmlDeviceGetSamples, handle, N.NVML_GPU_UTILIZATION_SAMPLES, 0)
+    # An idle buffer is no missing one.
+    if not isinstance(buffered, Absent) or buffered.code == N.NVML_ERROR_NOT_FOUND:
+        return "samples"
+    return "none" if isinstance(ask(N.nvmlDeviceGetUtilizationRates, handle), Absent) else "polling"
+
+
 def memory(handle: Any) -> dict[str, float] | Absent:
     """Bytes total, used, and reserved by the driver; old drivers count what is reserved as used."""
     split = ask(N.nvmlDeviceGetMemoryInfo, handle, N.nvmlMemory_v2)
@@ -161,11 +191,11 @@ class Gpm:
         self._instance = instance
         self._first, self._last = ask(N.nvmlGpmSampleAlloc), ask(N.nvmlGpmSampleAlloc)
         self._answer = N.c_nvmlGpmMetricsGet_t()
-        self._began = 0.0
+        #: When the last sample was taken, CLOCK_MONOTONIC in ns: not before and not after.
+        self.taken_ns = (0, 0)
 
     def start(self) -> Absent | None:
         """Take the sample a window begins with."""
-        self._began = time.monotonic()
         taken = self._take(self._first)
         return taken if isinstance(taken, Absent) else None
 
@@ -174,8 +204,7 @@ class Gpm:
 
         A window that is too short for the driver goes on instead, and is answered as Absent.
         """
-        now = time.monotonic()
-        if now - self._began < SHORTEST_WINDOW_SECONDS:
+        if time.monotonic_ns() - self.taken_ns[1] < SHORTEST_WINDOW_SECONDS * 1e9:
             return Absent("the window is shorter than the counters can tell")
         taken = self._take(self._last)
         if isinstance(taken, Absent):
@@ -187,12 +216,11 @@ class Gpm:
             answer.metrics[slot].metricId = metric
         got = ask(N.nvmlGpmMetricsGet, answer)
         self._first, self._last = self._last, self._first
-        self._began = now
         if isinstance(got, Absent):
             return got
-        slots = enumerate(GPM_METRICS)
-        told = {name: answer.metrics[slot] for slot, name in slots}
-        return {name: float(each.value) for name, each in told.items() if each.nvmlReturn == N.NVML_SUCCESS}
+        told = {name: answer.metrics[slot] for slot, name in enumerate(GPM_METRICS)}
+        means = {name: float(each.value) for name, each in told.items() if each.nvmlReturn == N.NVML_SUCCESS}
+        return {name: mean for name, mean in means.items() if math.isfinite(mean)}
 
     def close(self) -> None:
         """Free the samples."""
@@ -203,6 +231,11 @@ class Gpm:
     def _take(self, sample: Any) -> Any:
         if isinstance(sample, Absent):
             return sample
+        before = time.monotonic_ns()
         if self._instance is None:
-            return ask(N.nvmlGpmSampleGet, self._handle, sample)
-        return ask(N.nvmlGpmMigSampleGet, self._handle, self._instance, sample)
+            taken = ask(N.nvmlGpmSampleGet, self._handle, sample)
+        else:
+            taken = ask(N.nvmlGpmMigSampleGet, self._handle, self._instance, sample)
+        if not isinstance(taken, Absent):
+            self.taken_ns = before, time.monotonic_ns()
+        return taken

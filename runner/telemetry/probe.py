@@ -12,11 +12,11 @@ from typing import Any
 from .capability import Capability, GpuCapabilities, Probe, Rung
 from .nvml import (
     Absent,
-    Gpm,
     N,
     ask,
+    busy_rung,
+    gpm_of,
     gpus,
-    has_gpm,
     library,
     memory,
     mig_devices,
@@ -97,41 +97,11 @@ def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
 def _utilisation(handle: Any, parent: Any) -> tuple[Rung, Capability]:
     """The best rung, and whether true SM utilisation is among what it gives."""
     name = "sm_utilisation"
-    supported = has_gpm(handle if parent is None else parent)
-    if supported is True:
-        refused = _tried(handle, parent)
-        if refused is None:
-            return "gpm", Capability(name, True, "hardware counters (GPM)")
-        reason = refused.reason
-    else:
-        reason = supported.reason if isinstance(supported, Absent) else "needs Hopper or newer (GPM)"
-    rung: Rung = "none"
-    if not isinstance(_samples(handle), Absent):
-        rung = "samples"
-    elif not isinstance(ask(N.nvmlDeviceGetUtilizationRates, handle), Absent):
-        rung = "polling"
-    return rung, Capability(name, False, reason)
-
-
-def _tried(handle: Any, parent: Any) -> Absent | None:
-    """Why the counters cannot be sampled although the device has them."""
-    if parent is None:
-        gpm = Gpm(handle)
-    else:
-        instance = ask(N.nvmlDeviceGetGpuInstanceId, handle)
-        if isinstance(instance, Absent):
-            return instance
-        gpm = Gpm(parent, instance)
-    try:
-        return gpm.start()
-    finally:
-        gpm.close()
-
-
-def _samples(handle: Any) -> Any:
-    answer = ask(N.nvmlDeviceGetSamples, handle, N.NVML_GPU_UTILIZATION_SAMPLES, 0)
-    # An idle buffer is no missing one.
-    return None if isinstance(answer, Absent) and answer.code == N.NVML_ERROR_NOT_FOUND else answer
+    gpm = gpm_of(handle, parent)
+    if isinstance(gpm, Absent):
+        return busy_rung(handle), Capability(name, False, gpm.reason)
+    gpm.close()
+    return "gpm", Capability(name, True, "hardware counters (GPM)")
 
 
 def _busy(handle: Any) -> Capability:

@@ -1,6 +1,7 @@
 /* A libnvidia-ml.so.1 that plays a script instead of asking a driver.
 
-   The unmodified nvidia-ml-py loads it. The script is the file named by NVML_SHIM; each of its lines is
+   The unmodified nvidia-ml-py loads it. The script is the file named by NVML_SHIM, to which lines may be
+   added while it plays; each of its lines is
 
        MILLISECONDS DEVICE KEY VALUE...
 
@@ -9,17 +10,19 @@
    DEVICE is a number, or `-` for the library itself. Keys of the library: driver, cuda, and
    `fail FUNCTION CODE`, `block FUNCTION MILLISECONDS`. Keys of a device are those asked for below; a key
    that no line gives is answered NOT_SUPPORTED. Rates (power_mw, throttle_FIELD, gpm_METRIC) are integrated
-   over time, as the counters of a driver are. Compiled with -DOLD_DRIVER it lacks what old drivers lack. */
+   over time, as the counters of a driver are. An `xid CODE` of a device happens once.
+   Compiled with -DOLD_DRIVER it lacks what old drivers lack. */
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT = 7 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT = 7, TIMEOUT = 10 };
 enum { LINES = 4096, LIBRARY = -1 };
 
 typedef struct { double at; int device; char key[48]; char value[160]; } Line;
@@ -30,6 +33,7 @@ typedef union { double d; unsigned ui; unsigned long ul; unsigned long long ull;
 static Line lines[LINES];
 static int count, ready;
 static double origin = -1;
+static long long loaded;
 static Device devices[32];
 
 static double now_ms(void) {
@@ -43,6 +47,8 @@ static void load(void) {
     FILE *file = path ? fopen(path, "r") : NULL;
     char text[320], device[16];
     count = 0;
+    loaded = file && !fseek(file, 0, SEEK_END) ? ftell(file) : 0;
+    if (file) rewind(file);
     while (file && fgets(text, sizeof text, file) && count < LINES) {
         Line *line = &lines[count];
         double stated;
@@ -85,7 +91,9 @@ static double integral(int device, const char *key, double from, double to) {
 static int enter(const char *function) {
     char name[64];
     int code = 0, wait = 0;
+    struct stat script;
     if (!ready) return UNINITIALIZED;
+    if (!stat(getenv("NVML_SHIM") ? getenv("NVML_SHIM") : "", &script) && script.st_size != loaded) load();
     for (int i = 0; i < count; i++) {
         Line *line = &lines[i];
         if (line->device != LIBRARY || line->at > clock_ms()) continue;
@@ -287,6 +295,13 @@ int nvmlDeviceGetFieldValues(Device *device, int size, Field *fields) {
     ENTER("nvmlDeviceGetFieldValues");
     for (int i = 0; i < size; i++) {
         char key[48];
+        if (fields[i].field == 82) {
+            const char *degrees = held(device->device, "memory_temperature", clock_ms());
+            fields[i].code = degrees ? OK : NOT_SUPPORTED;
+            fields[i].type = 1;
+            fields[i].value.ui = degrees ? (unsigned)atoi(degrees) : 0;
+            continue;
+        }
         snprintf(key, sizeof key, "throttle_%u", fields[i].field);
         fields[i].code = held(device->device, key, clock_ms()) ? OK : NOT_SUPPORTED;
         fields[i].type = 3;
@@ -295,27 +310,64 @@ int nvmlDeviceGetFieldValues(Device *device, int size, Field *fields) {
     return OK;
 }
 
+/* Where the wall clock is set in mid-run (clock.c), it tells what it was at any moment. */
+double realtime_ms_at(double monotonic_ms) __attribute__((weak));
+
+static double wall_ms_at(double monotonic_ms) {
+    struct timespec wall;
+    if (realtime_ms_at) return realtime_ms_at(monotonic_ms);
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return wall.tv_sec * 1e3 + wall.tv_nsec / 1e6 - now_ms() + monotonic_ms;
+}
+
 typedef struct { unsigned long long stamp; Value value; } Sample;
 int nvmlDeviceGetSamples(Device *device, int kind, unsigned long long since, int *type, unsigned *size, Sample *answer) {
     ENTER("nvmlDeviceGetSamples");
     const char *key = kind == 0 ? "power_mw" : kind == 1 ? "gpu_busy" : kind == 2 ? "memory_busy" : "";
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    double now = clock_ms(), epoch = wall.tv_sec * 1e3 + wall.tv_nsec / 1e6 - now;
+    /* A driver keeps about a hundred of the last, six a second, each a mean stamped when it ends. */
+    const double spacing = 1000.0 / 6;
+    double now = clock_ms();
     unsigned found = 0;
     *type = 1;
-    /* A driver keeps about a hundred of the last, six a second. */
-    for (double at = now - 16000; at <= now; at += 1000.0 / 6) {
-        unsigned long long stamp = (unsigned long long)((epoch + at) * 1e3);
-        const char *value = at < 0 ? NULL : held(device->device, key, at);
-        if (!value || stamp <= since) continue;
-        if (answer && found < *size) { answer[found].stamp = stamp; answer[found].value.ui = (unsigned)atoi(value); }
+    for (double slot = fmax(1, floor(now / spacing) - 96); slot * spacing <= now; slot++) {
+        double to = slot * spacing, from = to - spacing;
+        unsigned long long stamp = (unsigned long long)(wall_ms_at(origin + to) * 1e3);
+        if (!held(device->device, key, from) || stamp <= since) continue;
+        if (answer && found < *size) {
+            answer[found].stamp = stamp;
+            answer[found].value.ui = (unsigned)lround(integral(device->device, key, from, to) / spacing);
+        }
         found++;
     }
     if (!found) return NOT_FOUND;
     if (!answer || found < *size) *size = found;
     return OK;
 }
+
+typedef struct { Device *watched[32]; int delivered; } EventSet;
+typedef struct { Device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
+int nvmlEventSetCreate(EventSet **answer) {
+    ENTER("nvmlEventSetCreate");
+    *answer = calloc(1, sizeof **answer);
+    return OK;
+}
+int nvmlDeviceRegisterEvents(Device *device, unsigned long long types, EventSet *set) {
+    ENTER("nvmlDeviceRegisterEvents");
+    if (types & 8) set->watched[device->device] = device;
+    return OK;
+}
+int nvmlEventSetWait_v2(EventSet *set, Event *answer, unsigned timeout) {
+    (void)timeout;
+    ENTER("nvmlEventSetWait");
+    while (set->delivered < count && lines[set->delivered].at <= clock_ms()) {
+        Line *line = &lines[set->delivered++];
+        if (line->device < 0 || !set->watched[line->device] || strcmp(line->key, "xid")) continue;
+        *answer = (Event){&devices[line->device], 8, strtoull(line->value, NULL, 10), ~0u, ~0u};
+        return OK;
+    }
+    return TIMEOUT;
+}
+int nvmlEventSetFree(EventSet *set) { free(set); return OK; }
 
 #ifndef OLD_DRIVER
 int nvmlDeviceGetMemoryInfo_v2(Device *device, MemoryV2 *answer) {

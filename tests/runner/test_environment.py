@@ -54,7 +54,7 @@ def test_an_environment_says_what_it_is(described: Environment) -> None:
     assert any(package.startswith("torch==") for package in facts["packages"])
     assert facts["variables"]["OMP_WAIT_POLICY"] == "passive"
     assert not any(name.startswith("PYROMETER") for name in facts["variables"])
-    assert described.target.python == str(measured_python())
+    assert described.python == str(measured_python())
 
 
 @pytest.mark.torch

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from measuring import CASE_FILES, Happened, Scratch, conditions, measure
+from measuring import CASE_FILES, Happened, Scratch, alive, conditions, measure
 from measuring_site import unavailable
 
 from runner.records import Outcome
@@ -22,6 +22,7 @@ PIPELINE = "blocks/train/batch=4/parallel=pp,ranks=2"
 OF_TWO = [DDP, INSTANCES, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
 OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
 DIES = "ends/train/how=dies/parallel=ddp,ranks=2"
+FORKS = "ends/train/how=forks/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
 CLOSURE = "closure/infer/-/parallel=fsdp2"
 
@@ -35,7 +36,7 @@ def happened(module_scratch: Scratch) -> Happened:
     if len(os.sched_getaffinity(0)) < 2:
         unavailable("two processes at once need two CPUs")
     shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
-    return measure(shared, [[case] for case in (*OF_TWO, ALONE, DIES, TOO_MANY, CLOSURE)])
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, DIES, FORKS, TOO_MANY, CLOSURE)])
 
 
 def outcome_of(happened: Happened, case: str) -> Outcome:
@@ -144,6 +145,15 @@ def test_a_rank_killed_in_mid_step_ends_the_case_soon(happened: Happened, module
     assert (outcome.status, outcome.reason) == ("crashed", "rank 1 was killed by SIGKILL")
     assert len(module_scratch.pids("dies")) == 2
     module_scratch.nobody_left(happened.run)
+
+
+def test_a_dead_rank_whose_child_keeps_its_line_open_is_not_waited_for(
+    happened: Happened, module_scratch: Scratch
+) -> None:
+    outcome = outcome_of(happened, FORKS)
+    assert (outcome.status, outcome.reason) == ("crashed", "rank 1 was killed by SIGKILL")
+    (child,) = module_scratch.pids("forked")
+    assert not alive(child)
 
 
 def test_what_cannot_be_had_is_said_before_anyone_starts(happened: Happened) -> None:

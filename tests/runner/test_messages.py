@@ -14,6 +14,7 @@ from runner.worker.messages import (
     Failed,
     Finish,
     Finished,
+    Forget,
     Hello,
     Measure,
     Message,
@@ -31,6 +32,7 @@ from runner.worker.messages import (
 MESSAGES: list[Message] = [
     Prepare("mlp/infer/-/eager", "cuda:1", 3, 0.5, 20, False),
     Measure(10),
+    Forget(),
     Observe(1.5),
     Trace(5, "/runs/a/traces/b.json.gz"),
     Finish(),

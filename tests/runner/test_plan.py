@@ -88,6 +88,16 @@ def test_an_estimate_knows_that_compiling_takes_longer_and_longest_at_first() ->
     assert plan.estimate(planned("m/infer/-/eager", 0), Timing(measure_seconds=12.0)) > eager + 10.0
 
 
+def test_only_the_first_replicate_is_looked_at() -> None:
+    plain, observed = Timing(), Timing(observe_seconds=3.0)
+    more = [
+        plan.estimate(planned("m/infer/-/eager", n), observed)
+        - plan.estimate(planned("m/infer/-/eager", n), plain)
+        for n in (0, 1)
+    ]
+    assert more == pytest.approx([3.0, 0.0])
+
+
 @pytest.mark.parametrize(
     "technique",
     [

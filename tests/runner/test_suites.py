@@ -88,6 +88,9 @@ def test_a_table_changes_only_what_it_names_of_a_suite_that_exists() -> None:
     assert (changed.cases, changed.replicates, changed.summary) == (base.cases, 4, "as it was")
     assert (changed.timing.measure_seconds, changed.timing.max_seconds) == (9.0, 36.0)
     assert composed("max_seconds = 5\nmeasure_seconds = 9", {"mine": base}).timing.max_seconds == 5.0
+    looked_at = composed("observe_seconds = 3", {"mine": base})
+    assert looked_at.timing.observe_seconds == 3.0
+    assert composed("observe_seconds = 0", {"mine": looked_at}).timing.observe_seconds == 0.0
     fewer = composed('exclude = ["cnn/*"]', {"mine": base})
     assert fewer.cases == (f"{MLP}/eager", f"{MLP}/compile=default")
     assert composed(f'cases = ["{CNN}/eager"]', {"mine": base}).cases == (f"{CNN}/eager",)
@@ -100,6 +103,21 @@ def test_suites_can_be_included_and_a_case_is_there_once() -> None:
     }
     suite = composed(f'cases = ["{CNN}/eager"]\ninclude = ["one", "two"]', known)
     assert suite.cases == (f"{CNN}/eager", f"{MLP}/eager", f"{MLP}/compile=default")
+
+
+def test_a_matrix_that_nobody_could_measure_is_counted_and_not_made() -> None:
+    many = ", ".join(map(str, range(1, 101)))
+    five = "\n".join(f"{axis} = [{many}]" for axis in ("ranks", "instances", "threads", "bucket", "compile"))
+    problem = complaint(f'replicates = 1\n[[matrix]]\nworkloads = ["{MLP}", "{CNN}"]\n{five}')
+    assert problem.path == ("matrix", 0)
+    assert str(problem) == "this matrix makes 20,000,000,000 cases: one run measures 100,000 at most"
+
+
+def test_more_replicates_than_a_run_can_have_are_refused_where_they_stand() -> None:
+    problem = complaint(f'replicates = 50_001\ncases = ["{MLP}/eager", "{CNN}/eager"]')
+    assert problem.path == ("replicates",)
+    assert str(problem) == "2 cases x 50,001 replicates are too many: one run measures 100,000 at most"
+    assert composed(f'replicates = 50_000\ncases = ["{MLP}/eager", "{CNN}/eager"]').replicates == 50_000
 
 
 MATRIX = f'[[matrix]]\nworkloads = ["{MLP}"]\n'

@@ -72,7 +72,10 @@ def differs_on_rank_one(batch: int) -> Workload:
 
 
 class DiesOnRankOne(Blocks):
-    """Rank 1 kills itself in the forward pass of its tenth step, or stops there for ever."""
+    """Rank 1 kills itself in the forward pass of its tenth step, or stops there for ever.
+
+    What it forks before keeps its connections open.
+    """
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -86,11 +89,20 @@ class DiesOnRankOne(Blocks):
         if self.steps == 10 and torch.distributed.get_rank() == 1:
             if self.how == "raises":
                 raise ValueError("rank 1 has had enough")
-            os.kill(os.getpid(), signal.SIGKILL if self.how == "dies" else signal.SIGSTOP)
+            if self.how == "forks":
+                self._leave_a_child()
+            os.kill(os.getpid(), signal.SIGSTOP if self.how == "hangs" else signal.SIGKILL)
         return super().forward(inputs)
 
+    def _leave_a_child(self) -> None:
+        if (child := os.fork()) == 0:
+            while True:
+                signal.pause()
+        note = Path(os.environ["CASES_SCRATCH"]) / f"forked{child}.pid"
+        note.write_text(str(child))
 
-@case(phases=("train",), how=["dies", "hangs", "raises"])
+
+@case(phases=("train",), how=["dies", "forks", "hangs", "raises"])
 def ends(how: str) -> Workload:
     return Workload(DiesOnRankOne(how), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
 

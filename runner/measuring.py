@@ -1,0 +1,93 @@
+"""The blocks of one contender: how long each is, which of them count, and when there are enough."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from .records import Timing
+from .telemetry.taint import Taint
+from .worker.messages import Block
+
+#: A step of nanoseconds is told apart by far fewer samples than fit into a second; all of them are kept.
+_BLOCK_ITERATIONS = 10_000
+_ENOUGH_ITERATIONS = 100_000
+#: The fastest of one iteration is that iteration: beside a faster contender, whose blocks hold several, a
+#: slow one would look slower than it is. So blocks hold a few, unless that takes longer than this.
+_LEAST_ITERATIONS = 3
+_LEAST_NS = 1_500_000_000
+
+
+class Blocks:
+    """All blocks in the order taken. Tainted ones are kept and not counted: they are taken again."""
+
+    def __init__(self, timing: Timing) -> None:
+        self.all: list[Block] = []
+        self._timing = timing
+        self._taints: dict[int, Taint] = {}
+        self._few = max(2, timing.min_blocks // 2)
+
+    def iterations(self, step_ns: int) -> int:
+        """How many the next block has, where a warm step took `step_ns`."""
+        if self.all:
+            samples = sorted(self.all[-1].samples_ns)
+            step_ns = samples[len(samples) // 2]
+        step_ns = max(1, step_ns)
+        least = _LEAST_ITERATIONS if step_ns * _LEAST_ITERATIONS <= _LEAST_NS else 1
+        wanted = round(self._timing.block_seconds * 1e9 / step_ns)
+        return min(max(least, wanted), _BLOCK_ITERATIONS)
+
+    def take(self, block: Block, taint: Taint | None) -> None:
+        """Keep a block."""
+        if taint:
+            self._taints[len(self.all)] = taint
+        self.all.append(block)
+
+    @property
+    def clean(self) -> list[Block]:
+        """Those that count."""
+        return [block for number, block in enumerate(self.all) if number not in self._taints]
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        """The numbers, from 0, of those that do not."""
+        return frozenset(self._taints)
+
+    @property
+    def last_is_tainted(self) -> bool:
+        """Whether the last block does not count."""
+        return len(self.all) - 1 in self._taints
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether enough is measured, or the cap says stop.
+
+        The cap is on all that was taken. A slow case may reach it before it could take a block again: of as
+        few blocks as are enough, each may be taken twice.
+        """
+        clean = self.clean
+        seconds = sum(block.wall_ns for block in clean) / 1e9
+        samples = sum(len(block.samples_ns) for block in clean)
+        enough = seconds >= self._timing.measure_seconds or samples >= _ENOUGH_ITERATIONS
+        if len(clean) >= self._timing.min_blocks and enough:
+            return True
+        spent = sum(block.wall_ns for block in self.all) / 1e9
+        tried = len(clean) >= self._few or len(self.all) >= 2 * self._few
+        return spent >= self._timing.max_seconds and tried
+
+    def spoilt(self, blamed: str = "") -> tuple[str, str] | None:
+        """Status and reason where too few blocks count; `blamed` ends what is said of others."""
+        if not self._taints or len(self.clean) >= self._few:
+            return None
+        # Of several kinds the more frequent one; of these the worst.
+        status, many = Counter(taint.status for taint in self._taints.values()).most_common(1)[0]
+        worst = max(
+            (taint for taint in self._taints.values() if taint.status == status),
+            key=lambda taint: taint.share or 0.0,
+        )
+        reason = f"{many} of {len(self.all)} blocks, at worst: {worst.reason}"
+        return status, reason + (blamed if worst.cause == "cpu" else "")
+
+    def facts(self) -> Mapping[str, Any]:
+        """Which blocks do not count, by their number from 0, and why; nothing where all do."""
+        listed = [{"block": number, **taint.to_body()} for number, taint in self._taints.items()]
+        return {"tainted_blocks": listed} if listed else {}

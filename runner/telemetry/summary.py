@@ -1,0 +1,91 @@
+"""From the recordings of a telemetry window to the metrics of its replicate."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, median
+
+from ..worker.messages import Window
+from .columns import COLUMNS, Summary
+from .reading import Recording
+
+#: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
+_LEAST_ROWS = 3
+#: What the driver averages over up to a second still holds what was before the window (NVML's utilisation
+#: counters; nvml.h: 1 s down to 1/6 s). Counters of the hardware are read at both ends of each row.
+_AVERAGED = ("samples", "polling")
+_AVERAGED_NS = 1_000_000_000
+#: Energy counters move in steps of 20 to 100 ms: over less than this their error is no longer small.
+_LEAST_ENERGY_NS = 1_000_000_000
+
+#: A value of a column and the nanoseconds it is about.
+Row = tuple[float, int]
+
+
+def rows_of(recordings: Sequence[Recording], window: Window) -> tuple[Recording, ...]:
+    """The recordings cut to what belongs to the window; one without rows keeps its notes."""
+    cut: list[Recording] = []
+    for one in recordings:
+        settled = window.started_ns + (_AVERAGED_NS if one.rung in _AVERAGED else 0)
+        cut.append(one.within(settled, window.ended_ns))
+    return tuple(cut)
+
+
+def summarise(
+    recordings: Sequence[Recording], window: Window, items: float
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Metrics by `columns.COLUMNS`, and notes on what gave none; `items` are those of one step.
+
+    Of several GPUs a mean or median is the mean over them, and a maximum is the largest. `energy_per_item` is
+    in J: the energy of all GPUs over the window, by the items of its iterations.
+    """
+    notes: list[str] = []
+    metrics: dict[str, list[float]] = {}
+    for one in recordings:
+        if len(one.started_ns) < _LEAST_ROWS:
+            notes.append(f"{one.name or one.device}: fewer than {_LEAST_ROWS} rows in the window")
+            continue
+        for name, values in one.values.items():
+            column = COLUMNS.get(name)
+            if column is None or not column.metric:
+                continue
+            rows = _told(one, values)
+            if len(rows) >= (_LEAST_ROWS if column.summary == "mean" else 1):
+                metrics.setdefault(column.metric, []).append(_HOW[column.summary](rows))
+    found = {metric: _over_devices(metric, values) for metric, values in metrics.items()}
+    return found | _energy(recordings, window, items), tuple(notes)
+
+
+def _told(recording: Recording, values: Sequence[float | None]) -> list[Row]:
+    ends = zip(recording.started_ns, recording.ended_ns, strict=True)
+    return [(v, end - start) for v, (start, end) in zip(values, ends, strict=True) if v is not None]
+
+
+def _mean(rows: Sequence[Row]) -> float:
+    length = sum(ns for _, ns in rows)
+    return sum(value * ns for value, ns in rows) / length if length else fmean(value for value, _ in rows)
+
+
+_HOW: Mapping[Summary, Callable[[Sequence[Row]], float]] = {
+    "mean": _mean,
+    "max": lambda rows: max(value for value, _ in rows),
+    "median": lambda rows: median(value for value, _ in rows),
+    "sum": lambda rows: sum(value for value, _ in rows),
+}
+
+
+def _over_devices(metric: str, values: Sequence[float]) -> float:
+    summary = next(column.summary for column in COLUMNS.values() if column.metric == metric)
+    return {"max": max, "sum": sum}.get(summary, fmean)(values)
+
+
+def _energy(recordings: Sequence[Recording], window: Window, items: float) -> dict[str, float]:
+    """Rows lie within the window and need not fill it: their mean power holds for all of it."""
+    length = window.ended_ns - window.started_ns
+    done = window.iterations * items
+    if length < _LEAST_ENERGY_NS or done <= 0:
+        return {}
+    told = [_told(one, one.values["energy"]) for one in recordings if "energy" in one.values]
+    if not told or any(len(rows) < _LEAST_ROWS for rows in told):
+        # Of some GPUs only, it would be the energy of nothing.
+        return {}
+    joules = sum(sum(joule for joule, _ in rows) / sum(ns for _, ns in rows) * length for rows in told)
+    return {"energy_per_item": joules / done}

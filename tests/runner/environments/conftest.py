@@ -1,0 +1,54 @@
+"""What the tests of building share: a folder of wheels that pip is told of, and a workshop."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from torch_wheels import write_wheel
+
+from runner import environment, harness
+from runner.environment import Environment
+from runner.environments.building import Workshop
+from runner.environments.store import Store
+from runner.profile import Profile
+
+VERSIONS = ("2.9.1", "2.10.0", "2.13.0+cpu", "2.14.0rc1", "2.16.0.dev20261118+cpu", "2.16.0.dev20261120+cpu")
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with small wheels of several versions of torch, and some that go wrong."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for version in VERSIONS:
+        write_wheel(folder, version)
+    write_wheel(folder, "3.0.0", tag="cp39-cp39-linux_x86_64")
+    write_wheel(folder, "3.0.0", tag="cp39-cp39-linux_aarch64")
+    write_wheel(folder, "4.0.0", extra="raise ImportError('libcudart.so.13: no such file')")
+    write_wheel(folder, "4.1.0", extra="__version__ = '4.0.9'")
+    write_wheel(folder, "1.0.0", project="besides", extra="")
+    return folder
+
+
+@pytest.fixture
+def pip_told(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """pip knows these wheels and nothing else."""
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    return wheels
+
+
+@pytest.fixture(scope="session")
+def describe(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], Environment]:
+    """Asks an interpreter who it is, with the real harness."""
+    built = harness.build(tmp_path_factory.mktemp("harness"))
+    return lambda name, python: environment.describe(name, python, built, Profile("plain"))
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, describe: Callable[[str, Path], Environment]) -> Workshop:
+    """A workshop with a store of its own."""
+    return Workshop(Store(tmp_path / "environments"), describe, threading.Event())

@@ -1,0 +1,218 @@
+"""Environments are really built, by the real pip from small wheels; whatever goes wrong leaves nothing."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torch_wheels import write_wheel
+
+from runner.environments import package_index
+from runner.environments.building import Workshop, mismatch
+from runner.environments.interpreter import look_at
+from runner.environments.recipe import Recipe
+from runner.environments.store import FREEZE, MARK, Built
+from runner.environments.together import build_all
+from runner.errors import BuildFailed, IndexFailed
+
+
+def bare(torch: str, **changes: object) -> Recipe:
+    """A recipe of torch alone."""
+    return Recipe(torch=torch, usual=False, **changes)  # type: ignore[arg-type]
+
+
+def built(workshop: Workshop, *recipes: Recipe) -> tuple[list[Built | BuildFailed], list[str]]:
+    """What came of recipes that are built together, and what was told meanwhile."""
+    told: list[str] = []
+    numbered = {str(number): recipe for number, recipe in enumerate(recipes)}
+    made = build_all(workshop, numbered, lambda name, phrase: told.append(f"{name}: {phrase}"))
+    return [made[name] for name in numbered], told
+
+
+def failure(workshop: Workshop, recipe: Recipe) -> str:
+    """Why a recipe cannot be built; nothing of it is left but its log."""
+    ((made,), _) = built(workshop, recipe)
+    assert isinstance(made, BuildFailed), made
+    sentence = str(made)
+    assert "\n" not in sentence and "Traceback" not in sentence
+    assert not workshop.store.path_of(recipe).exists()
+    if "(log: " in sentence:
+        assert Path(sentence.partition("(log: ")[2].removesuffix(")")).read_text()
+    return sentence
+
+
+def test_several_are_built_at_once_and_one_that_fails_takes_none_along(
+    workshop: Workshop, pip_told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a user told pip for himself must not lead packages astray.
+    monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    twice = bare("2.9.1", packages=("besides",))
+    (old, same, night, none), told = built(workshop, twice, twice, bare("nightly"), bare("2.13.7"))
+    assert old == same and sum("another process builds it: waiting" in line for line in told) == 1
+    assert isinstance(old, Built) and isinstance(night, Built) and isinstance(none, BuildFailed)
+    assert (old.facts["torch"], night.facts["torch"]) == ("2.9.1", "2.16.0.dev20261120+cpu")
+    assert old.label == "2.9.1" and night.label == "nightly-2026-11-20"
+    assert sum("2: making the virtual environment" in line for line in told) == 1
+    assert "2: verifying" in told
+    assert str(none).startswith(
+        "environment 2.13.7 cannot be built: the package index offers no torch 2.13.7 for Python "
+    )
+    assert re.search(r"; the nearest are .*2\.10\.0, 2\.13\.0\+cpu, 2\.14\.0rc1.* \(log: ", str(none))
+    assert not (tmp_path / "elsewhere").exists()
+    assert {each.name for each in workshop.store.all()} == {old.name, night.name}
+    described(workshop, old)
+    reused(workshop, old)
+
+
+def described(workshop: Workshop, old: Built) -> None:
+    """What a build writes down about what it made."""
+    frozen = (old.folder / FREEZE).read_text().splitlines()
+    assert frozen == ["besides==1.0.0", "torch==2.9.1"]
+    assert old.facts["packages"] == frozen
+    assert len(old.facts["fingerprint"]) == 16
+    assert json.loads((old.folder / MARK).read_text())["facts"] == old.facts
+    assert not (old.folder / "tmp").exists()
+    again = workshop.describe("2.9.1", old.python)
+    assert again.fingerprint == old.facts["fingerprint"]
+
+
+def reused(workshop: Workshop, old: Built) -> None:
+    """The same recipe again builds nothing; another one beside torch is another environment."""
+    ((same,), told) = built(workshop, bare("2.9.1", packages=("besides",)))
+    assert isinstance(same, Built) and (same.folder, same.built_at) == (old.folder, old.built_at)
+    assert told == []
+    assert workshop.store.find(bare("2.9.1")) is None
+
+
+@pytest.mark.parametrize(
+    ("recipe", "facts", "sentence"),
+    [
+        (bare("2.10.0"), {}, ""),
+        (bare("2.10.0+cpu"), {}, "what came is torch 2.10.0, not 2.10.0+cpu"),
+        (bare("nightly 2026-11-20"), {}, "what came is torch 2.10.0, not the nightly 2026-11-20"),
+        (bare("nightly 2026-11-20"), {"torch": "2.16.0.dev20261120+cpu"}, ""),
+        (bare("2.10.0", device="cuda"), {}, "torch 2.10.0 is built without CUDA, and `device` is cuda"),
+        (bare("2.10.0", device="cuda"), {"cuda": "13.0"}, "is built for CUDA 13.0 but sees no GPU here"),
+        (bare("2.10.0", device="cuda"), {"cuda": "13.0", "devices": [{"name": "H200"}]}, ""),
+        (Recipe(wheel="/w/torch.whl"), {}, ""),
+    ],
+)
+def test_what_came_is_held_against_what_was_wanted(
+    recipe: Recipe, facts: dict[str, object], sentence: str
+) -> None:
+    said = mismatch(recipe, {"torch": "2.10.0", "cuda": None, "devices": [], **facts})
+    assert sentence in said and bool(sentence) == bool(said)
+
+
+def test_what_cannot_be_imported_or_calls_itself_otherwise_is_thrown_away(
+    workshop: Workshop, pip_told: Path
+) -> None:
+    recipes = (bare("4.0.0"), bare("4.1.0"), bare("2.10.0", packages=("nobody-has-this",)))
+    made, _ = built(workshop, *recipes)
+    why = "cannot be built: it is built, but cannot import torch: ImportError: libcudart.so.13: no such file"
+    assert why in str(made[0])
+    assert "what came is torch 4.0.9, not 4.1.0" in str(made[1])
+    assert "the package index offers no nobody-has-this for Python 3" in str(made[2])
+    assert workshop.store.all() == workshop.store.sweep() == []
+
+
+def test_a_python_that_the_version_is_not_made_for(workshop: Workshop, pip_told: Path) -> None:
+    sentence = failure(workshop, bare("3.0.0"))
+    assert "the package index offers no torch 3.0.0 for Python 3." in sentence
+    assert ", but for 3.9: `base_python` names another" in sentence
+    (wheel,) = pip_told.glob(f"torch-3.0.0-*{os.uname().machine}.whl")
+    sentence = failure(workshop, Recipe(wheel=str(wheel), usual=False))
+    assert "is for another Python or platform" in sentence
+
+
+def test_a_day_without_a_nightly(workshop: Workshop, pip_told: Path) -> None:
+    sentence = failure(workshop, bare("nightly 2026-11-19"))
+    near = "2.16.0.dev20261118+cpu, 2.16.0.dev20261120+cpu"
+    assert f"offers no nightly of 2026-11-19; the nearest are {near}" in sentence
+
+
+def test_an_index_that_does_not_answer(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    for name in ("PIP_FIND_LINKS", "PIP_NO_INDEX"):
+        monkeypatch.delenv(name, raising=False)
+    # Port 9 is the discard service's, which nobody runs.
+    dead = "http://me:secret@127.0.0.1:9/simple"
+    sentence = failure(workshop, bare("2.10.0", index=dead))
+    assert "the package index at 127.0.0.1 does not answer: it refuses the connection" in sentence
+    with pytest.raises(IndexFailed, match=r"127\.0\.0\.1 does not answer"):
+        package_index.offered(bare("", index=dead), look_at(""))
+    for file in workshop.store.folder.rglob("*"):
+        assert not file.is_file() or b"secret" not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [
+        ("/nowhere/python", "there is no such file"),
+        ("/bin/ls", "it is no Python 3.4 or newer"),
+        ("/etc/hostname", "Exec format error|Permission denied"),
+        ("/bin", "Permission denied"),
+    ],
+)
+def test_an_interpreter_that_is_none(workshop: Workshop, python: str, why: str) -> None:
+    with pytest.raises(BuildFailed, match=f"{python} cannot make an environment: ({why})"):
+        look_at(python)
+    assert "cannot make an environment" in failure(workshop, bare("2.10.0", base_python=python))
+
+
+def test_a_disk_that_is_too_small(
+    small_disk: Path, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip_told: Path
+) -> None:
+    wheel = write_wheel(tmp_path / "large", "2.10.0", ballast_mib=64)
+    there = Workshop(type(workshop.store)(small_disk / "environments"), workshop.describe, workshop.cancelled)
+    recipe = Recipe(wheel=str(wheel), usual=False)
+    assert "cannot be built: the disk is full" in failure(there, recipe)
+    assert there.store.all() == []
+
+
+def test_what_lies_in_the_way_and_is_not_ours_stays(workshop: Workshop, pip_told: Path) -> None:
+    recipe = bare("2.10.0")
+    path = workshop.store.path_of(recipe)
+    path.mkdir(parents=True)
+    (path / "thesis.txt").write_text("years of work")
+    ((made,), _) = built(workshop, recipe)
+    assert isinstance(made, BuildFailed) and "is in the way" in str(made)
+    assert (path / "thesis.txt").read_text() == "years of work"
+
+
+def test_uv_s_index_serves_where_pip_knows_none(
+    workshop: Workshop, pip_told: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    empty = tmp_path / "index"
+    empty.mkdir()
+    monkeypatch.setenv("UV_INDEX_URL", empty.as_uri())
+    monkeypatch.setenv("UV_FIND_LINKS", str(pip_told))
+    pip = package_index.pip_for(bare("2.10.0"), look_at(""))
+    assert "uv's variables" in pip.note
+    assert "2.10.0" in package_index.offered(bare(""), look_at(""))
+
+
+def test_a_python_whose_pip_is_too_old_to_install_elsewhere_gets_one_inside(tmp_path: Path) -> None:
+    base = look_at("")
+    assert base.installs_elsewhere and "--without-pip" in base.venv(tmp_path)
+    old = replace(base, installs_elsewhere=False)
+    assert "--without-pip" not in old.venv(tmp_path)
+    assert old.pip_of(tmp_path) == (f"{tmp_path}/bin/python", "-I", "-m", "pip")
+
+
+def test_a_build_needs_no_pip_where_ensurepip_carries_one(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    base = look_at(str(venv / "bin/python"))
+    assert base.pip[-1].endswith(".whl/pip")
+    done = subprocess.run([*base.pip, "--version"], capture_output=True, text=True)
+    assert done.stdout.startswith("pip "), done.stderr

@@ -1,0 +1,139 @@
+"""Built environments on the disk: what counts as built, what may be removed, what a quota takes first."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from runner.environments.recipe import Recipe
+from runner.environments.store import MARK, RECIPE, Built, Store
+from runner.errors import EnvironmentInUse
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "environments")
+
+
+def made(store: Store, torch: str, used_at: float, mib: int = 1) -> Built:
+    """An environment of `mib` MiB, as a build leaves it, last used at a time."""
+    recipe = Recipe(torch=torch)
+    path = store.write_recipe(recipe)
+    (path / "bin").mkdir()
+    (path / "bin/python").symlink_to(sys.executable)
+    (path / "filling").write_bytes(os.urandom(mib << 20))
+    store.mark(recipe, {"torch": torch, "built_at": used_at}, seconds=1.0)
+    # As if it were old: nobody wants to wait for that.
+    body = {**json.loads((path / MARK).read_text()), "built_at": 0.0}
+    (path / MARK).write_text(json.dumps(body))
+    os.utime(path / "used", (used_at, used_at))
+    found = store.find(recipe)
+    assert found
+    return found
+
+
+def test_what_has_no_mark_is_not_there_and_is_swept_away(store: Store) -> None:
+    whole, half = made(store, "2.10.0", 100.0), made(store, "2.9.1", 200.0)
+    (half.folder / MARK).unlink()
+    foreign = store.folder / "mine-0123abcd"
+    foreign.mkdir()
+    (store.folder / "default/bin").mkdir(parents=True)
+    assert [built.name for built in store.all()] == [whole.name]
+    assert store.find(Recipe(torch="2.9.1")) is None
+    assert store.sweep() == [half.name]
+    assert not half.folder.exists() and whole.folder.exists()
+    assert foreign.exists() and (store.folder / "default/bin").exists()
+
+
+def test_a_half_built_one_is_left_to_who_builds_it(store: Store) -> None:
+    recipe = Recipe(torch="2.9.1")
+    with store.building(recipe, lambda: None, lambda: False) as held:
+        assert held
+        path = store.write_recipe(recipe)
+        assert store.sweep() == [] and path.exists()
+    assert store.sweep() == [path.name]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"label": "2.9.1"}', '{"built_at": "never"}'])
+def test_a_mark_that_makes_no_sense_is_none(store: Store, text: str) -> None:
+    broken = made(store, "2.9.1", 1.0)
+    (broken.folder / MARK).write_text(text)
+    assert store.all() == []
+
+
+def test_they_are_found_by_folder_and_by_label(store: Store) -> None:
+    one = made(store, "2.10.0", 1.0)
+    assert [b.name for b in store.named("2.10.0")] == [b.name for b in store.named(one.name)] == [one.name]
+    assert store.named("2.1") == []
+    assert one.size_mib == 1 and one.facts["torch"] == "2.10.0"
+
+
+def test_the_least_recently_used_goes_first_and_says_so(store: Store) -> None:
+    oldest, middle, newest = (made(store, f"2.{n}.0", 100.0 * n) for n in (1, 2, 3))
+    assert [built.name for built in store.all()] == [newest.name, middle.name, oldest.name]
+    assert store.make_room(3 / 1024, ()) == []
+    (sentence,) = store.make_room(2 / 1024, ())
+    assert oldest.name in sentence and "least recently used" in sentence and "environments_gib" in sentence
+    assert [built.name for built in store.all()] == [newest.name, middle.name]
+
+
+def test_what_is_named_or_in_use_stays_whatever_the_quota(store: Store) -> None:
+    named, used, free = (made(store, f"2.{n}.0", 100.0 * n) for n in (1, 2, 3))
+    with store.using([used.python, "/usr/bin/python3", store.folder / "default/bin/python"]):
+        removed, left = store.make_room(0, {named.name})
+    assert free.name in removed and "environments take 0.0 GiB of the 0 they may take" in left
+    assert {built.name for built in store.all()} == {named.name, used.name}
+    (removed, _) = store.make_room(0, {named.name})
+    assert used.name in removed
+
+
+def test_using_one_makes_it_the_most_recently_used(store: Store) -> None:
+    old, new = made(store, "2.1.0", 100.0), made(store, "2.2.0", 200.0)
+    with store.using([old.python]):
+        pass
+    assert [built.name for built in store.all()] == [old.name, new.name]
+
+
+def test_what_a_run_uses_cannot_be_removed(store: Store) -> None:
+    one = made(store, "2.1.0", 1.0)
+    with store.using([one.python]), store.using([one.python]):
+        with pytest.raises(EnvironmentInUse, match="is in use"):
+            store.remove(one)
+        assert one.folder.exists()
+    store.remove(one)
+    assert not one.folder.exists() and store.all() == []
+
+
+def test_what_somebody_runs_by_hand_cannot_be_removed(store: Store) -> None:
+    one = made(store, "2.1.0", 1.0)
+    code = "print('up', flush=True); import sys; sys.stdin.read()"
+    with subprocess.Popen(
+        [one.python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout and process.stdout.readline() == "up\n"
+        with pytest.raises(EnvironmentInUse):
+            store.remove(one)
+    store.remove(one)
+    assert not one.folder.exists()
+
+
+def test_who_builds_waits_for_who_uses_and_can_give_up(store: Store) -> None:
+    one = made(store, "2.1.0", 1.0)
+    gives_up, told = threading.Event(), list[str]()
+    with (
+        store.using([one.python]),
+        store.building(
+            Recipe(torch="2.1.0"), lambda: (told.append("waits"), gives_up.set())[0], gives_up.is_set
+        ) as held,
+    ):
+        assert not held and told == ["waits"]
+
+
+def test_the_recipe_lies_beside_what_was_made_of_it(store: Store) -> None:
+    one = made(store, "2.1.0", 1.0)
+    assert '"torch": "2.1.0"' in (one.folder / RECIPE).read_text()
+    assert dict(one.recipe)["torch"] == "2.1.0"

@@ -1,0 +1,31 @@
+"""What the tests of telemetry share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nvml_shim import Shim, build
+from samplers import Samplers, Tree, one_tree
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
+    """The library of a present driver."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def tree() -> Iterator[Tree]:
+    """A process with a child that does nothing yet."""
+    with one_tree() as made:
+        yield made
+
+
+@pytest.fixture
+def samplers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Samplers]:
+    """A starter of samplers, which are closed afterwards."""
+    made = Samplers(tmp_path / "spool", monkeypatch)
+    yield made
+    for sampler in made.started:
+        sampler.close()
+        assert not sampler.left_over

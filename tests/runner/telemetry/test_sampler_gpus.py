@@ -1,0 +1,230 @@
+"""What the sampler says of GPUs: the real binding on scripted devices, in the real process."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from nvml_shim import Shim, build
+from samplers import GPU, Samplers, Tree
+
+from runner.telemetry import gpu_processes
+from runner.telemetry.columns import COLUMNS
+from runner.telemetry.gpu_processes import Pids
+from runner.telemetry.reading import Recording
+
+MIG = "MIG-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+SECOND = "GPU-99991111-2222-3333-4444-555555555555"
+COUNTED = {"sm_utilisation", "sm_occupancy", "tensor", "tensor_half", "dram_bandwidth", "fp32", "fp16"}
+ALWAYS = {"memory_used", "memory_reserved", "sm_clock", "memory_clock", "temperature", "throttled"}
+#: Long ago, so that a driver's buffer is full from the start.
+RUNNING = f"origin {time.monotonic() * 1e3 - 20_000:.0f}"
+
+
+def add(variables: Mapping[str, str], line: str) -> None:
+    """Have a script that plays go on with one more line."""
+    with Path(variables["NVML_SHIM"]).open("a") as script:
+        script.write(f"{line}\n")
+
+
+def watched(samplers: Samplers, root: int, rows: int, *uuids: str, **variables: str) -> dict[str, Recording]:
+    """What was recorded of some devices, by device; `variables` are the sampler's."""
+    sampler = samplers.start(*uuids, variables=variables)
+    sampler.watch(root, 10)
+    for uuid in uuids:
+        samplers.rows(sampler, rows, uuid)
+    return {recording.device: recording for recording in sampler.rest()}
+
+
+@pytest.mark.parametrize(
+    ("script", "rung", "columns"),
+    [
+        ("h200", "gpm", COUNTED | ALWAYS | {"power", "energy"}),
+        ("a100", "samples", ALWAYS | {"power", "energy", "gpu_busy"}),
+        ("rtx", "samples", ALWAYS | {"power", "gpu_busy"}),
+    ],
+)
+def test_each_kind_of_gpu_has_its_rung_and_its_columns(
+    samplers: Samplers, shim: Shim, tree: Tree, script: str, rung: str, columns: set[str]
+) -> None:
+    found = watched(samplers, tree.root, 3, GPU, **shim.variables(script, RUNNING))
+    gpu = found[GPU]
+    # A row of a tenth of a second holds a whole sample of the driver's by chance only.
+    assert (gpu.rung, {*gpu.values} - ({"gpu_busy"} - columns)) == (rung, columns)
+    assert gpu.values.keys() <= COLUMNS.keys()
+    assert gpu.started_ns[1:] == gpu.ended_ns[:-1]
+    assert [*found] == ["host", GPU]
+    busy = [value for value in gpu.values.get("gpu_busy", ()) if value is not None]
+    assert {*busy} <= {100.0} and (busy or rung == "gpm")
+    assert ("no SM utilisation: needs Hopper or newer (GPM)" in gpu.notes) is (rung != "gpm")
+    if "sm_utilisation" in columns:
+        assert gpu.values["sm_utilisation"] == pytest.approx([80.0] * len(gpu.started_ns))
+    if "energy" in columns:
+        for start, end, joules in zip(gpu.started_ns, gpu.ended_ns, gpu.values["energy"], strict=True):
+            # The counter is read a moment after the row's end; 400 W.
+            assert joules == pytest.approx(400 * (end - start) / 1e9, rel=0.3)
+
+
+def test_an_old_driver_and_one_without_a_buffer_step_down(
+    samplers: Samplers, shim: Shim, tree: Tree, tmp_path: Path
+) -> None:
+    old = watched(samplers, tree.root, 2, GPU, **build(tmp_path, "-DOLD_DRIVER").variables("h200", RUNNING))
+    assert old[GPU].rung == "samples" and "sm_utilisation" not in old[GPU].values
+    assert "no SM utilisation: the driver is too old" in old[GPU].notes
+    polled = watched(
+        samplers, tree.root, 2, GPU, **shim.variables("a100", "0 - fail nvmlDeviceGetSamples 3")
+    )[GPU]
+    assert (polled.rung, {*polled.values["gpu_busy_polled"]}) == ("polling", {100.0})
+    assert "gpu_busy" not in polled.values
+
+
+def test_a_mig_device_has_its_own_counters_and_no_power_of_its_own(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    mig = watched(samplers, tree.root, 2, MIG, **shim.variables("mig", RUNNING))[MIG]
+    assert mig.rung == "gpm"
+    assert mig.values["sm_utilisation"] == pytest.approx([50.0] * len(mig.started_ns))
+    assert {"sm_clock", "temperature"} <= mig.values.keys()
+    assert {"power", "energy"}.isdisjoint(mig.values)
+
+
+def test_two_gpus_are_told_apart_also_without_the_prefix(samplers: Samplers, shim: Shim, tree: Tree) -> None:
+    sampler = samplers.start(
+        SECOND.removeprefix("GPU-"), "GPU-none", variables=shim.variables("two", RUNNING)
+    )
+    sampler.watch(tree.root, 10)
+    samplers.rows(sampler, 2, SECOND)
+    host, unknown, second = sampler.rest()
+    assert (host.device, unknown.device, second.device) == ("host", "GPU-none", SECOND)
+    assert second.values["sm_utilisation"] == pytest.approx([10.0] * len(second.started_ns))
+    assert (unknown.rung, unknown.started_ns, unknown.notes) == (
+        "none",
+        (),
+        ("NVML lists no device GPU-none",),
+    )
+    reading = sampler.mark(tree.root)
+    assert [gpu.uuid for gpu in reading.gpus] == [SECOND]
+    assert reading.trouble == "NVML lists no device GPU-none"
+
+
+def test_without_a_driver_the_host_is_told_and_the_reason(
+    samplers: Samplers, tree: Tree, tmp_path: Path
+) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")
+    sampler = samplers.start(GPU, variables={"LD_LIBRARY_PATH": str(tmp_path)})
+    reading = sampler.mark(tree.root)
+    assert reading.host is not None
+    assert (reading.gpus, reading.trouble) == ((), "no NVIDIA driver is installed")
+    sampler.watch(tree.root, 10)
+    samplers.rows(sampler, 1, "host")
+    host, gpu = sampler.rest()
+    assert host.values and (gpu.device, gpu.notes) == (GPU, ("no NVIDIA driver is installed",))
+
+
+def test_counters_of_a_mark(samplers: Samplers, shim: Shim, tree: Tree) -> None:
+    # Which namespace this is does not matter: a listed process is one of ours.
+    mine = f"0 0 processes {tree.child}:1048576"
+    more = (RUNNING, "0 0 throttle_74 0.5", "0 0 ecc_uncorrected 2", mine, "0 0 xid 79")
+    sampler = samplers.start(GPU, variables=shim.variables("h200", *more))
+    first, second = sampler.mark(tree.root), sampler.mark(tree.root)
+    (before,), (after,) = first.gpus, second.gpus
+    held = after.throttled_ns["power"] - before.throttled_ns["power"]
+    assert 0 < held < second.at_ns - before.throttled_ns["power"]
+    assert {*after.throttled_ns} >= {"power", "thermal", "hw_thermal"}
+    assert (before.energy_mj or 0) < (after.energy_mj or 0)
+    assert (after.ecc_uncorrected, after.pcie_replays, after.processes) == (2, 0, (tree.child,))
+    assert (before.xids, after.xids, first.trouble) == ((79,), (), "")
+
+
+def test_deltas_and_memory_of_a_row(samplers: Samplers, shim: Shim, tree: Tree) -> None:
+    lines = ("0 0 throttle_74 0.5", "0 0 throttle_269 0.25", "0 0 memory_temperature 61")
+    mine = f"0 0 processes {tree.child}:1048576,4294967:9"
+    variables = shim.variables("h200", RUNNING, *lines, mine)
+    gpu = watched(samplers, tree.root, 3, GPU, **variables)[GPU]
+    assert gpu.values["throttled"] == pytest.approx([50] * len(gpu.started_ns), rel=0.3)
+    assert {*gpu.values["process_memory"]} == {1.0}
+    assert {*gpu.values["memory_temperature"]} == {61}
+
+
+def test_a_gpu_that_falls_off_the_bus_leaves_rows_without_values(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    variables = shim.variables("h200", RUNNING)
+    sampler = samplers.start(GPU, variables=variables)
+    sampler.watch(tree.root, 10)
+    samplers.rows(sampler, 2)
+    add(variables, "0 - fail * 15")
+    lost = time.monotonic()
+    samplers.rows(sampler, 6)
+    reading = sampler.mark(tree.root)
+    _, gpu = sampler.rest()
+    assert gpu.values["power"][0] == 400 and gpu.values["power"][-1] is None
+    assert gpu.values["sm_utilisation"][-1] is None and gpu.ended_ns[-1] > lost * 1e9
+    assert [note for note in gpu.notes if "bus" in note] == ["the GPU has fallen off the bus"]
+    assert reading.trouble == f"{GPU}: the GPU has fallen off the bus"
+    assert reading.host is not None and reading.gpus[0].energy_mj is None
+
+
+def test_a_call_that_hangs_holds_nothing_up_and_is_never_made_again(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    variables = shim.variables("h200", RUNNING)
+    sampler = samplers.start(GPU, variables=variables)
+    sampler.watch(tree.root, 10)
+    samplers.rows(sampler, 2)
+    add(variables, "0 - block nvmlDeviceGetTotalEccErrors 600000")
+    first, second = sampler.mark(tree.root), sampler.mark(tree.root)
+    host, gpu = sampler.rest()
+    told = "NVML does not answer: nothing within 1.5 s"
+    assert (first.trouble, second.trouble, first.gpus, second.gpus) == (told, told, (), ())
+    assert first.host and second.host and second.host.tree_ns >= first.host.tree_ns
+    assert host.ended_ns[-1] > second.at_ns - 500_000_000
+    assert told in gpu.notes and {*gpu.values["power"]} == {400} and gpu.ended_ns[-1] < first.at_ns
+
+
+def test_a_driver_that_takes_seconds_to_load_is_waited_for(
+    samplers: Samplers, shim: Shim, tree: Tree
+) -> None:
+    variables = shim.variables("h200", RUNNING, "0 - block nvmlInitWithFlags 2500")
+    sampler = samplers.start(GPU, variables=variables)
+    reading = sampler.mark(tree.root)
+    assert reading.host is not None
+    assert (reading.gpus, reading.trouble) == ((), "NVML is still being started")
+    sampler.watch(tree.root, 10)
+    samplers.rows(sampler, 2)
+    assert [gpu.uuid for gpu in sampler.mark(tree.root).gpus] == [GPU]
+    assert sampler.rest()[1].rung == "gpm"
+
+
+@pytest.mark.parametrize(
+    ("first_namespace", "listed", "computing", "told"),
+    [
+        (True, (7, 5), True, (5, 7)),
+        (False, (7, 5), False, (5, 7)),
+        (False, (7, 5), True, None),
+        (False, (), True, ()),
+    ],
+)
+def test_ids_of_another_namespace_are_not_taken_for_strangers(
+    monkeypatch: pytest.MonkeyPatch,
+    first_namespace: bool,
+    listed: tuple[int, ...],
+    computing: bool,
+    told: tuple[int, ...] | None,
+) -> None:
+    monkeypatch.setattr(gpu_processes, "_in_the_first_namespace", lambda: first_namespace)
+    monkeypatch.setattr(gpu_processes, "_computes", lambda pid: computing and pid == os.getppid())
+    pids = Pids(os.getppid(), lambda: frozenset({7}))
+    assert pids.told(listed) == told
+    assert pids.measured(7) and not pids.measured(5)
+
+
+def test_one_of_ours_among_the_listed_shows_that_they_are_of_this_namespace(
+    monkeypatch: pytest.MonkeyPatch, tree: Tree
+) -> None:
+    monkeypatch.setattr(gpu_processes, "_in_the_first_namespace", lambda: False)
+    monkeypatch.setattr(gpu_processes, "_computes", lambda pid: True)
+    pids = Pids(os.getpid(), lambda: frozenset({tree.child}))
+    assert pids.told((tree.child, 1)) == (1, tree.child)
+    assert pids.told((1,)) is None

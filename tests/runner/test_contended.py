@@ -1,0 +1,277 @@
+"""Real sessions beside real hogs, a GPU that is slowed down, and a sampler that dies or hangs."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import nvml_shim
+import psutil
+import pytest
+from measuring import CASE_FILES, QUICK, Happened, Scratch, attempt, carriers, conditions, listen, wait_until
+
+from runner import journal
+from runner.executor import Entered, LocalExecutor, Measured
+from runner.journal import Journal
+from runner.profile import Profile
+from runner.records import Outcome
+from runner.session import Conditions
+from runner.telemetry.nvml import THROTTLE_FIELDS
+from runner.telemetry.reading import GpuCounters, Reading, Recording
+from runner.telemetry.sampling import Sampler
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+CPUS = sorted(os.sched_getaffinity(0))
+PINNED = Profile("pinned", {"OMP_NUM_THREADS": "1"}, cpus=(CPUS[-1],), threads=1)
+H200 = "GPU-11111111-2222-3333-4444-555555555555"
+HOG = """
+import os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: None)
+os.sched_setaffinity(0, {int(sys.argv[1])})
+with open(sys.argv[2] + ".partial", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(sys.argv[2] + ".partial", sys.argv[2])
+signal.pause()
+while True:
+    pass
+"""
+#: Each has a session of its own, for the kernel may share CPUs out by sessions: these get nine tenths.
+HOGS = 9
+#: Far above what another test's processes could take, far below what the hogs take.
+LIMIT = 0.8
+TIMING = replace(QUICK, block_seconds=0.1, measure_seconds=0.4, min_blocks=4, contention_limit=LIMIT)
+
+
+@pytest.fixture
+def hogs(tmp_path: Path) -> Generator[list[int]]:
+    """Processes on the measured CPU that are none of this process's children, asleep until they are woken."""
+    said = [tmp_path / f"hog{number}.pid" for number in range(HOGS)]
+    for file in said:
+        command = ["setsid", "--fork", sys.executable, "-c", HOG, str(PINNED.cpus[0]), str(file)]
+        subprocess.run(command, check=True)
+    wait_until(lambda: all(file.exists() for file in said), "the hogs stand on the CPU")
+    pids = [int(file.read_text()) for file in said]
+    yield pids
+    tell(pids, signal.SIGKILL)
+
+
+def tell(pids: list[int], number: int) -> None:
+    """Send processes a signal, as far as they are still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def measured(
+    shared: Conditions,
+    meanwhile: Callable[[Entered | Measured], None] = lambda event: None,
+    case: str = "counts",
+) -> tuple[Outcome, Happened]:
+    """The outcome of one case."""
+    executor = LocalExecutor(shared, "here")
+    try:
+        executor.submit(attempt(shared, case))
+        happened = listen(executor, shared, 1, meanwhile)
+    finally:
+        executor.close()
+    return happened.of(case.partition("/")[0]), happened
+
+
+def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs: list[int]) -> None:
+    timing = replace(TIMING, max_seconds=1.0)
+    shared = conditions(
+        scratch.folder, CASE_FILES / "counts.py", timing=timing, profile=PINNED, telemetry=Sampler
+    )
+
+    def wake_and_end_them(event: Entered | Measured) -> None:
+        # Not before: importing torch beside them takes its time.
+        if isinstance(event, Entered) and event.phase in ("first_call", "finish"):
+            tell(hogs, signal.SIGUSR1 if event.phase == "first_call" else signal.SIGKILL)
+
+    outcome, happened = measured(shared, wake_and_end_them)
+    assert outcome.status == "contended", outcome.reason
+    assert re.fullmatch(
+        r"\d+ of \d+ blocks, at worst: it waited \d+ % of the time for a CPU, of which others used \d+ %; "
+        r".+ \(pid \d+\) used \d+ % of one",
+        outcome.reason,
+    )
+    tainted = outcome.facts["tainted_blocks"]
+    assert len(outcome.blocks) - len(tainted) < 2
+    assert all(taint["share"] > LIMIT for taint in tainted)
+    assert {taint["status"] for taint in tainted} == {"contended"}
+    scratch.nobody_left(happened.run)
+    assert not (scratch.folder / "run/telemetry").exists()
+
+
+def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: list[int]) -> None:
+    timing = replace(TIMING, max_seconds=100.0)
+    shared = conditions(
+        scratch.folder, CASE_FILES / "counts.py", timing=timing, profile=PINNED, telemetry=Sampler
+    )
+    begun = 0
+
+    def wake_and_end_them(event: Entered | Measured) -> None:
+        nonlocal begun
+        if isinstance(event, Entered) and event.phase == "first_call":
+            tell(hogs, signal.SIGUSR1)
+        begun += isinstance(event, Entered) and event.phase == "measure"
+        if begun == 4:
+            tell(hogs, signal.SIGKILL)
+
+    outcome, _ = measured(shared, wake_and_end_them)
+    assert outcome.status == "ok", outcome.reason
+    tainted = {taint["block"] for taint in outcome.facts["tainted_blocks"]}
+    assert 0 in tainted
+    clean = [ns for number, block in enumerate(outcome.blocks) if number not in tainted for ns in block]
+    assert len(outcome.blocks) - len(tainted) == outcome.facts["blocks"] >= 4
+    assert outcome.facts["iterations"] == len(clean)
+    assert outcome.metrics["latency"] == pytest.approx(median(clean) / 1e6)
+    assert outcome.metrics["latency_min"] == min(clean) / 1e6
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> nvml_shim.Shim:
+    """A stand-in for the driver's library."""
+    return nvml_shim.build(tmp_path_factory.mktemp("shim"))
+
+
+def test_a_gpu_that_is_slowed_down_and_looked_at(
+    scratch: Scratch, shim: nvml_shim.Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot = f"0 0 throttle_{THROTTLE_FIELDS['hw_thermal']} 0.5"
+    for name, value in shim.variables("h200", hot).items():
+        monkeypatch.setenv(name, value)
+    timing = replace(TIMING, max_seconds=0.5, observe_seconds=1.4, contention_limit=1.0)
+    shared = conditions(
+        scratch.folder,
+        CASE_FILES / "counts.py",
+        timing=timing,
+        profile=PINNED,
+        telemetry=Sampler,
+        gpus=(H200,),
+    )
+    outcome, _ = measured(shared)
+    assert outcome.status == "throttled", outcome.reason
+    assert outcome.reason.endswith("of the time (hw_thermal)")
+    host, gpu = outcome.telemetry
+    assert (host.device, host.rung, gpu.device, gpu.rung) == ("host", "none", H200, "gpm")
+    started, ended, _ = outcome.facts["window"]
+    for one in outcome.telemetry:
+        assert len(one.started_ns) >= 3
+        assert started <= one.started_ns[0] and one.ended_ns[-1] <= ended
+    assert outcome.metrics["sm_utilisation"] == pytest.approx(80)
+    assert outcome.metrics["throttled"] == pytest.approx(50, rel=0.1)
+    assert {"cpu_busy", "foreign_cpu", "run_delay", "tree_memory"} <= outcome.metrics.keys()
+    iterations = outcome.facts["window"][2]
+    # 400 W, all the time.
+    joules = outcome.metrics["energy_per_item"] * iterations
+    assert joules == pytest.approx(400 * (ended - started) / 1e9, rel=0.1)
+    # And all of it through the journal.
+    with Journal(scratch.folder / "kept") as kept:
+        kept.header({"run": "kept"})
+        kept.outcome(outcome)
+    (again,) = journal.read(scratch.folder / "kept" / journal.FILE).outcomes
+    assert again.telemetry == outcome.telemetry
+    assert json.dumps(again.to_body()) == json.dumps(outcome.to_body())
+
+
+def test_a_sampler_that_is_killed_costs_no_outcome(scratch: Scratch) -> None:
+    timing = replace(TIMING, observe_seconds=0.2, contention_limit=1.0)
+    shared = conditions(
+        scratch.folder, CASE_FILES / "counts.py", timing=timing, profile=PINNED, telemetry=Sampler
+    )
+    killed: list[int] = []
+
+    def kill_it(event: Entered | Measured) -> None:
+        if isinstance(event, Entered) and event.phase in ("measure", "observe"):
+            for pid in carriers(shared.run):
+                with contextlib.suppress(psutil.Error):
+                    if "runner.telemetry.sampler" in psutil.Process(pid).cmdline():
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+
+    outcome, happened = measured(shared, kill_it)
+    assert killed
+    assert outcome.status == "ok", outcome.reason
+    assert any("sampler was" in note for note in outcome.facts["telemetry_notes"])
+    assert outcome.metrics["latency"] > 0
+    scratch.nobody_left(happened.run)
+
+
+def test_a_driver_that_never_answers_holds_no_session_up(
+    scratch: Scratch, shim: nvml_shim.Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in shim.variables("h200", "0 - block nvmlDeviceGetFieldValues 100000000").items():
+        monkeypatch.setenv(name, value)
+    timing = replace(TIMING, observe_seconds=0.9, contention_limit=1.0)
+    shared = conditions(
+        scratch.folder,
+        CASE_FILES / "counts.py",
+        timing=timing,
+        profile=PINNED,
+        telemetry=Sampler,
+        gpus=(H200,),
+    )
+    outcome, happened = measured(shared)
+    assert outcome.status == "ok", outcome.reason
+    assert outcome.facts["telemetry_notes"]
+    assert "cpu_busy" in outcome.metrics
+    assert not outcome.metrics.keys() & {"sm_utilisation", "gpu_busy", "power", "energy_per_item"}
+    scratch.nobody_left(happened.run)
+
+
+class ErrorsInTheFirstBlocks:
+    """Tells of a GPU that made an error in each of the first blocks, in which the case waits for long."""
+
+    BLOCKS = 3
+
+    def __init__(self, slow: Path) -> None:
+        self._slow = slow
+        self._marks = 0
+
+    def mark(self, root: int) -> Reading:
+        self._marks += 1
+        if self._marks == 1:
+            self._slow.touch()
+        elif self._marks == 2 * self.BLOCKS:
+            self._slow.unlink()
+        errors = min(self._marks // 2, self.BLOCKS)
+        return Reading(self._marks, gpus=(GpuCounters(H200, ecc_uncorrected=errors),))
+
+    def watch(self, root: int, hz: float) -> None: ...
+
+    def rest(self) -> tuple[Recording, ...]:
+        return ()
+
+    def close(self) -> None: ...
+
+
+def test_instances_forget_their_own_samples_of_a_block_that_does_not_count(scratch: Scratch) -> None:
+    # Blocks of three iterations, two of which count: the median of all samples would be one of the others.
+    timing = replace(TIMING, block_seconds=0.001, measure_seconds=0.0, min_blocks=2, observe_seconds=0.2)
+    shared = conditions(
+        scratch.folder,
+        CASE_FILES / "counts.py",
+        timing=replace(timing, max_seconds=100.0),
+        telemetry=lambda *_: ErrorsInTheFirstBlocks(scratch.folder / "slow"),
+    )
+    outcome, _ = measured(shared, case="waits/infer/-/instances=2")
+    assert outcome.status == "ok", outcome.reason
+    assert [taint["block"] for taint in outcome.facts["tainted_blocks"]] == [0, 1, 2]
+    assert [len(block) for block in outcome.blocks] == [3] * 5
+    slow = min(ns for block in outcome.blocks[:3] for ns in block)
+    assert slow >= 50e6
+    for member in outcome.facts["members"]:
+        assert member["latency_ms"] * 1e6 < slow
+    assert outcome.metrics["throughput"] > 2 / (slow / 1e9)
+    started, ended, iterations = outcome.facts["window"]
+    assert ended - started >= 0.2e9
+    assert iterations >= 2
