@@ -6,6 +6,7 @@
   * SchemaTooOld          needs `pyrometer db upgrade`
   * BadDatabaseUrl        PYROMETER_DATABASE_URL is not something SQLAlchemy can open
   * DamagedSamples        the stored samples of one outcome cannot be read back
+  * DamagedTelemetry      one stored recording cannot be read back
 """
 
 
@@ -31,3 +32,7 @@ class BadDatabaseUrl(DatabaseError):
 
 class DamagedSamples(DatabaseError):
     """The stored samples of one outcome cannot be read back; its measurements are untouched."""
+
+
+class DamagedTelemetry(DatabaseError):
+    """One stored recording cannot be read back; the metrics that were made of it are untouched."""

@@ -37,9 +37,11 @@ def revision_of(connection: Connection, name: str) -> str | None:
     Raises SchemaTooNew for a revision that this program does not know, and BadDatabaseUrl for a database
     that holds somebody else's tables.
     """
+    # Before the revision: another process may just be making our tables, and then has written both.
+    tables = set(inspect(connection).get_table_names()) - {VERSION_TABLE}
     options = {"version_table": VERSION_TABLE}
     revision = MigrationContext.configure(connection, opts=options).get_current_revision()
-    if revision is None and (tables := set(inspect(connection).get_table_names()) - {VERSION_TABLE}):
+    if revision is None and tables:
         raise BadDatabaseUrl(f"{name} holds other tables ({min(tables)}, ...) and is no Pyrometer database.")
     if revision is not None and revision not in {
         each.revision for each in _scripts(MIGRATIONS).walk_revisions()

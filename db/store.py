@@ -19,6 +19,7 @@ from .identities import (
     series_ids,
 )
 from .records import Measurement, Outcome, Run
+from .telemetry import stored_values
 
 Values = dict[str, Any]
 AnyRow = Row[*tuple[Any, ...]]
@@ -63,8 +64,8 @@ def save_outcomes(
 
     They do not when the outcomes were not `planned`: the canary's belong to the run and to no plan.
 
-    Of two outcomes of one replicate the first stays. Raises ValueError if the run, or an outcome's
-    environment in it, was never stored.
+    Of two outcomes of one replicate the first stays, and of two recordings of one device beside it. Raises
+    ValueError if the run, or an outcome's environment in it, was never stored.
     """
     if not outcomes:
         return 0
@@ -77,6 +78,8 @@ def save_outcomes(
         samples = [key | _sample_values(outcome) for key, outcome in new if outcome.blocks]
         if samples:
             connection.execute(insert(tables.Samples), samples)
+        if telemetry := [row for key, outcome in new for row in _telemetry_rows(key, outcome)]:
+            connection.execute(insert(tables.Telemetry), telemetry)
         if planned:
             counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
             connection.execute(
@@ -199,6 +202,11 @@ def _outcome_values(outcome: Outcome) -> Values:
 def _sample_values(outcome: Outcome) -> Values:
     number, blob = codec.encode(outcome.blocks)
     return {"codec": number, "blob": blob}
+
+
+def _telemetry_rows(key: Values, outcome: Outcome) -> list[Values]:
+    first = {recording.device: recording for recording in reversed(outcome.telemetry)}
+    return [key | stored_values(recording) for recording in first.values()]
 
 
 def _measurement_values(measurement: Measurement) -> Values:

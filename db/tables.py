@@ -262,6 +262,38 @@ class Samples(Base):
     )
 
 
+class Telemetry(Base):
+    """One device's recording beside one outcome; unlike all else it is not kept for ever.
+
+    What lists show stands in columns of their own and before the blob, so that no list ever reads that.
+    """
+
+    __tablename__ = "telemetry"
+
+    run_number: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(primary_key=True)
+    replicate: Mapped[int] = mapped_column(primary_key=True)
+    device: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    rung: Mapped[str]
+    rows: Mapped[int]
+    seconds: Mapped[float]
+    utilisation: Mapped[float | None]
+    power: Mapped[float | None]
+    temperature: Mapped[float | None]
+    codec: Mapped[int]
+    blob: Mapped[bytes] = mapped_column(LargeBinary)
+
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["run_number", "case_id", "environment_id", "replicate"],
+            ["outcome.run_number", "outcome.case_id", "outcome.environment_id", "outcome.replicate"],
+            name="fk_telemetry_outcome",
+        ),
+    )
+
+
 class Measurement(Base):
     """One point of a series.
 

@@ -14,6 +14,7 @@ from db.engine import Database
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
+from runner.telemetry.reading import Recording
 
 from .header import Header
 
@@ -129,6 +130,20 @@ def stored_outcome(outcome: Outcome) -> records.Outcome:
         facts=_finite({**outcome.facts, "phases": dict(outcome.phases)}),
         log_tail=outcome.log_tail,
         blocks=outcome.blocks,
+        telemetry=tuple(map(_stored_recording, outcome.telemetry)),
+    )
+
+
+def _stored_recording(recording: Recording) -> records.Recording:
+    """A recording as the database knows it: what is not finite was no value."""
+    return records.Recording(
+        device=recording.device,
+        name=recording.name,
+        rung=recording.rung,
+        started_ns=recording.started_ns,
+        ended_ns=recording.ended_ns,
+        values={column: tuple(_finite(values)) for column, values in recording.values.items()},
+        notes=recording.notes,
     )
 
 

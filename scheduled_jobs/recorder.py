@@ -14,6 +14,7 @@ from runner.records import Outcome
 
 from .header import Header
 from .ingest import ingest, mark_stored, measurements, stored_outcome
+from .retention import described, prune
 
 #: Opens the database; raises DatabaseError while it cannot be had.
 OpenDatabase = Callable[[], Database]
@@ -23,15 +24,24 @@ _RETRY_SECONDS = 30.0
 
 
 class Recorder:
-    """Journal and database of one run; `note` is called with a sentence when something changes for people."""
+    """Journal and database of one run; `note` is called with a sentence when something changes for people.
+
+    At the end the telemetry rows of runs older than `telemetry_days` are deleted, with None none.
+    """
 
     def __init__(
-        self, journal: Journal, header: Header, open_database: OpenDatabase, note: Callable[[str], None]
+        self,
+        journal: Journal,
+        header: Header,
+        open_database: OpenDatabase,
+        note: Callable[[str], None],
+        telemetry_days: int | None = None,
     ) -> None:
         self._journal = journal
         self._header = header
         self._open = open_database
         self._note = note
+        self._telemetry_days = telemetry_days
         self._database: Database | None = None
         self._outcomes: list[Outcome] = []
         self._unstored: list[Outcome] = []
@@ -87,8 +97,20 @@ class Recorder:
         except DatabaseError as error:
             self._trouble(error)
             return False
+        self._prune(self._opened())
         self._opened().close()
         return True
+
+    def _prune(self, database: Database) -> None:
+        if self._telemetry_days is None:
+            return
+        try:
+            gone = prune(database, self._telemetry_days)
+        except DatabaseError as error:
+            self._note(f"{error} Old telemetry is still there; the next run deletes it.")
+            return
+        if gone.windows:
+            self._note(f"deleted {described(gone, self._telemetry_days)}")
 
     def _store(self) -> None:
         try:

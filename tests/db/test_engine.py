@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from builders import a_run
 from postgres_server import PostgresServer
-from sqlalchemy import URL, create_engine, text
+from sqlalchemy import URL, Connection, create_engine, text
 
-from db import engine, queries, store
+from db import engine, queries, schema, store
 from db.engine import open_database
 from db.errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable
 
@@ -106,6 +106,23 @@ def test_two_that_both_found_no_tables_make_them_once(
         list(threads.map(open_and_write, range(2)))
     with open_database(empty_url, create=False) as database:
         assert queries.count_runs(database) == 2
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("empty_url", ["postgres"], indirect=True)
+def test_tables_that_appear_while_one_looks_are_not_mistaken_for_strangers(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = schema.inspect
+
+    def look_too_late(connection: Connection) -> Any:
+        monkeypatch.undo()
+        open_database(empty_url).close()
+        return look(connection)
+
+    monkeypatch.setattr(schema, "inspect", look_too_late)
+    open_database(empty_url).close()
+    assert schema.inspect is look, "nobody made tables meanwhile"
 
 
 def test_somebody_elses_database_is_left_alone(empty_url: str, tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
+from alembic import command
+from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import Connection, create_engine, inspect
 
-from db import queries, schema, store, tables
+from db import queries, schema, store, tables, telemetry
 from db.connection import make_engine, parse_url
 from db.engine import Database, Upgrade, open_database, upgrade
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
@@ -25,6 +26,13 @@ from db.records import Outcome, Run
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
 
 TODAY = schema.head()
+
+_RECORDINGS = (
+    a_recording(values={"cpu_busy": (12.5, None, 100 / 3), "tree_memory": (512.0, 512.25, 513.0)}),
+    a_recording(
+        "GPU-1", rung="gpm", values={"sm_utilisation": (97.1, 96.9, 0.1 + 0.2)}, notes=("no NVLink",)
+    ),
+)
 
 NEXT_REVISION = """
 import sqlalchemy as sa
@@ -63,6 +71,12 @@ def _fill(database: Database) -> None:
         store.save_run(database, run)
         store.save_outcomes(database, run.id, outcomes)
         store.save_measurements(database, run.id, measurements_for(outcomes))
+
+
+def _fill_with_telemetry(database: Database) -> None:
+    """A run that the oldest schemas have no place for."""
+    store.save_run(database, a_run("observed", started_at=a_night(2)))
+    store.save_outcomes(database, "observed", [an_outcome(MLP, telemetry=_RECORDINGS)])
 
 
 def _assert_filled(database: Database) -> None:
@@ -165,7 +179,13 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         other = request.getfixturevalue("postgres").new_database()
     migrated = _schema_at(empty_url)
     assert migrated == _described_schema(other)
-    for name in ("ck_outcome_status", "ck_run_state", "fk_samples_outcome", "uq_run_id", "ix_series_metric"):
+    for name in (
+        "ck_outcome_status",
+        "ck_run_state",
+        "fk_samples_outcome",
+        "uq_run_id",
+        "fk_telemetry_outcome",
+    ):
         assert name in str(migrated), "what is not seen is not compared"
 
 
@@ -186,6 +206,39 @@ def test_an_old_database_is_brought_up_to_date_with_its_rows(path: Path, tmp_pat
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert _schema_at(f"sqlite:///{copy}") == _described_schema(f"sqlite:///{tmp_path}/described.db")
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in OLD_DATABASES if each.stem >= "0002"], ids=lambda path: path.stem
+)
+def test_an_old_recording_is_read_as_it_was(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "pyrometer.db"
+    shutil.copy(path, copy)
+    about = ("observed", MLP, an_environment().fingerprint, 0)
+    with open_database(f"sqlite:///{copy}") as database:
+        found = [telemetry.recording(database, *about, each.device) for each in _RECORDINGS]
+    assert tuple(found) == _RECORDINGS
+
+
+def test_the_first_schema_takes_up_telemetry_and_keeps_its_rows(empty_url: str) -> None:
+    if empty_url.startswith("sqlite"):
+        Path(empty_url.removeprefix("sqlite:///")).touch()
+    engine = make_engine(parse_url(empty_url), timeout=30)
+    with engine.begin() as connection:
+        config = schema._config(schema.MIGRATIONS)
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    old = Database("as it was", engine)
+    _fill(old)
+    old.close()
+    assert "telemetry" not in _schema_at(empty_url)
+    assert upgrade(empty_url).before == "0001"
+    with open_database(empty_url) as database:
+        _assert_filled(database)
+        assert telemetry.windows(database) == []
+        _fill_with_telemetry(database)
+        _assert_filled(database)
+        assert [each.device for each in telemetry.windows(database)] == ["GPU-1", "host"]
 
 
 def test_sqlite_migrates_by_itself_after_a_copy(old_file: Path, next_revision: Path) -> None:
@@ -257,6 +310,7 @@ def _write_old_database(path: Path) -> None:
     """Make one for `old_databases`: today's schema and a handful of rows, in small pages to keep it small."""
     with open_database(f"sqlite:///{path}") as database:
         _fill(database)
+        _fill_with_telemetry(database)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM;")
 

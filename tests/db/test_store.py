@@ -16,6 +16,7 @@ from builders import (
     a_machine,
     a_night,
     a_profile,
+    a_recording,
     a_run,
     an_environment,
     an_outcome,
@@ -51,7 +52,13 @@ def _without_blocks(outcomes: list[Outcome]) -> list[Outcome]:
 def _full_run(database: Database) -> None:
     old, new = an_environment("2.12.1+cpu"), an_environment("2.13.0+cpu")
     outcomes = [
-        an_outcome(case, environment=environment, replicate=replicate, latency=2 + replicate / 10)
+        an_outcome(
+            case,
+            environment=environment,
+            replicate=replicate,
+            latency=2 + replicate / 10,
+            telemetry=[] if replicate else [a_recording(), a_recording("GPU-1", rung="gpm")],
+        )
         for case in (MLP, RESNET)
         for environment in (old, new)
         for replicate in range(2)

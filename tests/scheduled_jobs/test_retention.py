@@ -1,0 +1,217 @@
+"""Telemetry goes with its outcome through journal and database, and after its days alone."""
+
+import json
+import os
+import sqlite3
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from builders import MLP, a_machine, a_recording, a_run, an_environment, an_outcome
+from typer.testing import CliRunner
+
+from cli.database import app
+from db import queries, store, telemetry
+from db.engine import Database, open_database
+from db.records import Recording
+from runner.journal import FILE, Journal
+from runner.records import Outcome
+from runner.telemetry import reading
+from scheduled_jobs.header import Header
+from scheduled_jobs.ingest import ingest, stored_outcome
+from scheduled_jobs.recorder import Recorder
+from scheduled_jobs.retention import described, prune
+
+ENVIRONMENT = an_environment().fingerprint
+NOW = datetime.now(UTC)
+
+ROWS = reading.Recording(
+    "GPU-1", "NVIDIA H200", "gpm", (5, 9), (9, 12), {"sm_utilisation": (97.25, None)}, ("no NVLink",)
+)
+STORED = Recording(
+    "GPU-1", "NVIDIA H200", "gpm", (5, 9), (9, 12), {"sm_utilisation": (97.25, None)}, ("no NVLink",)
+)
+OUTCOME = Outcome(MLP, ENVIRONMENT, 0, "ok", metrics={"latency": 2.0}, blocks=((5, 6),), telemetry=(ROWS,))
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/pyrometer.db"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    with open_database(url) as opened:
+        yield opened
+
+
+def a_header(run: str = "tonight") -> Header:
+    """A run of one replicate of the MLP."""
+    machine, environment = a_machine(), an_environment()
+    facts = {"torch": environment.torch_version, "python": environment.python_version}
+    return Header(
+        run=run,
+        suite="smoke",
+        started_at=NOW.isoformat(),
+        command="pyrometer run",
+        machine={
+            "fingerprint": machine.fingerprint,
+            "name": machine.name,
+            "hardware_fingerprint": machine.hardware.fingerprint,
+            "hardware_label": machine.hardware.label,
+            "hardware": {},
+            "conditions": {},
+        },
+        environments=(
+            {"fingerprint": ENVIRONMENT, "name": environment.name, "python": sys.executable, "facts": facts},
+        ),
+        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
+        harness="harness-1f3a",
+        harness_path="harness.zip",
+        user_version="",
+        timing={},
+        device="cpu",
+        budget_seconds=60.0,
+        planned=((MLP, ENVIRONMENT, 0),),
+    )
+
+
+def a_run_of(folder: Path, url: str, notes: list[str], days: int | None) -> Path:
+    """One measured and recorded run; returns its journal."""
+    header = a_header()
+    journal = Journal(folder / header.run)
+    journal.header(header.to_body())
+    recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, days)
+    recorder.begin((), ())
+    recorder.outcome(OUTCOME)
+    recorder.between_sessions()
+    assert recorder.end("complete")
+    return journal.path
+
+
+def an_old_run(database: Database, name: str, days: float) -> None:
+    """A run that was observed so many days ago."""
+    store.save_run(database, a_run(name, started_at=NOW - timedelta(days=days)))
+    store.save_outcomes(database, name, [an_outcome(telemetry=[a_recording()])])
+
+
+def observed_runs(database: Database) -> set[str]:
+    return {each.run for each in telemetry.windows(database)}
+
+
+def test_a_recording_reaches_the_database_as_it_was_measured(
+    tmp_path: Path, url: str, database: Database
+) -> None:
+    notes: list[str] = []
+    path = a_run_of(tmp_path, url, notes, 90)
+    about = ("tonight", MLP, ENVIRONMENT, 0, "GPU-1")
+    assert telemetry.recording(database, *about) == STORED
+    assert ingest(path, database).new_outcomes == 0, "the journal holds nothing that is not stored"
+    assert len(telemetry.windows(database)) == 1 and notes == []
+    with open_database(f"sqlite:///{tmp_path}/another.db") as another:
+        assert ingest(path, another).new_outcomes == 1
+        assert telemetry.recording(another, *about) == STORED
+
+
+def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> None:
+    path = a_run_of(tmp_path, url, [], None)
+    older: list[bytes] = []
+    for raw in path.read_bytes().splitlines():
+        line = json.loads(raw)
+        line["body"].pop("telemetry", None)
+        packed = json.dumps([line["kind"], line["body"]], sort_keys=True, separators=(",", ":"))
+        older.append(json.dumps(line | {"crc": zlib.crc32(packed.encode())}).encode() + b"\n")
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / FILE).write_bytes(b"".join(older))
+    with open_database(f"sqlite:///{tmp_path}/another.db") as another:
+        done = ingest(tmp_path / "older" / FILE, another)
+        assert (done.new_outcomes, done.set_aside) == (1, ())
+        assert [m.metric for m in queries.measurements_of_run(another, "tonight")] == ["latency"]
+        assert telemetry.windows(another) == []
+
+
+def test_what_is_no_number_is_stored_as_missing() -> None:
+    rows = reading.Recording("host", "", "none", (1, 2), (2, 3), {"steal": (float("nan"), float("inf"))})
+    (stored,) = stored_outcome(Outcome(MLP, ENVIRONMENT, 0, "ok", telemetry=(rows,))).telemetry
+    assert stored.values == {"steal": (None, None)}
+
+
+def test_the_end_of_a_run_deletes_old_telemetry_and_says_so(
+    tmp_path: Path, url: str, database: Database
+) -> None:
+    an_old_run(database, "older", 31)
+    an_old_run(database, "younger", 29)
+    notes: list[str] = []
+    a_run_of(tmp_path, url, notes, 30)
+    assert observed_runs(database) == {"younger", "tonight"}
+    assert queries.samples(database, "older", MLP, ENVIRONMENT, 0)
+    (note,) = notes
+    assert note.startswith("deleted 1 recording (0.")
+    assert note.endswith(" KiB) of runs that started more than 30 days ago; all metrics stay")
+
+
+def test_a_run_without_days_keeps_all(tmp_path: Path, url: str, database: Database) -> None:
+    an_old_run(database, "older", 3000)
+    a_run_of(tmp_path, url, [], None)
+    assert observed_runs(database) == {"older", "tonight"}
+
+
+def test_telemetry_that_cannot_be_deleted_costs_the_run_nothing(
+    tmp_path: Path, url: str, database: Database
+) -> None:
+    an_old_run(database, "older", 31)
+    with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection:
+        connection.execute(
+            "CREATE TRIGGER stuck BEFORE DELETE ON telemetry BEGIN SELECT RAISE(FAIL, 'stuck'); END"
+        )
+    notes: list[str] = []
+    a_run_of(tmp_path, url, notes, 30)
+    (note,) = notes
+    assert "stuck. Old telemetry is still there" in note
+    assert observed_runs(database) == {"older", "tonight"}
+
+
+def test_more_days_than_the_calendar_has_keep_all(database: Database) -> None:
+    an_old_run(database, "older", 30_000)
+    assert prune(database, 10**9).windows == prune(database, 10**15).windows == 0
+    assert described(prune(database, 1), 1).endswith(
+        "of runs that started more than 1 day ago; all metrics stay"
+    )
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """The command line in a folder that keeps telemetry for 30 days."""
+    for variable in [each for each in os.environ if each.startswith("PYROMETER_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyrometer.toml").write_text("telemetry_days = 30")
+    return CliRunner()
+
+
+def test_the_command_only_tells_unless_told_otherwise(typed: CliRunner, database: Database) -> None:
+    for days in (1, 31, 100):
+        an_old_run(database, f"{days} days", days)
+    for arguments in ([], ["--dry-run"]):
+        told = typed.invoke(app, ["prune", *arguments])
+        assert told.exit_code == 0 and told.stdout.startswith("would delete 2 recordings (")
+        assert "more than 30 days ago" in told.stdout and told.stdout.endswith("--yes does it\n")
+    assert len(observed_runs(database)) == 3
+    assert typed.invoke(app, ["prune", "--telemetry-days", "99", "--yes"]).stdout.startswith(
+        "deleted 1 recording ("
+    )
+    assert observed_runs(database) == {"1 days", "31 days"}
+    typed.invoke(app, ["prune", "--yes"])
+    assert observed_runs(database) == {"1 days"} and queries.count_runs(database) == 3
+    assert typed.invoke(app, ["prune"]).stdout == "no telemetry is old enough to go\n"
+
+
+def test_mistakes_of_the_command_make_and_delete_nothing(typed: CliRunner, tmp_path: Path) -> None:
+    missing = typed.invoke(app, ["prune", "--yes"])
+    assert (missing.exit_code, missing.stdout) == (2, "") and "There is no database" in missing.stderr
+    assert not (tmp_path / "pyrometer.db").exists()
+    assert typed.invoke(app, ["prune", "--telemetry-days", "0"]).exit_code == 2
