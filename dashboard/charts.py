@@ -19,7 +19,10 @@ Axis = Literal["date", "version"]
 #: At most this many cases in one chart: as many as there are colours that can be told apart.
 MAX_CASES = 6
 _LETTERS = "ABCDEF"
-_QUIET = "#8a93a3"
+#: The colour of what is there to compare with, and never a series'.
+QUIET = "#8a93a3"
+#: SVG: marks stand in the page, where tests, screen readers and printing find them.
+RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg", "actions": False}}}
 _POINT_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
@@ -74,19 +77,32 @@ def trend(metric: str, cases: int, axis: Axis, look: TrendLook) -> Spec:
 def samples_in_order() -> Spec:
     """Samples as they were taken.
 
-    Named data `samples`: columns iteration, block, milliseconds; `blocks`: column iteration.
+    Named data `samples`: columns iteration, block, milliseconds, counts; `blocks`: column iteration. What
+    does not count is a cross.
     """
     x = alt.X("iteration:Q", title="iteration", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(nice=False))
-    borders = alt.Chart(alt.NamedData("blocks")).mark_rule(color=_QUIET, opacity=0.35, strokeDash=[2, 3])
-    dots = alt.Chart(alt.NamedData("samples")).mark_circle(size=16, opacity=0.75)
+    borders = alt.Chart(alt.NamedData("blocks")).mark_rule(color=QUIET, opacity=0.35, strokeDash=[2, 3])
+    dots = alt.Chart(alt.NamedData("samples")).mark_point(filled=True, opacity=0.75)
+    left_out = alt.when("!datum.counts")
     y = alt.Y("milliseconds:Q", title="sample (ms)", scale=alt.Scale(zero=False, padding=10))
     tooltip = [
         alt.Tooltip("iteration:Q"),
         alt.Tooltip("block:Q"),
         alt.Tooltip("milliseconds:Q", format=".4~g", title="ms"),
+        alt.Tooltip("counts:N"),
     ]
     return _finish(
-        alt.layer(borders.encode(x=x), dots.encode(x=x, y=y, tooltip=tooltip)).properties(height=240)
+        alt.layer(
+            borders.encode(x=x),
+            dots.encode(
+                x=x,
+                y=y,
+                tooltip=tooltip,
+                shape=left_out.then(alt.value("cross")).otherwise(alt.value("circle")),
+                size=left_out.then(alt.value(30)).otherwise(alt.value(16)),
+                color=left_out.then(alt.value(QUIET)),
+            ),
+        ).properties(height=240)
     )
 
 
@@ -103,7 +119,7 @@ def distribution() -> Spec:
     ]
     bars = alt.Chart(alt.NamedData("bins")).mark_bar(opacity=0.8)
     bars = bars.encode(x=x, x2="high:Q", y=y, tooltip=tooltip)
-    median = alt.Chart(alt.NamedData("median")).mark_rule(color=_QUIET, strokeWidth=2)
+    median = alt.Chart(alt.NamedData("median")).mark_rule(color=QUIET, strokeWidth=2)
     return _finish(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))
 
 
@@ -184,12 +200,12 @@ def _version_rules(*, labels: bool) -> Sequence[alt.Chart]:
     """Along dates: a rule where the version changes, its label on top."""
     versions = alt.Chart(alt.NamedData("versions"))
     x = alt.X("x:T")
-    rule = versions.mark_rule(color=_QUIET, opacity=0.6, strokeDash=[4, 3])
+    rule = versions.mark_rule(color=QUIET, opacity=0.6, strokeDash=[4, 3])
     rules = [rule.encode(x=x, tooltip=alt.Tooltip("version:N", title="torch"))]
     if labels:
         # On a phone the labels would lie over each other; there the rule's tooltip says the version.
         room = alt.ExprRef("width < 500 ? 0 : 1")
-        text = versions.mark_text(color=_QUIET, baseline="bottom", dy=-4, fontSize=11, opacity=room)
+        text = versions.mark_text(color=QUIET, baseline="bottom", dy=-4, fontSize=11, opacity=room)
         rules.append(text.encode(x=x, y=alt.value(0), text="label:N"))
     return rules
 
@@ -199,12 +215,9 @@ def _version_names(*, labels: bool) -> Sequence[alt.Chart]:
     if not labels:
         return ()
     names = alt.Chart(alt.NamedData("versions"))
-    text = names.mark_text(color=_QUIET, align="right", baseline="top", dy=12, fontSize=11, angle=330)
+    text = names.mark_text(color=QUIET, align="right", baseline="top", dy=12, fontSize=11, angle=330)
     return [text.encode(x="x:Q", y=alt.value("height"), text="label:N")]
 
 
 def _finish(chart: alt.TopLevelMixin) -> Spec:
-    spec: Spec = chart.to_dict()
-    # SVG: marks stand in the page, where tests, screen readers and printing find them.
-    spec["usermeta"] = {"embedOptions": {"renderer": "svg", "actions": False}}
-    return spec
+    return {**chart.to_dict(), **RENDERED}

@@ -7,16 +7,19 @@ the view falls back to what it can show.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from configuration.nearest import unknown
 from dashboard import charts, links, wording
-from db.records import OperatorTable, Outcome, Run, SeriesKey
+from db.records import OperatorTable, Outcome, Run, SeriesKey, TelemetryWindow
 
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]
 
 AXES = ("date", "version")
+#: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
+MAX_DEVICES = 4
 #: How many cases a view starts with when the URL names none.
 _FIRST_CASES = 3
 
@@ -53,6 +56,53 @@ class Trends:
 
 
 @dataclass(frozen=True, slots=True)
+class Utilisation:
+    """The utilisation page: one replicate's window. `environment` is a whole fingerprint."""
+
+    run: str
+    case: str
+    environment: str
+    replicate: int
+    devices: tuple[str, ...]
+
+    def query(self) -> dict[str, list[str]]:
+        """The selection as a URL's query; what is empty is left for the page to choose."""
+        chosen = self.environment != ""
+        return {
+            "run": [self.run],
+            "case": [self.case],
+            "environment": [self.environment[: links.FINGERPRINT]] if chosen else [],
+            "replicate": [str(self.replicate)] if chosen else [],
+            "device": list(self.devices),
+        }
+
+    def holds(self, window: TelemetryWindow) -> bool:
+        """Whether a device's window belongs to the replicate that is shown."""
+        shown = (self.run, self.case, self.environment, self.replicate)
+        return (window.run, window.case, window.environment, window.replicate) == shown
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return links.utilisation(self.run, self.case, self.environment, self.replicate, *self.devices)
+
+
+#: What a page with choices shows.
+View = Trends | Utilisation
+
+
+def changed(view: View, name: str, value: Any) -> View:
+    """`view` after somebody chose another `value` for the field `name`.
+
+    Another run or case has environments and devices of its own: those chosen before are given up.
+    """
+    after = replace(view, **{name: value})
+    if isinstance(after, Utilisation) and name in ("run", "case"):
+        return replace(after, environment="", devices=())
+    return after
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
 
@@ -82,6 +132,28 @@ def trends(query: Query, keys: Sequence[SeriesKey]) -> tuple[Trends, Offer, list
     cases = _pick_cases(query, known, complaints)
     offer = Offer(tuple(metrics), _distinct(hardware), _distinct(profiles), tuple(known))
     return Trends(metric, chosen_hardware, chosen_profile, axis, cases), offer, complaints
+
+
+def utilisation(
+    query: Query, run: str, windows: Sequence[TelemetryWindow]
+) -> tuple[Utilisation, list[TelemetryWindow], list[str]]:
+    """The replicate and devices of `run` that `query` names, the windows of all its devices, and complaints.
+
+    `windows` are those of the run and must not be empty.
+    """
+    complaints: list[str] = []
+    cases = sorted({w.case for w in windows})
+    case = _pick(query, "case", cases, cases[0], complaints)
+    own = [w for w in windows if w.case == case]
+    # The environment given last is the candidate, and stands first in a list that begins with the newest.
+    environments = {w.environment: w.environment_name for w in own}
+    environment = _pick_fingerprint(query, "environment", environments, own[0].environment, complaints)
+    own = [w for w in own if w.environment == environment]
+    replicates = sorted({w.replicate for w in own})
+    wanted = _pick(query, "replicate", list(map(str, replicates)), str(replicates[0]), complaints)
+    own = sorted((w for w in own if w.replicate == int(wanted)), key=_gpus_first)
+    devices = _pick_devices(query, [w.device for w in own], complaints)
+    return Utilisation(run, case, environment, int(wanted), devices), own, complaints
 
 
 def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:
@@ -171,6 +243,23 @@ def _pick_cases(query: Query, known: Sequence[str], complaints: list[str]) -> tu
     # The machine's own series open a view only where nothing else is there.
     models = [case for case in known if not case.startswith("canary_")]
     return tuple(cases[: charts.MAX_CASES] or (models or known)[:_FIRST_CASES])
+
+
+def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
+    wanted = list(dict.fromkeys(query.get("device", ())))
+    complaints += [_sentence("device", device, known) for device in wanted if device not in known]
+    devices = [device for device in wanted if device in known]
+    if len(devices) > MAX_DEVICES:
+        complaints.append(f"{MAX_DEVICES} devices stand side by side; the first {MAX_DEVICES} are shown.")
+    if devices:
+        return tuple(devices[:MAX_DEVICES])
+    gpus = [device for device in known if device != wording.HOST]
+    host = [device for device in known if device == wording.HOST]
+    return (*gpus[: MAX_DEVICES - len(host)], *host)
+
+
+def _gpus_first(window: TelemetryWindow) -> tuple[bool, str, str]:
+    return window.device == wording.HOST, window.name, window.device
 
 
 def _sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:

@@ -229,9 +229,14 @@ def operator_changes(changes: Sequence[Change], *, device: bool = True) -> pd.Da
     return pd.DataFrame(rows).drop(columns=[] if device else ["runs on"])
 
 
+def torch_versions(run: Run) -> dict[str, str]:
+    """The PyTorch of each environment of a run, by fingerprint; empty for the canary's."""
+    return {environment.fingerprint: environment.torch_version for environment in run.environments}
+
+
 def measurements(run: Run, items: Sequence[Measurement]) -> pd.DataFrame:
     """Measurements of one run, for CSV."""
-    versions = {e.fingerprint: e.torch_version for e in run.environments}
+    versions = torch_versions(run)
     rows = [
         {
             "run": run.id,
@@ -254,20 +259,25 @@ def measurements(run: Run, items: Sequence[Measurement]) -> pd.DataFrame:
 
 def milliseconds(blocks: Sequence[Sequence[int]]) -> Milliseconds:
     """The samples of all blocks (given in nanoseconds) in the order they were taken."""
-    return np.concatenate([np.asarray(block, dtype=np.float64) for block in blocks]) / 1e6
+    return np.concatenate([np.empty(0), *(np.asarray(block, dtype=np.float64) for block in blocks)]) / 1e6
 
 
-def samples(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
-    """Samples in the order they were taken: iteration (from 1), block (from 1), milliseconds."""
+def samples(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozenset()) -> pd.DataFrame:
+    """Samples in the order they were taken: iteration and block (from 1), milliseconds, whether they count.
+
+    `left_out` are the blocks, by their number from 0, that do not.
+    """
     values = milliseconds(blocks)
-    numbers = np.repeat(np.arange(1, len(blocks) + 1), [len(block) for block in blocks])
+    lengths = [len(block) for block in blocks]
+    numbers = np.repeat(np.arange(1, len(blocks) + 1), lengths)
+    counts = np.repeat([place not in left_out for place in range(len(blocks))], lengths)
     iterations = np.arange(1, len(values) + 1)
-    return pd.DataFrame({"iteration": iterations, "block": numbers, "milliseconds": values})
+    return pd.DataFrame({"iteration": iterations, "block": numbers, "milliseconds": values, "counts": counts})
 
 
-def thinned(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
+def thinned(blocks: Sequence[Sequence[int]], left_out: frozenset[int] = frozenset()) -> pd.DataFrame:
     """At most `MAX_SAMPLES` rows of `samples`; every bucket keeps its extremes, so that no spike is lost."""
-    frame, values = samples(blocks), milliseconds(blocks)
+    frame, values = samples(blocks, left_out), milliseconds(blocks)
     if len(values) <= MAX_SAMPLES:
         return frame
     kept: list[int] = []
@@ -286,6 +296,8 @@ def block_starts(blocks: Sequence[Sequence[int]]) -> pd.DataFrame:
 
 def bulk(values: Milliseconds) -> Milliseconds:
     """The samples that a histogram can show: without the slowest hundredth where it would fill the axis."""
+    if not len(values):
+        return values
     limit = float(np.percentile(values, 99))
     if values.max() - values.min() <= _STRETCH * (limit - values.min()):
         return values

@@ -7,9 +7,9 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from analysis.claimed import Finding, finding
+from analysis.claimed import Finding, findings
 from analysis.gains import Gain, gains
-from dashboard import markup, parts, wording
+from dashboard import frames, markup, parts, tables, wording
 from db.records import Measurement, Outcome, Run
 from runner.baselines import baselines
 from runner.claims import Claim, claims_for
@@ -100,16 +100,13 @@ def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
 
 def claims(run: Run, outcomes: Sequence[Outcome], found: Gains) -> str:
     """What the field claims for the run's cases beside what was measured; empty without any claim."""
-    replicates: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes:
-        replicates[outcome.case, outcome.environment].append(outcome)
-    rows: dict[Claim, list[tuple[str, ...]]] = defaultdict(list)
-    for (case, environment), own in replicates.items():
-        for claim in claims_for(case):
-            here = finding(claim.kind, claim.metric, found.get((case, environment), ()), own)
-            # As in the table of measurements, what rows have in common stands in the first of them.
-            about = ("", "") if claim in rows else (_statement(claim), _claimed(claim))
-            rows[claim].append((*about, *_measured(claim, here), _case(run, case, environment)))
+    rows: list[tuple[str, ...]] = []
+    for claim, measured in findings(outcomes, found, claims_for).items():
+        # As in the table of measurements, what rows have in common stands in the first of them.
+        about = (_statement(claim), _claimed(claim))
+        for case, environment, here in measured:
+            rows.append((*about, *_measured(claim, here), tables.case(run, case, environment)))
+            about = ("", "")
     columns = [
         ("Claim", False),
         ("Claimed", True),
@@ -118,13 +115,12 @@ def claims(run: Run, outcomes: Sequence[Outcome], found: Gains) -> str:
         ("n", True),
         ("Case", False),
     ]
-    listed = [row for own in rows.values() for row in own]
-    return markup.table("Claimed, and measured here", columns, listed, tall=True) if listed else ""
+    return markup.table("Claimed, and measured here", columns, rows, tall=True) if rows else ""
 
 
 def frame(run: Run, found: Gains) -> pd.DataFrame:
     """Every gain of a run, for CSV; `reason` says why there is no ratio."""
-    versions = {e.fingerprint: e.torch_version for e in run.environments}
+    versions = frames.torch_versions(run)
     rows = [
         {
             "run": run.id,
@@ -147,18 +143,11 @@ def frame(run: Run, found: Gains) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _case(run: Run, case: str, environment: str) -> str:
-    versions = {e.fingerprint: e.torch_version for e in run.environments if e.torch_version}
-    if len(versions) < 2:
-        return markup.case(case)
-    return f"{markup.case(case)}<small>torch {escape(versions.get(environment, environment))}</small>"
-
-
 def _absolute(
     run: Run, points: Mapping[tuple[str, str, str], float], case: str, environment: str
 ) -> tuple[str, str, str]:
     floor, rate = (points.get((case, environment, metric)) for metric in ("latency_floor", "throughput"))
-    return _case(run, case, environment), _number(floor, "ms"), _number(rate, "items/s")
+    return tables.case(run, case, environment), _number(floor, "ms"), _number(rate, "items/s")
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -17,6 +17,12 @@ def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
     return "/run?" + urlencode(query)
 
 
+def utilisation(run_id: str, case: str, environment: str, replicate: int, *devices: str) -> str:
+    """The telemetry window of one replicate; without `devices` of all it has."""
+    named = {"run": run_id, "case": case, "environment": environment[:FINGERPRINT], "replicate": replicate}
+    return "/utilisation?" + urlencode([*named.items(), *(("device", device) for device in devices)])
+
+
 def trends(metric: str, hardware: str, profile: str, *cases: str, axis: str = "date") -> str:
     """A view of the trends page; `hardware` and `profile` are fingerprints."""
     return "/trends?" + urlencode(

@@ -9,11 +9,24 @@ import streamlit as st
 from analysis.operators import Origin, unlike
 from dashboard import charts
 from dashboard.database import opened
-from db import queries, traces
-from db.records import Headline, Measurement, OperatorTable, Outcome, Run, RunSummary, SeriesKey, SeriesPoint
+from db import queries, telemetry, traces
+from db.records import (
+    Headline,
+    Measurement,
+    OperatorTable,
+    Outcome,
+    Recording,
+    Run,
+    RunSummary,
+    SeriesKey,
+    SeriesPoint,
+    TelemetryWindow,
+)
 
 #: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
 FRESH_SECONDS = 10
+#: Windows among which the newest runs with telemetry are looked for, and of one run at most.
+_LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 
 _kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
@@ -68,8 +81,7 @@ def samples(
     url: str, run_id: str, case: str, environment: str, replicate: int
 ) -> tuple[tuple[int, ...], ...]:
     """The samples of one replicate in nanoseconds, block by block; empty where there are none."""
-    found = queries.samples(opened(url), run_id, case, environment, replicate)
-    return tuple(block for block in found or () if block)
+    return queries.samples(opened(url), run_id, case, environment, replicate) or ()
 
 
 @_kept
@@ -91,6 +103,26 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
 
 def _origin(table: OperatorTable) -> Origin:
     return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+
+
+@_kept
+def newest_windows(url: str) -> list[TelemetryWindow]:
+    """The windows of the newest runs that have any, newest run first."""
+    return telemetry.windows(opened(url), limit=_LISTED_WINDOWS)
+
+
+@_kept
+def windows(url: str, run_id: str) -> list[TelemetryWindow]:
+    """Every window of a run, one per replicate and device, newest first."""
+    return telemetry.windows(opened(url), run=run_id, limit=_WINDOWS_OF_A_RUN)
+
+
+@_kept
+def recording(url: str, window: TelemetryWindow) -> Recording | None:
+    """The rows of a window; None when they are not kept any more."""
+    return telemetry.recording(
+        opened(url), window.run, window.case, window.environment, window.replicate, window.device
+    )
 
 
 @_kept

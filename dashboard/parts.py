@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from statistics import median
@@ -11,7 +10,7 @@ from statistics import median
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, filters, frames, links, load, markup, tables, wording
+from dashboard import charts, filters, frames, links, load, markup, tables, tainted, wording
 from db.errors import DatabaseError
 from db.records import Outcome, Run
 
@@ -55,11 +54,15 @@ def chart(spec: charts.Spec, alt: str, **frames: pd.DataFrame) -> None:
 def complain(complaints: Sequence[str]) -> None:
     """What the address asked for and could not be shown."""
     for complaint in complaints:
-        # The address is anybody's text: it is shown, not interpreted.
-        st.warning(re.sub(r"([\\`*_\[\]$:~<>])", r"\\\1", complaint))
+        st.warning(plain(complaint))
 
 
-def select(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends) -> None:
+def plain(text: str) -> str:
+    """Anybody's text, as an address or a device's name is, for where Streamlit expects Markdown."""
+    return re.sub(r"([\\`*_\[\]$:~<>])", r"\\\1", text)
+
+
+def select(label: str, name: str, options: Mapping[str, str], chosen: filters.View) -> None:
     """A choice of one for the field `name`; `options` maps values to labels."""
     key = _own(name, getattr(chosen, name))
     st.selectbox(
@@ -72,7 +75,7 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: filters.Tr
     )
 
 
-def segments(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends) -> None:
+def segments(label: str, name: str, options: Mapping[str, str], chosen: filters.View) -> None:
     """A choice of one among few, all in sight."""
     key = _own(name, getattr(chosen, name))
     st.segmented_control(
@@ -86,7 +89,7 @@ def segments(label: str, name: str, options: Mapping[str, str], chosen: filters.
     )
 
 
-def several(label: str, name: str, options: Mapping[str, str], chosen: filters.Trends, most: int) -> None:
+def several(label: str, name: str, options: Mapping[str, str], chosen: filters.View, most: int) -> None:
     """A choice of up to `most`."""
     key = _own(name, list(getattr(chosen, name)))
     st.multiselect(
@@ -123,48 +126,66 @@ def point_table(frame: pd.DataFrame) -> None:
     )
 
 
-def samples(blocks: Sequence[Sequence[int]], name: str) -> None:
-    """The samples of one replicate: as they were taken, and as a distribution."""
-    heading("Samples", lambda: frames.samples(blocks), f"samples-{name}.csv")
-    values = frames.milliseconds(blocks)
-    middle = median(values.tolist())
-    told = (
-        f"{wording.plural(len(values), 'sample')} in {wording.plural(len(blocks), 'block')}, "
-        f"median {wording.quantity(middle, 'ms')}"
-    )
+def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:
+    """The samples of one replicate as they were taken, and the distribution of those that count.
+
+    `left_out` are the blocks, by their number from 0, that do not count.
+    """
+    heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
+    counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
+    values = frames.milliseconds(counted)
+    many = sum(map(len, blocks))
+    told = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
+    if len(values):
+        told += f", median {wording.quantity(median(values.tolist()), 'ms')}"
     shown = frames.bulk(values)
-    st.caption(wording.about_samples(told, len(values), frames.MAX_SAMPLES, len(values) - len(shown)))
+    crosses = len(blocks) - len(counted)
+    st.caption(wording.about_samples(told, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
     in_order, distributed = st.columns(2)
     with in_order:
         chart(
             load.samples_spec(),
             f"In the order they were taken: {told}",
-            samples=frames.thinned(blocks),
+            samples=frames.thinned(blocks, left_out),
             blocks=frames.block_starts(blocks),
         )
+    if not len(values):
+        return
     with distributed:
         chart(
             load.distribution_spec(),
             f"Distribution: {told}",
             bins=frames.histogram(shown),
-            median=pd.DataFrame({"milliseconds": [middle]}),
+            median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
         )
 
 
 def outcome(
-    run: Run, opened: Outcome, blocks: Sequence[Sequence[int]], more: Callable[[], None] | None = None
+    run: Run,
+    opened: Outcome,
+    blocks: Sequence[Sequence[int]],
+    more: Callable[[], None] | None = None,
+    *,
+    observed: bool = False,
 ) -> None:
-    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end."""
+    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
+
+    `observed`: it has a telemetry window, to which a link leads.
+    """
     measured = {e.fingerprint: e.name for e in run.environments if e.torch_version}
     st.html(tables.outcome_title(opened))
+    if observed:
+        address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
+        st.html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
     if opened.environment in measured:
         st.caption("Measure it again:")
         st.code(wording.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
     else:
         st.caption("The canary runs between the sessions of every run, and by no command of its own.")
     st.html(tables.outcome_facts(run, opened))
-    if blocks:
-        samples(blocks, f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}")
+    if any(blocks):
+        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
+        samples(blocks, name, tainted.numbers(opened.facts))
     if more is not None:
         more()
     log(opened.log_tail)
@@ -182,7 +203,7 @@ def log(text: str) -> None:
 
 def nothing_measured() -> None:
     """The page of an empty database: what to type."""
-    with _page("Nothing measured yet"):
+    with lonely("Nothing measured yet"):
         st.write("The database is empty. This measures about eight small cases and takes a few minutes:")
         st.code("pyrometer run --suite smoke", language="bash")
         st.caption("Then load this page again; a run shows up while it is still running.")
@@ -193,19 +214,19 @@ def nothing_to_draw(runs: int) -> None:
     if runs == 0:
         nothing_measured()
         return
-    with _page("No number yet"):
+    with lonely("No number yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
         st.html(markup.link("/run", "All runs →"))
 
 
 def database_problem(error: DatabaseError) -> None:
     """The page of a database that cannot be used: one sentence."""
-    with _page("The database cannot be read"):
+    with lonely("The database cannot be read"):
         st.text(str(error))
 
 
 @contextmanager
-def _page(heading: str) -> Generator[None]:
+def lonely(heading: str) -> Generator[None]:
     """A page that has nothing but a few words to show."""
     with st.container(horizontal_alignment="center"), st.container(width=560):
         st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')
@@ -219,8 +240,8 @@ def _own(name: str, value: object) -> str:
     return key
 
 
-def _write(chosen: filters.Trends, name: str) -> None:
+def _write(chosen: filters.View, name: str) -> None:
     """Write the whole selection to the URL after the widget of field `name` changed."""
     value = st.session_state[f"choose-{name}"]
-    changed = replace(chosen, **{name: tuple(value) if isinstance(value, list) else value})
+    changed = filters.changed(chosen, name, tuple(value) if isinstance(value, list) else value)
     st.query_params.from_dict(changed.query())

@@ -1,12 +1,12 @@
 """Records as HTML tables and panels; every text from the database is escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from html import escape
 from itertools import groupby
 
 from analysis.disturbance import disturbed
-from dashboard import links, markup, wording
+from dashboard import capabilities, frames, links, markup, tainted, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary
 
 
@@ -54,7 +54,7 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime) -> str:
         markup.card("Outcomes ok", f"{ok:,} of {summary.planned:,}", counts(summary)),
         markup.card(
             "Not ok",
-            f'<span class="py-{"bad" if failed else "good"}">{failed:,}</span>',
+            f'<span class="py-{_worst_tone(summary)}">{failed:,}</span>',
             escape(f"in suite {summary.suite}"),
         ),
         markup.card(
@@ -146,13 +146,10 @@ def measurements(run: Run, items: Sequence[Measurement]) -> str:
         ("Spread", True),
         ("n", True),
     ]
-    versions = {e.fingerprint: e.torch_version for e in run.environments if e.torch_version}
     rows: list[tuple[str, ...]] = []
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
-        name = markup.case(key)
-        if len(versions) > 1 and environment in versions:
-            name += f"<small>torch {escape(versions[environment])}</small>"
+        name = case(run, key, environment)
         for m in group:
             known = wording.metric(m.metric)
             rows.append(
@@ -171,8 +168,22 @@ def measurements(run: Run, items: Sequence[Measurement]) -> str:
     return markup.table("Measurements", columns, rows, tall=True)
 
 
-def outcomes(run: Run, items: Sequence[Outcome]) -> str:
-    """How every replicate of a run ended, what is not ok first, with a link that opens it."""
+def case(run: Run, key: str, environment: str) -> str:
+    """The name of a case; where a run measured several PyTorches, with the one of its environment."""
+    versions = {name: torch for name, torch in frames.torch_versions(run).items() if torch}
+    name = markup.case(key)
+    if len(versions) > 1 and environment in versions:
+        name += f"<small>torch {escape(versions[environment])}</small>"
+    return name
+
+
+def outcomes(
+    run: Run, items: Sequence[Outcome], observed: Collection[tuple[str, str, int]] = frozenset()
+) -> str:
+    """How every replicate of a run ended, what is not ok first, with a link that opens it.
+
+    `observed` are those with a telemetry window, by case, environment and replicate.
+    """
     names = {e.fingerprint: e.name for e in run.environments}
     columns = [
         ("Outcome", False),
@@ -183,6 +194,7 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
         ("Latency (ms)", True),
         ("Took", True),
         ("", False),
+        ("", False),
     ]
     rows = (
         (
@@ -190,10 +202,13 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
             markup.case(o.case),
             str(o.replicate),
             escape(names.get(o.environment, o.environment[: links.FINGERPRINT])),
-            _reason(o) if o.status != "ok" else escape(disturbed(o.facts)),
+            _reason(o) if o.status != "ok" else _disturbed(o),
             escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
             escape(wording.duration(o.wall_seconds)),
             markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),
+            markup.link(links.utilisation(run.id, o.case, o.environment, o.replicate), "Utilisation →")
+            if (o.case, o.environment, o.replicate) in observed
+            else "",
         )
         for o in sorted(items, key=lambda o: o.status == "ok")
     )
@@ -202,6 +217,8 @@ def outcomes(run: Run, items: Sequence[Outcome]) -> str:
 
 def run_facts(run: Run) -> str:
     """The facts of a run: machine, environments, profile and the run itself."""
+    # What the machine could tell has a place of its own, with its reasons.
+    facts = {name: value for name, value in run.facts.items() if name != capabilities.FACT}
     environments = (
         markup.facts(
             "Environment", e.name, {"torch": e.torch_version or "none", "python": e.python_version, **e.facts}
@@ -213,7 +230,7 @@ def run_facts(run: Run) -> str:
         *environments,
         markup.facts("Profile", run.profile.name, run.profile.settings),
         markup.facts(
-            "Run", run.id, {"suite": run.suite, "harness": run.harness, "planned": run.planned, **run.facts}
+            "Run", run.id, {"suite": run.suite, "harness": run.harness, "planned": run.planned, **facts}
         ),
         kind="py-facts",
     )
@@ -233,8 +250,9 @@ def outcome_facts(run: Run, outcome: Outcome) -> str:
         wording.metric(name).title: wording.quantity(value, wording.metric(name).unit)
         for name, value in sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
     }
-    # The operator table has a place of its own, where it can be sorted.
-    said = {name: value for name, value in outcome.facts.items() if name != "operators"}
+    # The operator table has a place of its own, where it can be sorted; so have blocks that do not count.
+    elsewhere = ("operators", tainted.FACT)
+    said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
     return markup.panels(
         markup.facts("Outcome", wording.status(outcome.status).text, how),
         markup.facts("Metrics of this replicate", wording.plural(len(measured), "metric"), measured),
@@ -246,6 +264,9 @@ def outcome_facts(run: Run, outcome: Outcome) -> str:
 def outcome_title(outcome: Outcome) -> str:
     """An opened outcome's title and, where it is not ok, why."""
     why = "" if outcome.status == "ok" else f"<p>{_reason(outcome)}</p>"
+    # The reason of one that is not ok says it already, where that is why.
+    if outcome.status == "ok" and (left_out := tainted.in_words(outcome.facts)):
+        why = f'<p class="py-odd">! {escape(left_out)}</p>'
     return f'<div class="py-title">{markup.case(outcome.case)} {markup.chip(outcome.status)}</div>{why}'
 
 
@@ -277,6 +298,12 @@ def took(summary: RunSummary) -> float | None:
     return (summary.ended_at - summary.started_at).total_seconds() if summary.ended_at else None
 
 
+def _worst_tone(summary: RunSummary) -> wording.Tone:
+    # What only others or heat disturbed is no alarm.
+    tones = {wording.status(status).tone for status in summary.counts}
+    return "bad" if "bad" in tones else "odd" if "odd" in tones else "good"
+
+
 def _and_took(summary: RunSummary) -> str:
     seconds = took(summary)
     return "" if seconds is None else f", took {wording.duration(seconds)}"
@@ -295,6 +322,11 @@ def _range(low: float | None, high: float | None, unit: str) -> str:
 def _reason(outcome: Outcome) -> str:
     where = f" (while in {outcome.phase})" if outcome.phase and outcome.phase not in outcome.reason else ""
     return f'<span class="py-reason">{escape(outcome.reason + where)}</span>'
+
+
+def _disturbed(outcome: Outcome) -> str:
+    said = [disturbed(outcome.facts), tainted.in_words(outcome.facts)]
+    return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
 
 
 def _change(item: Headline) -> str:

@@ -17,6 +17,9 @@ Tone = Literal["good", "bad", "odd", "quiet"]
 
 NONE = "–"
 
+#: The device of a recording that is about CPUs and processes.
+HOST = "host"
+
 _FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
 
 _STATUSES: Mapping[str, tuple[str, Tone]] = {
@@ -182,6 +185,54 @@ ABOUT_SCALING = (
 )
 
 
+#: What a rung's number is, and its source; numbers of two rungs never share a chart or a name.
+_RUNGS: Mapping[str, tuple[str, str]] = {
+    "gpm": ("SM utilisation", "hardware counters, GPM"),
+    "dcgm": ("SM utilisation", "hardware counters, DCGM"),
+    "samples": ("GPU busy, share of time with a kernel", "driver's buffer"),
+    "polling": ("GPU busy, share of time with a kernel", "polled"),
+}
+
+
+def utilisation(device: str, rung: str) -> tuple[str, str]:
+    """What the utilisation of a device is, and where it was read."""
+    if device == HOST:
+        return "Measured CPUs busy", "kernel's counters"
+    return _RUNGS.get(rung, ("Utilisation", "this device tells none"))
+
+
+def rung_title(rung: str) -> str:
+    """The title of a chart of one rung's utilisation."""
+    what, source = _RUNGS[rung]
+    return f"{what} ({source})"
+
+
+def device(name: str, uuid: str) -> tuple[str, str]:
+    """A device as people tell it apart: GPUs of one name by the beginning of their UUID."""
+    if uuid == HOST:
+        return "Host", name
+    return name, uuid.removeprefix("GPU-").removeprefix("MIG-")[:8]
+
+
+def window_in_words(name: str, panels: Sequence[str], rows: int, seconds: float) -> str:
+    """What the charts of a telemetry window show, for those who cannot see them."""
+    return f"{name}, {plural(rows, 'row')} in {quantity(seconds, 's')}: {'; '.join(panels)}"
+
+
+#: Why there may be no telemetry, and what makes some.
+WITHOUT_TELEMETRY = (
+    "It is recorded for some seconds after the first process of each case was timed, where `observe_seconds` "
+    "of the suite is above 0; older versions recorded none, and rows older than `telemetry_days` are given "
+    "up. This records some:"
+)
+#: How the windows are to be read.
+ABOUT_WINDOWS = (
+    "A telemetry window is some seconds after the case was timed, with the case still at work: what stands "
+    "here never disturbed a timed block. SM utilisation and GPU busy time are two metrics: a GPU can be busy "
+    "all the time with a few of its SMs."
+)
+
+
 def status(word: str) -> Status:
     """The status called `word`; an unknown one is odd, never hidden."""
     sign, tone = _STATUSES.get(word, ("?", "odd"))
@@ -268,9 +319,16 @@ def trend_in_words(known: Metric, cases: Sequence[str], points: int) -> str:
     return f"{known.title} of {plural(len(cases), 'case')} in {plural(points, 'point')}: {names}"
 
 
-def about_samples(told: str, many: int, drawn: int, cut: int) -> str:
-    """The caption of the two charts of samples: `told`, and what they leave out."""
+def about_samples(told: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
+    """The caption of the two charts of samples: `told`, and what they leave out.
+
+    Of `tainted` blocks nothing counts.
+    """
     parts = [f"{told}.", "Dashed: a new block."]
+    if tainted:
+        parts.append(
+            f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."
+        )
     if many > drawn:
         parts.append("In order: the smallest and the largest of every thousandth.")
     if cut:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from dashboard import filters, frames, gains, load, markup, operators, parts, tables, wording
+from dashboard import capabilities, filters, frames, gains, load, markup, operators, parts, tables, wording
 from dashboard.settings import Settings
 
 #: Runs on one page of the list.
@@ -40,12 +40,19 @@ def show_run(run_id: str) -> None:
     run, summary = found
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
+    observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
     chosen, complaints = filters.outcome(query, run, outcomes)
     st.html(tables.run_title(summary, now))
     parts.complain(complaints)
     if chosen is not None:
         blocks = load.samples(url, run.id, chosen.case, chosen.environment, chosen.replicate)
-        parts.outcome(run, chosen, blocks, lambda: operators.section(settings, run, chosen, query))
+        parts.outcome(
+            run,
+            chosen,
+            blocks,
+            lambda: operators.section(settings, run, chosen, query),
+            observed=(chosen.case, chosen.environment, chosen.replicate) in observed,
+        )
     if run.notes:
         parts.heading("What could not be measured, and why")
         st.html(markup.notes(run.notes))
@@ -60,10 +67,13 @@ def show_run(run_id: str) -> None:
     gains.section(run, outcomes, measurements)
     if outcomes:
         parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
-        st.html(tables.outcomes(run, outcomes))
+        st.html(tables.outcomes(run, outcomes, observed))
     parts.heading("Facts")
     st.code(run.command, language="bash")
     st.html(tables.run_facts(run))
+    if told := capabilities.tables(run):
+        with st.expander("What this machine could tell of GPUs and CPUs, and what not"):
+            st.html(told)
 
 
 wanted = filters.last(query, "run")

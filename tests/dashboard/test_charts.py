@@ -212,6 +212,7 @@ def test_samples_keep_their_order_and_blocks() -> None:
         "iteration": [1, 2, 3],
         "block": [1, 1, 2],
         "milliseconds": [1.0, 2.0, 3.0],
+        "counts": [True, True, True],
     }
     assert frames.block_starts(blocks)["iteration"].tolist() == [2.5]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from builders import MLP, RESNET
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from telemetry_builders import H200
 
 from dashboard import links
 
@@ -108,6 +109,7 @@ def drawn(page: Page, marks: int) -> None:
         ("/run", ["12 runs", "run-0"]),
         ("/run?run=latest", ["No GPU: CUDA memory was not measured.", "95 % interval", "performance"]),
         (links.outcome("run-11", RESNET, "", 1), ["Measure it again", "100 samples in 4 blocks"]),
+        ("/utilisation", ["NVIDIA H200", "SM utilisation (hardware counters, GPM) · %", "All windows"]),
     ],
 )
 def test_every_page_shows_its_numbers_and_fits_the_window(
@@ -170,6 +172,21 @@ def test_a_point_leads_to_its_run_and_a_failure_to_its_log(look: Look) -> None:
     page.get_by_role("link", name="Log →").click()
     settle(page)
     expect(page.get_by_text("could not</b> create a primitive")).to_be_visible()
+
+
+def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: Look) -> None:
+    page = look("/utilisation?device=" + H200)
+    titles = page.locator("svg .role-title-text")
+    expect(titles.first).to_have_text("SM utilisation (hardware counters, GPM) · %", timeout=20_000)
+    lines = page.locator("svg .concat_0_group .mark-line path")
+    expect(lines).to_have_count(2)
+    panels, rows = titles.count(), page.locator("svg .mark-rect path")
+    expect(rows).to_have_count(16 * panels)
+    silent = next(place for place in range(16) if 1.2 <= 0.2 * place < 1.7)
+    rows.nth(silent).hover(force=True)
+    expect(page.locator("#vg-tooltip-element")).to_contain_text("no value")
+    opacity = "all => all.filter(e => Number(e.getAttribute('opacity')) > 0).length"
+    assert rows.evaluate_all(opacity) == panels
 
 
 def test_a_table_is_downloaded_as_csv(look: Look) -> None:

@@ -10,7 +10,12 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 
 APP = Path(dashboard.__path__[0]) / "app.py"
-PAGES = ("app_pages/overview.py", "app_pages/trends.py", "app_pages/run_detail.py")
+PAGES = (
+    "app_pages/overview.py",
+    "app_pages/trends.py",
+    "app_pages/run_detail.py",
+    "app_pages/utilisation.py",
+)
 
 Open = Callable[..., AppTest]
 

@@ -1,0 +1,194 @@
+"""The parts of the utilisation page: a device's panels, all windows of a run, what is said without any."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import capabilities, filters, links, load, markup, panels, parts, window_charts, wording
+from db.errors import DamagedTelemetry, SchemaTooNew
+from db.records import Recording, TelemetryWindow
+
+
+def nothing_recorded(url: str) -> None:
+    """The page of a database without a single window: what to type, and what the machine cannot tell."""
+    runs = load.count_runs(url)
+    if runs == 0:
+        parts.nothing_measured()
+        return
+    latest = load.latest_run_id(url)
+    found = load.run(url, latest) if latest else None
+    with parts.lonely("No telemetry yet"):
+        st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
+        st.code("pyrometer run --suite smoke", language="bash")
+        reasons = capabilities.absent(found[0]) if found else []
+        if reasons:
+            st.write("What the machine of the newest run cannot tell, and why:")
+            st.html(markup.notes(reasons))
+        else:
+            st.write("What this machine can tell, and what not and why:")
+            st.code("pyrometer doctor", language="bash")
+
+
+def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
+    """The run to show: the one the address names, or else the newest with telemetry and why."""
+    if wanted in (None, "latest") or load.windows(url, wanted):
+        return (newest[0].run if wanted in (None, "latest") else wanted), []
+    if load.run(url, wanted) is None:
+        known = list(dict.fromkeys(w.run for w in newest))
+        return newest[0].run, [f"{wording.no_such_run(wanted, known)} Shown is the newest with telemetry."]
+    return newest[0].run, [f"Run {wanted} has no telemetry; shown is the newest run that has some."]
+
+
+def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Mapping[str, str]:
+    """The runs to choose from, newest first; the one that is shown is among them, however old it is."""
+    windows = [*newest, *([] if any(w.run == own.run for w in newest) else [own])]
+    return {w.run: f"{wording.utc(w.started_at)} · {w.machine} · {w.run}" for w in windows}
+
+
+def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[TelemetryWindow]) -> None:
+    """The chosen devices beside each other, on one axis of seconds."""
+    found = [(window, _rows(url, window)) for window in windows]
+    kept = [recording for _, recording in found if not isinstance(recording, str)]
+    origin, seconds = panels.origin(kept), panels.length(kept)
+    for start in range(0, len(found), 2):
+        pair = found[start : start + 2]
+        columns = st.columns(2) if len(found) > 1 else [st.container()]
+        for column, (window, recording) in zip(columns, pair, strict=False):
+            with column:
+                _device(window, recording, origin, seconds)
+    address = links.outcome(chosen.run, chosen.case, chosen.environment, chosen.replicate)
+    st.html(f"<p>{markup.link(address, 'The replicate and its samples →')}</p>")
+
+
+def _rows(url: str, window: TelemetryWindow) -> Recording | str:
+    """A recording, or why there is none: one that is damaged leaves the others as they are."""
+    try:
+        return load.recording(url, window) or "Its rows are not kept any more; the metrics made of them are."
+    except (DamagedTelemetry, SchemaTooNew) as error:
+        return str(error)
+
+
+def _device(window: TelemetryWindow, recording: Recording | str, origin: int, seconds: float) -> None:
+    name = " · ".join(wording.device(window.name, window.device))
+    if isinstance(recording, str):
+        parts.heading(parts.plain(name))
+        st.html(markup.notes([recording]))
+        return
+    file = f"telemetry-{window.run}-{window.case.replace('/', '__')}-{window.device}.csv"
+    parts.heading(parts.plain(name), lambda: panels.table(recording, origin), file)
+    st.html(cards(window))
+    drawn = panels.panels(recording)
+    if drawn:
+        parts.chart(
+            window_charts.window(drawn, seconds),
+            alt=wording.window_in_words(
+                name, [panel.heading for panel in drawn], window.rows, window.seconds
+            ),
+            lines=panels.lines(recording, drawn, origin),
+            heat=panels.heat(recording, drawn, origin),
+            rows=panels.hovered(recording, origin),
+        )
+    notes = [*recording.notes]
+    if missing := panels.untold(recording):
+        notes.append(f"No number in any row: {', '.join(missing)}.")
+    if notes:
+        st.html(markup.notes(notes))
+
+
+def cards(window: TelemetryWindow) -> str:
+    """What a window comes to, in a row of numbers."""
+    what, source = wording.utilisation(window.device, window.rung)
+    shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
+    if window.power is not None:
+        shown.append(markup.card("Power", _value(window.power, "W"), "mean"))
+    if window.temperature is not None:
+        shown.append(markup.card("Temperature", _value(window.temperature, "°C"), "highest"))
+    rows = escape(wording.plural(window.rows, "row"))
+    shown.append(markup.card("Window", _value(window.seconds, "s"), rows))
+    return markup.panels(*shown, kind="py-cards py-narrow")
+
+
+def all_windows(run_id: str, windows: Sequence[TelemetryWindow]) -> None:
+    """Every window of the run, with the link that opens it."""
+    parts.heading("All windows of this run", lambda: frame(windows), f"telemetry-{run_id}.csv")
+    st.caption(wording.ABOUT_WINDOWS)
+    st.html(table(windows))
+
+
+def table(windows: Sequence[TelemetryWindow]) -> str:
+    """The windows of a run by case, one row per device."""
+    columns = [
+        ("Case", False),
+        ("Device", False),
+        ("Mean utilisation (%)", True),
+        ("Of what", False),
+        ("Power (W)", True),
+        ("Highest °C", True),
+        ("Rows", True),
+        ("Seconds", True),
+        ("", False),
+    ]
+
+    def two(first: str, second: str) -> str:
+        return f"{escape(first)}<small>{escape(second)}</small>"
+
+    several = len({w.environment for w in windows}) > 1
+    rows: list[tuple[str, ...]] = []
+    before: tuple[str, str, int] | None = None
+    for w in sorted(windows, key=_by_case):
+        whose = (w.case, w.environment, w.replicate)
+        name = "" if whose == before else markup.case(w.case)
+        if name and several:
+            name += f"<small>{escape(w.environment_name)}</small>"
+        before = whose
+        address = links.utilisation(w.run, w.case, w.environment, w.replicate)
+        rows.append(
+            (
+                name,
+                two(*wording.device(w.name, w.device)),
+                f"<strong>{_value(w.utilisation, '')}</strong>",
+                two(*wording.utilisation(w.device, w.rung)),
+                _value(w.power, ""),
+                _value(w.temperature, ""),
+                str(w.rows),
+                _value(w.seconds, ""),
+                markup.link(address, "Open →") if name else "",
+            )
+        )
+    return markup.table("All windows of this run", columns, rows)
+
+
+def frame(windows: Sequence[TelemetryWindow]) -> pd.DataFrame:
+    """The windows of a run, for CSV."""
+    rows = [
+        {
+            "run": w.run,
+            "case": w.case,
+            "environment": w.environment_name,
+            "torch": w.torch_version,
+            "machine": w.machine,
+            "hardware": w.hardware,
+            "replicate": w.replicate,
+            "device": w.device,
+            "name": w.name,
+            "rung": w.rung,
+            "utilisation_of": " · ".join(wording.utilisation(w.device, w.rung)),
+            "utilisation_percent": w.utilisation,
+            "power_w": w.power,
+            "temperature_c": w.temperature,
+            "rows": w.rows,
+            "seconds": w.seconds,
+        }
+        for w in sorted(windows, key=_by_case)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _by_case(window: TelemetryWindow) -> tuple[str, str, int, bool, str]:
+    return window.case, window.environment, window.replicate, window.device == wording.HOST, window.device
+
+
+def _value(value: float | None, unit: str) -> str:
+    return escape(wording.NONE if value is None else wording.quantity(value, unit))
