@@ -1,26 +1,22 @@
-"""`pyrometer cases|environments`: what there is to measure."""
+"""`pyrometer cases`: what there is to measure."""
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import typer
 from rich.console import Console
 
 from configuration.nearest import unknown
-from runner import environment as environment_room
-from runner import harness, plan
+from runner import plan
 from runner.claims import Claim, claims_for
-from runner.errors import BrokenEnvironment
 from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
 
 from .context import UsageError, context, in_one_sentence
 from .offers import CaseFiles, Json, described, table, wide_console
-from .selection import all_suites, choose_profile
+from .selection import all_suites
 
 cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
-environments = typer.Typer(help="The environments that can be measured.", no_args_is_help=True)
 
 
 @cases.command("list")
@@ -83,28 +79,3 @@ def list_techniques(as_json: Json = False) -> None:
         words = dict.fromkeys((axis.default, *axis.values))
         rows.add_row(axis.name, ", ".join((*words, *(("a number",) if axis.counts else ()))), axis.meaning)
     wide_console().print(rows)
-
-
-@environments.command("list")
-def list_environments(as_json: Json = False) -> None:
-    """Every environment as it describes itself, or what is wrong with it."""
-    with in_one_sentence():
-        here = context()
-        built = harness.build(here.places.data_dir / "harness")
-        profile = choose_profile(here.settings, None)
-        rows: list[dict[str, Any]] = []
-        for name, wanted in here.settings.environments.items():
-            row: dict[str, Any] = {"name": name, "python": str(wanted.python)}
-            try:
-                facts = environment_room.describe(name, wanted.python, built, profile).facts
-                row |= {k: facts[k] for k in ("torch", "cuda", "fingerprint", "torch_git")}
-            except BrokenEnvironment as error:
-                row["broken"] = str(error)
-            rows.append(row)
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    listed = table("environment", "torch", "CUDA", "interpreter")
-    for row in rows:
-        listed.add_row(row["name"], row.get("torch") or row["broken"], row.get("cuda") or "-", row["python"])
-    Console().print(listed)

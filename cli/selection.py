@@ -1,21 +1,23 @@
 """From what was typed to what is measured: profile, environment, suite, cases."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from configuration.lines import line_of
 from configuration.nearest import unknown
 from configuration.reading import label_of
-from configuration.settings import DEFAULT_ENVIRONMENT, Settings
+from configuration.settings import Settings
 from runner import plan, profile, tracing
 from runner.environment import Environment
 from runner.errors import BadSuite
 from runner.records import Timing
 from runner.suites.built_in import built_in
-from runner.suites.composing import compose
-from runner.suites.matrix import is_glob
+from runner.suites.composing import compose, too_many
+from runner.suites.matrix import is_glob, is_key, whole_key
 from runner.suites.suite import Path as Place
 from runner.suites.suite import Suite
-from runner.worker.case_key import PHASES, CaseKey, CaseKeyError
+from runner.worker.case_key import PHASES, CaseKey, Value
 
 from .context import UsageError
 
@@ -37,18 +39,6 @@ def choose_profile(settings: Settings, name: str | None) -> profile.Profile:
         cpus=profile.parse_cpus(wanted.cpus) if wanted.cpus else None,
         threads=wanted.threads,
     )
-
-
-def choose_environment(settings: Settings, name: str | None, python: Path | None) -> tuple[str, Path]:
-    """Name and interpreter; raises UsageError for an unknown name."""
-    if python is not None:
-        # Not resolved: a virtual environment is known by the link, not by what it points to.
-        absolute = python.absolute()
-        return (absolute.parent.parent.name or "python"), absolute
-    name = name or DEFAULT_ENVIRONMENT
-    if name not in settings.environments:
-        raise UsageError(unknown("environment", name, settings.environments))
-    return name, Path(settings.environments[name].python)
 
 
 def suite_names(settings: Settings) -> list[str]:
@@ -139,13 +129,19 @@ def one_each(cases: list[str], patterns: list[str]) -> list[str]:
     return found
 
 
+def refuse_too_many(cases: int, replicates: int) -> None:
+    """Raise UsageError for more than one run may have."""
+    if problem := too_many(cases, replicates):
+        raise UsageError(problem)
+
+
 def spelled(pattern: str) -> str:
     """A whole case key in its only spelling, so that one case has one series; anything else as it came."""
-    if is_glob(pattern) or pattern.count("/") != 3:
+    if not is_key(pattern):
         return pattern
     try:
-        return str(CaseKey.parse(pattern))
-    except CaseKeyError:
+        return whole_key(pattern, ())
+    except BadSuite:
         return pattern
 
 
@@ -191,11 +187,12 @@ def refuse_unknown(suite: Suite, environment: Environment, settings: Settings) -
 def _problem(case: str, environment: Environment) -> str:
     """Why the harness cannot build a case, in one sentence; empty when it can."""
     reason = plan.invalid([case], environment.workloads).get(case)
+    workloads = {str(workload["name"]): workload for workload in environment.workloads}
     if reason is None:
-        return ""
+        reason = _unfit(CaseKey.parse(case), workloads)
+        return f'case "{case}": {reason}' if reason else ""
     if case.count("/") != 3:
         return f'case "{case}": {reason}'
-    workloads = {str(workload["name"]): workload for workload in environment.workloads}
     name, phase, parameters, _ = case.split("/")
     if name not in workloads:
         return f'case "{case}": {unknown("case", name, workloads)}'
@@ -205,6 +202,21 @@ def _problem(case: str, environment: Environment) -> str:
         if parameter and parameter not in workloads[name]["grid"]:
             return f'case "{case}": {unknown(f"parameter of {name}", parameter, workloads[name]["grid"])}'
     return f'case "{case}": {reason}'
+
+
+def _unfit(key: CaseKey, workloads: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which value is of another kind than those the workload is offered with, such as a text for a number.
+
+    What values of the right kind it takes is the workload's to say, when it is built.
+    """
+    for parameter, value in key.parameters:
+        offered: list[Value] = workloads[key.name]["grid"][parameter]
+        kinds = {type(one) for one in offered} | ({int} if float in map(type, offered) else set())
+        if type(value) not in kinds:
+            return (
+                f"{key.name} takes no {parameter}={value}, but values such as {', '.join(map(str, offered))}"
+            )
+    return ""
 
 
 def expanded(suite: Suite, offered: list[str]) -> list[str]:
@@ -224,7 +236,7 @@ def _excludes(suite: Suite, case: str) -> bool:
 
 def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
     """A key that no suite lists but the harness can build; raises UsageError for anything else."""
-    if pattern.count("/") == 3 and not is_glob(pattern):
+    if is_key(pattern):
         if problem := _problem(pattern, environment):
             raise UsageError(problem)
         return pattern

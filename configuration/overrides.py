@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from .errors import UnknownKey
 from .nearest import unknown
-from .schema import BASES, SCALARS, TABLES
+from .schema import BASES, POLICY, SCALARS, TABLES
 
 PREFIX = "PYROMETER_"
 
@@ -19,7 +19,19 @@ CONFIG = "PYROMETER_CONFIG"
 _TESTS = "PYROMETER_TEST_"
 
 #: Names that exist without being written down, so that `AS_IT_COMES` finds `as-it-comes`.
-_BUILT_IN: Mapping[str, tuple[str, ...]] = {"profiles": BASES, "environments": ("default",)}
+_BUILT_IN: Mapping[str, tuple[str, ...]] = {
+    "profiles": BASES,
+    "environments": ("default",),
+    "policies": (POLICY,),
+}
+
+#: Keys of tables that hold lists or tables of their own, which no single variable spells.
+COMPOSED = frozenset(
+    (
+        *("cases", "matrix", "include", "exclude", "environment", "find_links", "packages"),
+        *("thresholds", "worst", "weights", "must_not_regress", "may_break"),
+    )
+)
 
 KeyPath = tuple[str, ...]
 
@@ -84,8 +96,7 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
 
 
 def _scalars(table: str) -> list[str]:
-    lists = ("cases", "matrix", "include", "exclude", "environment")
-    return [key for key in TABLES[table].model_fields if key not in lists]
+    return [key for key in TABLES[table].model_fields if key not in COMPOSED]
 
 
 def _name(table: str, part: str, values: Mapping[str, Any]) -> str:

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from .database_url import usable
@@ -12,6 +14,8 @@ from .database_url import usable
 #: The profiles that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]
 BASES: tuple[Base, ...] = get_args(Base)
+#: The policy that exists without being written down.
+POLICY = "default"
 
 
 def _no_bool(value: object) -> object:
@@ -41,6 +45,18 @@ def _cpu_list(text: str) -> str:
     return text.replace(" ", "")
 
 
+def _torch(text: str) -> str:
+    kind, _, day = text.partition(" ")
+    try:
+        if kind != "nightly":
+            Version(text)
+        elif day:
+            date.fromisoformat(day)
+    except InvalidVersion:
+        raise ValueError("not a version") from None
+    return text
+
+
 #: Names become folders, URLs and parts of variables.
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -49,9 +65,18 @@ Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
 Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
 PathText = Annotated[Path, BeforeValidator(_a_path)]
 Texts = tuple[Text, ...]
+Wheel = Annotated[str, StringConstraints(pattern=r"\.whl(#.*)?$")]
+Address = Annotated[str, StringConstraints(pattern=r"^[a-z+]+://")]
 Words = Annotated[tuple[Annotated[Text, BeforeValidator(_word)], ...], Field(min_length=1)]
 
+Share = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=1)]
+SomeSeconds = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)]
+
+Positive = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
+Change = Annotated[float, BeforeValidator(_no_bool), Field(gt=-1, allow_inf_nan=False)]
+
 _COUNT = "a whole number, 1 or more"
+_SHARE = "a share from 0 to 1"
 _SECONDS = "a number of seconds above 0"
 
 
@@ -78,9 +103,26 @@ class ProfileSettings(Table):
 
 
 class EnvironmentSettings(Table):
-    """`[environments.NAME]`: an interpreter with the PyTorch to measure."""
+    """`[environments.NAME]`: an interpreter with the PyTorch to measure, or what to build one from.
 
-    python: PathText = Field(description="the path of a Python interpreter")
+    Exactly one of `python`, `torch` and `wheel` is given; the other keys are for the latter two. `index`
+    replaces the package index that pip is configured with, `find_links` adds to it; `packages` are installed
+    beside torch and the `usual_packages`; `base_python` makes the virtual environment.
+    """
+
+    python: PathText | None = Field(default=None, description="the path of a Python interpreter")
+    torch: Annotated[str, AfterValidator(_torch)] | None = Field(
+        default=None, description='a version such as "2.13.0", "nightly", or "nightly 2026-11-20"'
+    )
+    wheel: Wheel | None = Field(default=None, description="the path or URL of a torch wheel (.whl)")
+    index: Address | None = Field(default=None, description="the URL of a package index")
+    find_links: Texts = Field(default=(), description="a list of folders or pages with wheels")
+    packages: Texts = Field(default=(), description='a list of requirements such as "torchao==0.15"')
+    usual_packages: bool = Field(default=True, description="true or false")
+    base_python: PathText | None = Field(
+        default=None, description="the path of the Python interpreter to build it with"
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description='"auto", "cpu" or "cuda"')
 
 
 class MatrixSettings(BaseModel):
@@ -106,7 +148,8 @@ class SuiteSettings(Table):
     `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites, `exclude`
     takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the timed part
     of one replicate, `max_seconds` what it may take for enough blocks, `warm_up_max_seconds` its warm-up,
-    and `deadline_seconds` its whole life. `device` is "cpu" for a suite about the CPU of any machine.
+    and `deadline_seconds` its whole life. For `observe_seconds` the first replicate of a case runs on to be
+    looked at; 0 is not at all. `device` is "cpu" for a suite about the CPU of any machine.
     """
 
     summary: Text | None = Field(default=None, description="a sentence on what the suite is for")
@@ -125,6 +168,35 @@ class SuiteSettings(Table):
     warm_up_max_seconds: Seconds | None = Field(default=None, description=_SECONDS)
     max_seconds: Seconds | None = Field(default=None, description=_SECONDS)
     deadline_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    observe_seconds: SomeSeconds | None = Field(default=None, description="a number of seconds, 0 for none")
+
+
+class PolicySettings(Table):
+    """`[policies.NAME]`: when an upgrade is a go; what is left out is as in the built-in policy.
+
+    Shares are 0.10 for 10 %. `metric` decides; `thresholds` say from what share on a change of a metric
+    matters. None of `must_not_regress` may be worse, those of `may_break` may stop working; globs over case
+    keys, both. `weights` are the user's own mix, glob to weight. At most `slower_share` of the cases may be
+    slower, no single one worse than `worst` says by metric, the geomean no worse than `overall`. With more
+    than `unmeasured_share` of the cases without a number nothing is decided.
+    """
+
+    metric: Text | None = Field(default=None, description="the name of a metric")
+    thresholds: Mapping[Text, Share] | None = Field(
+        default=None, description="a table of shares from 0 to 1, one for each metric"
+    )
+    must_not_regress: Texts | None = Field(default=None, description="a list of globs over case keys")
+    may_break: Texts | None = Field(default=None, description="a list of globs over case keys")
+    weights: Mapping[Text, Positive] | None = Field(
+        default=None, description="a table of weights above 0, one for each glob over case keys"
+    )
+    slower_share: Share | None = Field(default=None, description=_SHARE)
+    worst: Mapping[Text, Positive] | None = Field(
+        default=None, description="a table of shares above 0, one for each metric"
+    )
+    overall: Change | None = Field(default=None, description="a share above -1, below 0 for a gain")
+    unmeasured_share: Share | None = Field(default=None, description=_SHARE)
+    false_discovery_rate: Share | None = Field(default=None, description=_SHARE)
 
 
 class Wanted(Table):
@@ -137,14 +209,25 @@ class Wanted(Table):
         repr=False,
     )
     profile: Text = Field(default="quiet", description="the name of a profile")
+    contention_limit: Share = Field(
+        default=0.05, description="a share from 0 to 1 of a block that others may take, 1 for any"
+    )
+    telemetry_days: Count = Field(default=90, description=_COUNT)
     profiles: Mapping[Name, ProfileSettings] = Field(
         default_factory=dict[str, ProfileSettings], description="tables [profiles.NAME]"
     )
     environments: Mapping[Name, EnvironmentSettings] = Field(
         default_factory=dict[str, EnvironmentSettings], description="tables [environments.NAME]"
     )
+    environments_gib: Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)] = Field(
+        default=60, description="a number of GiB, 0 or more"
+    )
     suites: Mapping[Name, SuiteSettings] = Field(
         default_factory=dict[str, SuiteSettings], description="tables [suites.NAME]"
+    )
+    policy: Text = Field(default=POLICY, description="the name of a policy")
+    policies: Mapping[Name, PolicySettings] = Field(
+        default_factory=dict[str, PolicySettings], description="tables [policies.NAME]"
     )
 
 
@@ -153,5 +236,6 @@ TABLES: Mapping[str, type[Table]] = {
     "profiles": ProfileSettings,
     "environments": EnvironmentSettings,
     "suites": SuiteSettings,
+    "policies": PolicySettings,
 }
 SCALARS: tuple[str, ...] = tuple(name for name in Wanted.model_fields if name not in TABLES)

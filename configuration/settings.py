@@ -8,11 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .complaints import Origin, complain
 from .database_url import absolute, anchored
+from .environments import settled_environment
 from .errors import UnknownKey, WrongValue
 from .nearest import unknown
 from .overrides import overlaid, overrides
 from .reading import FILE_NAME, find_file, label_of, read_file
-from .schema import BASES, EnvironmentSettings, ProfileSettings, SuiteSettings, Wanted
+from .schema import (
+    BASES,
+    POLICY,
+    EnvironmentSettings,
+    PolicySettings,
+    ProfileSettings,
+    SuiteSettings,
+    Wanted,
+)
 
 DEFAULT_ENVIRONMENT = "default"
 
@@ -21,8 +30,9 @@ class Settings(BaseModel):
     """Settings with every default filled in and every path absolute.
 
     `file` is what was read, None for none. `explicit` names the top-level fields that file or variables
-    gave. `profiles` holds the built-in ones too, `environments` always holds `default`; `suites` holds only
-    what was written, for the runner knows its own. `database_url` may hold a password: it is not in the repr.
+    gave. `profiles` holds the built-in ones too, `environments` and `policies` always hold `default`;
+    `suites` holds only what was written, for the runner knows its own. `database_url` may hold a password:
+    it is not in the repr.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -32,9 +42,14 @@ class Settings(BaseModel):
     data_dir: Path
     database_url: str = Field(repr=False)
     profile: str
+    contention_limit: float
+    telemetry_days: int
     profiles: Mapping[str, ProfileSettings]
     environments: Mapping[str, EnvironmentSettings]
+    environments_gib: float
     suites: Mapping[str, SuiteSettings]
+    policy: str
+    policies: Mapping[str, PolicySettings]
 
 
 def load_settings(
@@ -67,27 +82,32 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
         return cwd if path in origin.variables else folder
 
     data_dir = absolute(wanted.data_dir, base_of("data_dir"))
-    environments = {
-        DEFAULT_ENVIRONMENT: EnvironmentSettings(
-            python=data_dir / "environments" / DEFAULT_ENVIRONMENT / "bin" / "python"
-        )
-    }
+    default = data_dir / "environments" / DEFAULT_ENVIRONMENT / "bin" / "python"
+    environments = {DEFAULT_ENVIRONMENT: EnvironmentSettings(python=default)}
     for name, environment in wanted.environments.items():
-        base = base_of("environments", name, "python")
-        environments[name] = EnvironmentSettings(python=absolute(environment.python, base))
+        environments[name] = settled_environment(name, environment, base_of, origin)
     profiles = _profiles(wanted.profiles, origin)
     if wanted.profile not in profiles:
         sentence = unknown("profile", wanted.profile, profiles)
         raise UnknownKey(f"{origin.table(('profile',))}: {sentence}")
+    policies = {POLICY: PolicySettings()} | dict(wanted.policies)
+    if wanted.policy not in policies:
+        sentence = unknown("policy", wanted.policy, policies)
+        raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
     return Settings(
         file=file,
         explicit=frozenset(wanted.model_fields_set),
         data_dir=data_dir,
         database_url=anchored(wanted.database_url, base_of("database_url")),
         profile=wanted.profile,
+        contention_limit=wanted.contention_limit,
+        telemetry_days=wanted.telemetry_days,
         profiles=profiles,
         environments=environments,
+        environments_gib=wanted.environments_gib,
         suites=dict(wanted.suites),
+        policy=wanted.policy,
+        policies=policies,
     )
 
 

@@ -11,7 +11,6 @@ from .errors import BrokenEnvironment
 from .harness import Harness
 from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
 from .profile import Profile
-from .records import Target
 from .worker.messages import Described, Failed, ProtocolError
 
 _DESCRIBE_SECONDS = 180.0
@@ -37,17 +36,9 @@ class Environment:
         """The CUDA devices this PyTorch sees."""
         return list(self.facts["devices"])
 
-    @property
-    def target(self) -> Target:
-        """What a session needs of it."""
-        return Target(self.name, self.python, self.fingerprint)
 
-
-def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Environment:
-    """Ask the interpreter at `python` who it is, under the profile it will be measured in.
-
-    Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
-    """
+def check_interpreter(name: str, python: Path) -> None:
+    """Raise BrokenEnvironment where there is nothing at `python` that can be started."""
     if not python.exists():
         raise BrokenEnvironment(
             f"environment {name}: there is no interpreter at {python}; `make setup` builds the default one, "
@@ -55,6 +46,14 @@ def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Env
         )
     if not os.access(python, os.X_OK) or python.is_dir():
         raise BrokenEnvironment(f"environment {name}: {python} is not an executable interpreter")
+
+
+def describe(name: str, python: Path, harness: Harness, profile: Profile) -> Environment:
+    """Ask the interpreter at `python` who it is, under the profile it will be measured in.
+
+    Raises BrokenEnvironment when it is missing, cannot import torch, or does not answer in three minutes.
+    """
+    check_interpreter(name, python)
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
         launch = Launch(
             python=str(python),

@@ -2,8 +2,12 @@
 
 * RunnerError
   * BadCaseFile          a user's file of cases cannot join the harness
+  * BadSpec              what was written for an environment means none
   * BadSuite             a suite names what does not exist
   * BrokenEnvironment    an interpreter is missing, or cannot import torch
+  * BuildFailed          an environment could not be built; what there was of it is gone
+  * EnvironmentInUse     an environment cannot be removed while it is measured
+  * IndexFailed          a package index does not answer, or offers no PyTorch
   * JournalError         a journal cannot be opened, or belongs to something else
   * MachineBusy          another run measures this machine
 
@@ -54,6 +58,26 @@ class BadSuite(RunnerError):
 
 class BrokenEnvironment(RunnerError):
     """The interpreter of an environment is missing, or cannot import torch."""
+
+
+class BadSpec(RunnerError):
+    """What was written for an environment means none; `word` is what could have been a declared name."""
+
+    def __init__(self, sentence: str, *, word: str = "") -> None:
+        super().__init__(sentence)
+        self.word = word
+
+
+class BuildFailed(RunnerError):
+    """An environment could not be built. What there was of it is gone."""
+
+
+class EnvironmentInUse(RunnerError):
+    """An environment cannot be removed while something measures it."""
+
+
+class IndexFailed(RunnerError):
+    """A package index does not answer, or offers no PyTorch for this Python."""
 
 
 class JournalError(RunnerError):

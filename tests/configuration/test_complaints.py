@@ -77,12 +77,16 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
     [
         ("profile = 3", "profile is 3, expected the name of a profile"),
         ("data_dir = ''", 'data_dir is "", expected the path of a folder'),
+        ("telemetry_days = 0", "telemetry_days is 0, expected a whole number, 1 or more"),
         ("suites = 3", "suites is 3, expected tables [suites.NAME]"),
         ("suites.smoke = 'x'", 'suites.smoke is "x", expected a table [suites.smoke]'),
         (
             "suites.x.replicates = 'three'",
             'suites.x.replicates is "three", expected a whole number, 1 or more',
         ),
+        ("contention_limit = 5", "contention_limit is 5, expected a share from 0 to 1 of a block"),
+        ("contention_limit = true", "contention_limit is true, expected a share from 0 to 1 of a block"),
+        ("suites.x.observe_seconds = -1", "suites.x.observe_seconds is -1, expected a number of seconds"),
         ("suites.x.replicates = true", "suites.x.replicates is true, expected a whole number, 1 or more"),
         ("suites.x.replicates = 0", "suites.x.replicates is 0, expected a whole number, 1 or more"),
         (
@@ -105,7 +109,22 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
         ("profiles.quiet.base = 'as-it-comes'", 'profiles.quiet.base is "as-it-comes", expected "quiet"'),
         ("profiles.x.environment.'A=' = ''", 'profiles.x.environment: "A=" is not a variable\'s name'),
         ("suites.'a/b' = {}", 'suites: "a/b" is not a name of letters, digits'),
-        ("environments.x = {}", 'environments.x: "python" is missing, expected the path of a Python'),
+        ("environments.x = {}", "environments.x: nothing says which PyTorch; expected one of python, torch"),
+        (
+            "environments.x = {python = '/p', torch = '2.13.0'}",
+            "environments.x: python and torch are given; expected one of python, torch, wheel",
+        ),
+        (
+            "environments.x = {python = '/p', packages = ['triton']}",
+            "environments.x: packages is for building, but python names an interpreter that exists",
+        ),
+        ("environments.x.torch = '2.13.x'", 'environments.x.torch is "2.13.x", expected a version such as'),
+        ("environments.x.torch = 'nightly today'", 'environments.x.torch is "nightly today", expected a ver'),
+        (
+            "environments.x.wheel = 'torch.zip'",
+            'environments.x.wheel is "torch.zip", expected the path or URL',
+        ),
+        ("environments_gib = -1", "environments_gib is -1, expected a number of GiB, 0 or more"),
     ],
 )
 def test_wrong_values_say_which_what_and_what_is_expected(tmp_path: Path, text: str, sentence: str) -> None:
@@ -152,7 +171,7 @@ def test_a_variable_under_a_key_that_is_no_table_blames_the_file(tmp_path: Path)
 
 
 def test_several_problems_are_counted_and_a_misspelt_key_comes_first(tmp_path: Path) -> None:
-    two = complaint(tmp_path, "[environments.x]\npyton = 'y'")
+    two = complaint(tmp_path, "[environments.x]\ndevice = 'tpu'\npyton = 'y'")
     assert str(two).endswith("; and 1 more problem")
     assert '"pyton"' in str(two)
     three = complaint(tmp_path, "profile = 1\ndata_dir = 2\ndatabase_url = 3")

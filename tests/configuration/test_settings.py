@@ -6,7 +6,7 @@ import pydantic
 import pytest
 
 from configuration.errors import ConfigurationError, UnknownKey, UnreadableFile
-from configuration.overrides import overlaid, overrides
+from configuration.overrides import COMPOSED, overlaid, overrides
 from configuration.schema import BASES, SCALARS, TABLES
 from configuration.settings import load_settings
 
@@ -110,10 +110,20 @@ def test_variables_win_over_the_file_and_the_file_over_defaults(
 
 
 def test_every_scalar_field_has_its_variable(place: Path) -> None:
-    samples = {"data_dir": "d", "database_url": "sqlite:///d.db", "profile": "as-it-comes"}
+    samples = {
+        "data_dir": "d",
+        "database_url": "sqlite:///d.db",
+        "profile": "as-it-comes",
+        "contention_limit": "0.5",
+        "telemetry_days": "7",
+        "environments_gib": "9",
+        "policy": "strict",
+    }
     for scalar in SCALARS:
-        given = load_settings(environ={f"PYROMETER_{scalar.upper()}": samples[scalar]})
-        assert given.explicit == {scalar}
+        environ = {f"PYROMETER_{scalar.upper()}": samples[scalar]}
+        needed = {"PYROMETER_POLICIES__STRICT__OVERALL": "0"} if scalar == "policy" else {}
+        given = load_settings(environ=environ | needed)
+        assert given.explicit - {"policies"} == {scalar}
         assert getattr(given, scalar) != getattr(load_settings(environ={}), scalar)
     fields = {
         "base": "quiet",
@@ -125,9 +135,15 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     }
     fields |= {"summary": "two words", "budget_seconds": "2", "measure_seconds": "2"}
     fields |= {"warm_up_max_seconds": "2", "max_seconds": "2", "deadline_seconds": "2"}
+    fields |= {"torch": "2.13.1", "wheel": "/p/torch.whl", "index": "https://our/simple"}
+    fields |= {"base_python": "/p", "usual_packages": "False"}
+    fields |= {"metric": "throughput", "slower_share": "0.2", "overall": "-0.1"}
+    fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
     for table, model in TABLES.items():
-        for key in set(model.model_fields) - {"cases", "matrix", "include", "exclude", "environment"}:
+        for key in set(model.model_fields) - COMPOSED:
             environ = {f"PYROMETER_{table.upper()}__MINE__{key.upper()}": fields[key]}
+            if table == "environments" and key not in ("python", "torch", "wheel"):
+                environ["PYROMETER_ENVIRONMENTS__MINE__TORCH"] = fields["torch"]
             entry = getattr(load_settings(environ=environ), table)["mine"]
             assert str(getattr(entry, key)).removesuffix(".0") == fields[key]
 
@@ -155,6 +171,22 @@ def test_an_interpreter_that_is_a_link_stays_a_link(place: Path) -> None:
     (place / "python").symlink_to("/usr/bin/env")
     (place / "pyrometer.toml").write_text('[environments.one]\npython = "python"\n')
     assert load_settings().environments["one"].python == place / "python"
+
+
+def test_paths_of_what_is_built_count_from_the_file_and_addresses_stay(place: Path) -> None:
+    (place / "sub").mkdir()
+    (place / "sub" / "some.toml").write_text(
+        '[environments.one]\nwheel = "w/torch-2.13.0.whl"\nfind_links = ["w", "https://pages/"]\n'
+        'packages = ["triton", "own/thing.whl", "./folder"]\nbase_python = "bin/python"\n'
+        '[environments.two]\nwheel = "https://our/torch-2.13.0.whl"\n'
+    )
+    found = load_settings(Path("sub/some.toml")).environments
+    sub = place / "sub"
+    assert (found["one"].wheel, found["one"].python) == (f"{sub}/w/torch-2.13.0.whl", None)
+    assert found["one"].find_links == (f"{sub}/w", "https://pages/")
+    assert found["one"].packages == ("triton", f"{sub}/own/thing.whl", f"{sub}/folder")
+    assert found["one"].base_python == sub / "bin/python"
+    assert found["two"].wheel == "https://our/torch-2.13.0.whl"
 
 
 def test_an_empty_variable_is_none(place: Path) -> None:

@@ -1,0 +1,195 @@
+"""Building one environment: a virtual environment, pip, a look at what came, and only then the mark."""
+
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..environment import Environment
+from ..errors import BrokenEnvironment, BuildFailed, IndexFailed
+from . import failures, package_index, supervised
+from .interpreter import BasePython, look_at
+from .package_index import Pip
+from .recipe import NIGHTLY, Recipe
+from .store import FREEZE, RECIPE, Built, Store
+from .supervised import Cancelled, Ending
+from .versions import date_of, is_it, parse
+
+#: No download of a few gigabytes takes longer, or else nobody waits for it.
+_DEADLINE_SECONDS = 4 * 3600.0
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+#: Asks the interpreter at a path who it is, under a name for people; raises BrokenEnvironment.
+Describe = Callable[[str, Path], Environment]
+#: Hears what happens, a short phrase each.
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What all builds of a command share: where they go, who verifies, and whether the end was asked for."""
+
+    store: Store
+    describe: Describe
+    cancelled: threading.Event
+
+
+def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
+    """The environment of a recipe, built unless it is there; a nightly without a day is the newest one.
+
+    A killed build leaves a folder without a mark, which nobody uses and the next build removes. Raises
+    BuildFailed with one sentence that names the log, and Cancelled; then nothing is left.
+    """
+    store = workshop.store
+    if not recipe.dated:
+        try:
+            recipe = package_index.dated(recipe, look_at(recipe.base_python))
+        except IndexFailed as error:
+            raise BuildFailed(_sentence(recipe, str(error), None)) from error
+    waiting = "another process builds it: waiting"
+    with store.building(recipe, lambda: progress(waiting), workshop.cancelled.is_set) as held:
+        if not held:
+            raise Cancelled
+        if built := store.find(recipe):
+            return built
+        if store.path_of(recipe).exists():
+            _clear(store, recipe)
+        try:
+            return _Build(workshop, recipe, progress).run()
+        except BaseException:
+            with suppress(OSError):
+                store.discard(store.path_of(recipe))
+            raise
+
+
+class _Build:
+    """One build, with the lock held and nothing in the way."""
+
+    def __init__(self, workshop: Workshop, recipe: Recipe, progress: Progress) -> None:
+        self._workshop, self._store = workshop, workshop.store
+        self._recipe, self._progress = recipe, progress
+        self._path = self._store.path_of(recipe)
+        self._log = self._store.log_of(recipe)
+
+    def run(self) -> Built:
+        started = time.monotonic()
+        base = look_at(self._recipe.base_python)
+        pip = package_index.pip_for(self._recipe, base)
+        if pip.note:
+            self._progress(pip.note)
+        try:
+            wanted = package_index.requirement(self._recipe, base)
+        except IndexFailed as error:
+            raise BuildFailed(_sentence(self._recipe, str(error), None)) from error
+        self._begin()
+        self._step("making the virtual environment", base.venv(self._path), pip, base, part="venv")
+        self._pip(
+            "installing",
+            ("install", "--no-user", *pip.options, wanted, *self._recipe.requirements),
+            pip,
+            base,
+        )
+        frozen = self._pip("listing packages", ("freeze", "--all"), pip, base, part="freeze")
+        self._write(FREEZE, frozen.output)
+        shutil.rmtree(self._path / "tmp", ignore_errors=True)
+        self._progress("verifying")
+        described = self._verified()
+        for part in ("venv", "freeze"):
+            self._store.log_of(self._recipe, part).unlink(missing_ok=True)
+        return self._store.mark(self._recipe, described.facts, time.monotonic() - started)
+
+    def _begin(self) -> None:
+        try:
+            self._store.write_recipe(self._recipe)
+            # pip unpacks here: on the disk of the environment, and gone with it when a build is killed.
+            (self._path / "tmp").mkdir()
+        except OSError as error:
+            raise BuildFailed(_sentence(self._recipe, str(error.strerror), None)) from error
+
+    def _pip(
+        self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
+    ) -> Ending:
+        return self._step(what, (*base.pip_of(self._path), *pip.common, *command), pip, base, part)
+
+    def _step(
+        self, what: str, command: tuple[str, ...], pip: Pip, base: BasePython, part: str = "build"
+    ) -> Ending:
+        self._progress(what)
+        variables = {**pip.variables, "TMPDIR": str(self._path / "tmp")}
+        log = self._store.log_of(self._recipe, part)
+        ending = supervised.run(
+            command, log, variables, _DEADLINE_SECONDS, self._hear, self._workshop.cancelled
+        )
+        if ending.code != 0:
+            asked = partial(package_index.ask, pip, base)
+            why = failures.of_command(what, ending, self._recipe.torch, base.version, asked)
+            raise BuildFailed(_sentence(self._recipe, why, log))
+        return ending
+
+    def _hear(self, line: str) -> None:
+        if told := _told(line):
+            self._progress(told)
+
+    def _verified(self) -> Environment:
+        try:
+            described = self._workshop.describe(self._recipe.label, self._path / "bin" / "python")
+        except BrokenEnvironment as error:
+            why = str(error).partition(") ")[2] or str(error)
+            raise BuildFailed(_sentence(self._recipe, f"it is built, but {why}", self._log)) from error
+        if why := mismatch(self._recipe, described.facts):
+            raise BuildFailed(_sentence(self._recipe, why, self._log))
+        if not described.gpus and _DRIVER.exists():
+            self._progress("note: this PyTorch sees no GPU, though an NVIDIA driver is loaded")
+        return described
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            (self._path / name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BuildFailed(_sentence(self._recipe, str(error.strerror), self._log)) from error
+
+
+def mismatch(recipe: Recipe, facts: Mapping[str, Any]) -> str:
+    """What came and is not what was wanted, in one sentence; empty when it is."""
+    torch, cuda = str(facts["torch"]), facts.get("cuda") or facts.get("hip")
+    if recipe.torch.startswith(NIGHTLY):
+        version = parse(torch)
+        day = date_of(version) if version else None
+        if str(day) != recipe.torch.split()[1]:
+            return f"what came is torch {torch}, not the {recipe.torch}"
+    elif recipe.torch and not is_it(recipe.torch, torch):
+        return f"what came is torch {torch}, not {recipe.torch}"
+    if recipe.device == "cuda" and not cuda:
+        return f"torch {torch} is built without CUDA, and `device` is cuda"
+    if recipe.device == "cuda" and not facts["devices"]:
+        return f"torch {torch} is built for CUDA {cuda} but sees no GPU here, and `device` is cuda"
+    return ""
+
+
+def _clear(store: Store, recipe: Recipe) -> None:
+    """Make way: a half-built folder is ours, anything else is not."""
+    path = store.path_of(recipe)
+    if path.is_dir() and ((path / RECIPE).exists() or not any(path.iterdir())):
+        store.discard(path)
+        return
+    raise BuildFailed(f"{path} is in the way and was not made by a build; move it elsewhere")
+
+
+def _sentence(recipe: Recipe, why: str, log: Path | None) -> str:
+    where = f" (log: {log})" if log else ""
+    return f"environment {recipe.label} cannot be built: {why}{where}"
+
+
+def _told(line: str) -> str:
+    """What a line of pip's is worth to people; empty for nothing."""
+    if found := re.match(r"\s*Downloading (?:\S*/)?(\S+?)(?:\.metadata)? \(([\d.]+ [MG]B)\)", line):
+        return f"downloading {found[1]} ({found[2]})"
+    if found := re.match(r"Installing collected packages: (.+)", line):
+        return f"installing {found[1].count(',') + 1} packages"
+    return ""

@@ -1,0 +1,92 @@
+"""The interpreter that makes a virtual environment: is it a Python, how old, where is its pip?"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import Version
+
+from ..errors import BuildFailed
+from ..process import inherited_variables
+
+_ASK_SECONDS = 60.0
+#: The first pip that installs into another interpreter's environment (`--python`).
+_PIP_FOR_OTHERS = Version("22.3")
+#: pip itself where it is installed, else the wheel of it that `ensurepip` carries: pip runs from a zip.
+_QUESTION = """
+import glob, importlib.util as u, json, os, platform
+ensurepip = u.find_spec("ensurepip")
+inside = os.path.join(os.path.dirname(ensurepip.origin), "_bundled", "pip-*.whl") if ensurepip else ""
+bundled = sorted(glob.glob(inside)) if inside else []
+pip, version = [], "0"
+if u.find_spec("pip"):
+    import pip as installed
+    pip, version = ["-m", "pip"], installed.__version__
+elif bundled:
+    pip, version = [os.path.join(bundled[-1], "pip")], os.path.basename(bundled[-1]).split("-")[1]
+print(json.dumps({"python": platform.python_version(), "pip": pip, "version": version,
+                  "venv": bool(u.find_spec("venv")), "ensurepip": bool(bundled)}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BasePython:
+    """A Python that may make virtual environments: how, is for `venv` and `pip_of` to say.
+
+    `pip` is the command that runs its pip, empty for none.
+    """
+
+    path: str
+    version: str
+    pip: tuple[str, ...]
+    installs_elsewhere: bool
+    ensurepip: bool
+
+    def venv(self, folder: Path) -> tuple[str, ...]:
+        """The command that makes a virtual environment; without a pip of its own where ours can fill it."""
+        without = ("--without-pip",) if self.installs_elsewhere else ()
+        return (self.path, "-I", "-m", "venv", *without, str(folder))
+
+    def pip_of(self, folder: Path) -> tuple[str, ...]:
+        """The command that is pip for the virtual environment in a folder."""
+        python = str(folder / "bin" / "python")
+        return (*self.pip, "--python", python) if self.installs_elsewhere else (python, "-I", "-m", "pip")
+
+
+def look_at(path: str) -> BasePython:
+    """The interpreter at `path`, the program's own for an empty one; raises BuildFailed if it is no use."""
+    python = path or sys.executable
+    what = f"{python} cannot make an environment"
+    if not Path(python).exists():
+        raise BuildFailed(f"{what}: there is no such file")
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", _QUESTION],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=inherited_variables(),
+            timeout=_ASK_SECONDS,
+        )
+        facts = json.loads(done.stdout)
+        pip, version = tuple(map(str, facts["pip"])), Version(str(facts["version"]))
+        found = BasePython(
+            python,
+            str(facts["python"]),
+            (python, "-I", *pip) if pip else (),
+            version >= _PIP_FOR_OTHERS,
+            bool(facts["ensurepip"]),
+        )
+    except OSError as error:
+        raise BuildFailed(f"{what}: {os.strerror(error.errno or 0)}") from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildFailed(f"{what}: it does not answer within {_ASK_SECONDS:g} s") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise BuildFailed(f"{what}: it is no Python 3.4 or newer") from error
+    if not facts["venv"] or not (found.installs_elsewhere or found.ensurepip):
+        raise BuildFailed(
+            f"{what}: it lacks `venv` or pip, on Debian the packages python3-venv and python3-pip"
+        )
+    return found

@@ -1,0 +1,171 @@
+"""pip and where it finds packages: its variables, what an index offers, what is new there."""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from ..errors import IndexFailed
+from ..process import inherited_variables
+from . import failures
+from .interpreter import BasePython
+from .recipe import NIGHTLY, Recipe
+from .uv_settings import taken_over
+from .versions import around, date_of, nightlies, of_day, ordered, parse
+
+_ASK_SECONDS = 300.0
+#: Where the PyTorch project keeps its nightlies; no other index has them.
+NIGHTLIES = "https://download.pytorch.org/whl/nightly"
+#: What would put packages elsewhere, or have pip take others for those of the environment.
+_ASTRAY = (
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PIP_PYTHON",
+    "PIP_REQUIRE_VIRTUALENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+)
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+@dataclass(frozen=True, slots=True)
+class Pip:
+    """How pip is called for a recipe: its variables, its options, and what people should know about them."""
+
+    variables: Mapping[str, str]
+    options: tuple[str, ...]
+    note: str
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """Options that every command of pip takes."""
+        return ("--disable-pip-version-check", "--no-color", "--no-input")
+
+
+def pip_for(recipe: Recipe, base: BasePython) -> Pip:
+    """pip as its user configured it, told of uv's indexes where it knows none, with the recipe's on top."""
+    variables = {k: v for k, v in inherited_variables().items() if k not in _ASTRAY}
+    told, note = taken_over(os.environ, lambda: _configured(base, variables))
+    variables |= told
+    if recipe.index:
+        # By variable, not by option: an address may hold a password, and options can be seen by everybody.
+        variables["PIP_INDEX_URL"] = recipe.index
+    options = [f"--find-links={link}" for link in recipe.find_links]
+    if _needs_nightlies(recipe):
+        options.append(f"--extra-index-url={NIGHTLIES}/cpu")
+    return Pip(variables, tuple(options), note)
+
+
+def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]:
+    """The versions of torch that the recipe's index offers to this Python and machine, the oldest first.
+
+    `pre` has release candidates and nightlies as well. Raises IndexFailed.
+    """
+    if not base.pip:
+        raise IndexFailed(f"{base.path} has no pip to ask the package index with")
+    printed = ask(pip_for(recipe, base), base, "torch", pre=pre)
+    if pre and (trouble := failures.unreachable(printed)):
+        # What the others offer would pass for all there is, and an old nightly for the newest.
+        raise IndexFailed(trouble)
+    if found := re.search(r"^Available versions: (.+)$", printed, re.MULTILINE):
+        return ordered(found[1].split(", "))
+    raise IndexFailed(failures.of_index(printed, base.version))
+
+
+def ask(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
+    """What pip prints about a package and all the links to it, told to be as wordy as it can."""
+    options = (*pip.common, *pip.options, *(("--pre",) if pre else ()))
+    try:
+        done = subprocess.run(
+            [*base.pip, "-vv", "index", "versions", *options, project],
+            env=dict(pip.variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_ASK_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise IndexFailed(f"the package index does not answer within {_ASK_SECONDS:g} s") from None
+    return done.stdout
+
+
+def dated(recipe: Recipe, base: BasePython) -> Recipe:
+    """The recipe with `nightly` made the newest one that the index offers; any other as it is.
+
+    Raises IndexFailed.
+    """
+    if recipe.dated:
+        return recipe
+    found = nightlies(offered(recipe, base, pre=True))
+    day = date_of(version) if found and (version := parse(found[-1])) else None
+    if day is None:
+        raise IndexFailed(
+            f"the package index offers no nightly: name one that does as `index`, such as {NIGHTLIES}/cu130"
+        )
+    return replace(recipe, torch=f"{NIGHTLY} {day}")
+
+
+def requirement(recipe: Recipe, base: BasePython) -> str:
+    """What pip is asked to install as torch; raises IndexFailed for a day without a nightly."""
+    if recipe.wheel:
+        return recipe.wheel
+    if not recipe.torch.startswith(NIGHTLY):
+        return f"torch=={recipe.torch}"
+    day = date.fromisoformat(recipe.torch.split()[1])
+    found = nightlies(offered(recipe, base, pre=True))
+    version = of_day(day, found)
+    if version is None:
+        near = around(f"0.dev{day:%Y%m%d}", found)
+        raise IndexFailed(
+            f"the package index offers no nightly of {day}"
+            + (f"; the nearest are {', '.join(near)}" if near else ", nor of any other day")
+        )
+    return f"torch=={version}"
+
+
+def news(file: Path, versions: Iterable[str]) -> list[str] | None:
+    """Those of `versions` that were not offered last time, the oldest first; None at the first time.
+
+    What is offered now is remembered in `file`.
+    """
+    known: list[str] | None = None
+    with suppress(OSError, ValueError):
+        known = [str(text) for text in json.loads(file.read_text(encoding="utf-8"))]
+    now = ordered(versions)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.write_text(json.dumps(ordered([*(known or ()), *now])), encoding="utf-8")
+    partial.replace(file)
+    return None if known is None else [text for text in now if text not in known]
+
+
+def _configured(base: BasePython, variables: Mapping[str, str]) -> str:
+    if not base.pip:
+        return ""
+    done = subprocess.run(
+        [*base.pip, "config", "list"],
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_ASK_SECONDS,
+    )
+    return done.stdout
+
+
+def _needs_nightlies(recipe: Recipe) -> bool:
+    """Whether PyTorch's own index of nightlies is asked too: where the recipe names no place itself.
+
+    Not with a GPU: there is one such index for each CUDA version, and which is right only people know.
+    """
+    placed = recipe.index or recipe.find_links
+    return recipe.torch.startswith(NIGHTLY) and not placed and not _DRIVER.exists()

@@ -1,0 +1,266 @@
+"""The environments that were built: their folders, marks and locks, what they may take of the disk."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import EnvironmentInUse
+from .recipe import Recipe
+
+#: Written last. A folder without it is half built, and nobody looks into it.
+MARK = "built.json"
+#: Written first. A folder without it is not ours to remove.
+RECIPE = "recipe.json"
+FREEZE = "freeze.txt"
+_USED = "used"
+_FOLDER = re.compile(r"[A-Za-z0-9.+-]+-[0-9a-f]{8}")
+_WAIT_SECONDS = 0.2
+_MIB_PER_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One environment that was built and verified.
+
+    `facts` are what it said about itself when it was new; `size_mib` is what it takes on the disk; `seconds`
+    is how long the build took; `used_at` and `built_at` are seconds since 1970.
+    """
+
+    folder: Path
+    label: str
+    recipe: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    size_mib: int
+    seconds: float
+    built_at: float
+    used_at: float
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.name
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+
+class Store:
+    """A folder of built environments. What else lies there, `default` for one, it leaves alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path_of(self, recipe: Recipe) -> Path:
+        """Where an environment of this recipe is, or would be."""
+        return self.folder / recipe.folder
+
+    def log_of(self, recipe: Recipe, part: str = "build") -> Path:
+        """The log of its last build; a failed one leaves nothing else."""
+        return self.folder / "logs" / f"{recipe.folder}-{part}.log"
+
+    def find(self, recipe: Recipe) -> Built | None:
+        """The environment of this recipe, None where it is not built, or only half."""
+        return self._read(self.path_of(recipe))
+
+    def all(self) -> list[Built]:
+        """All that are built, the most recently used first."""
+        found = [built for folder in self._ours() if (built := self._read(folder))]
+        return sorted(found, key=lambda built: -built.used_at)
+
+    def named(self, text: str) -> list[Built]:
+        """Those that `text` means: a folder's name, or else a label such as `2.13.0`."""
+        found = self.all()
+        return [b for b in found if b.name == text] or [b for b in found if b.label == text]
+
+    def write_recipe(self, recipe: Recipe) -> Path:
+        """Begin the folder of a recipe; answers its path. The lock must be held."""
+        path = self.path_of(recipe)
+        path.mkdir(parents=True)
+        (path / RECIPE).write_text(json.dumps(recipe.to_body(), indent=2), encoding="utf-8")
+        return path
+
+    def mark(self, recipe: Recipe, facts: Mapping[str, Any], seconds: float) -> Built:
+        """Declare a folder built: from now on it is used."""
+        path = self.path_of(recipe)
+        now = time.time()
+        built = Built(path, recipe.label, recipe.to_body(), facts, size_mib(path), seconds, now, now)
+        body = {k: v for k, v in asdict(built).items() if k not in ("folder", "used_at")}
+        partial = path / f".{MARK}"
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(body, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        (path / _USED).touch()
+        partial.replace(path / MARK)
+        # As everybody reads it from now on.
+        return self._read(path) or built
+
+    def discard(self, path: Path) -> None:
+        """Delete a folder. Its mark goes first: what is half deleted is as good as half built."""
+        (path / MARK).unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True)
+        if path.exists():
+            # Somebody wrote into it meanwhile.
+            shutil.rmtree(path)
+
+    def remove(self, built: Built) -> None:
+        """Delete an environment; raises EnvironmentInUse while something measures or builds it."""
+        descriptor = self._open(built.name)
+        try:
+            if not _taken(descriptor, fcntl.LOCK_EX) or _running(built.folder):
+                raise EnvironmentInUse(f"environment {built.name} is in use: it is measured at present")
+            self.discard(built.folder)
+        finally:
+            os.close(descriptor)
+
+    def sweep(self) -> list[str]:
+        """Delete what killed builds left behind; answers the folders' names."""
+        gone: list[str] = []
+        for folder in self._ours():
+            if (folder / MARK).exists():
+                continue
+            descriptor = self._open(folder.name)
+            try:
+                if _taken(descriptor, fcntl.LOCK_EX) and not (folder / MARK).exists():
+                    self.discard(folder)
+                    gone.append(folder.name)
+            finally:
+                os.close(descriptor)
+        return gone
+
+    def make_room(self, quota_gib: float, keep: Collection[str]) -> list[str]:
+        """Delete the least recently used until the rest fits; answers sentences on what was done.
+
+        `keep` are names of folders that a configuration wants. They stay, and so does what is in use.
+        """
+        told: list[str] = []
+        built = self.all()
+        total = sum(each.size_mib for each in built)
+        limit = quota_gib * _MIB_PER_GIB
+        for each in reversed(built):
+            if total <= limit:
+                return told
+            if each.name in keep:
+                continue
+            try:
+                self.remove(each)
+            except EnvironmentInUse:
+                continue
+            total -= each.size_mib
+            told.append(
+                f"environment {each.name} ({each.size_mib / _MIB_PER_GIB:.1f} GiB, least recently used) is "
+                f"removed: together they may take {quota_gib:g} GiB (environments_gib)"
+            )
+        if total > limit:
+            told.append(
+                f"environments take {total / _MIB_PER_GIB:.1f} GiB of the {quota_gib:g} they may take "
+                "(environments_gib); all are named in pyrometer.toml or in use"
+            )
+        return told
+
+    @contextmanager
+    def building(
+        self, recipe: Recipe, on_wait: Callable[[], None], ended: Callable[[], bool]
+    ) -> Generator[bool]:
+        """Hold an environment alone for the length of the block; waits for whoever builds or uses it.
+
+        Answers False if `ended` said True while waiting. The kernel gives the lock back when a process dies.
+        """
+        descriptor = self._open(recipe.folder)
+        try:
+            told = False
+            while not (held := _taken(descriptor, fcntl.LOCK_EX)) and not ended():
+                if not told:
+                    on_wait()
+                    told = True
+                time.sleep(_WAIT_SECONDS)
+            yield held
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def using(self, pythons: Iterable[str | Path]) -> Generator[None]:
+        """Keep those of these interpreters that were built here from being removed during the block."""
+        descriptors: list[int] = []
+        try:
+            for name in dict.fromkeys(name for python in pythons if (name := self._name_of(python))):
+                descriptors.append(self._open(name))
+                # Never refused for long: whoever removes or builds it holds it alone for a moment, or for a
+                # build, after which it is there again.
+                fcntl.flock(descriptors[-1], fcntl.LOCK_SH)
+                with suppress(OSError):
+                    (self.folder / name / _USED).touch()
+            yield
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _name_of(self, python: str | Path) -> str:
+        folder = Path(python).parent.parent
+        return folder.name if folder.parent == self.folder and (folder / MARK).exists() else ""
+
+    def _ours(self) -> Iterator[Path]:
+        with suppress(FileNotFoundError):
+            for folder in sorted(self.folder.iterdir()):
+                if _FOLDER.fullmatch(folder.name) and (folder / RECIPE).exists():
+                    yield folder
+
+    def _read(self, folder: Path) -> Built | None:
+        try:
+            body = json.loads((folder / MARK).read_text(encoding="utf-8"))
+            used = max(float(body["built_at"]), _modified(folder / _USED))
+            return Built(folder=folder, used_at=used, **body)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def _open(self, name: str) -> int:
+        # Beside the folders, and never deleted: a lock on a deleted file holds nobody off.
+        locks = self.folder / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        return os.open(locks / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def size_mib(folder: Path) -> int:
+    """What the files below a folder take on the disk, in whole MiB."""
+    blocks = 0
+    for root, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):
+                blocks += os.lstat(os.path.join(root, name)).st_blocks
+    return blocks * 512 // 2**20
+
+
+def _taken(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _running(folder: Path) -> bool:
+    """Whether a process was started by the environment's interpreter: people may use it by hand."""
+    mark = os.fsencode(folder / "bin") + b"/"
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if (entry / "cmdline").read_bytes().startswith(mark):
+                    return True
+    return False
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,240 @@
+"""`pyrometer environments`: lists, builds, news, and builds that are killed or meet each other."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gated_index import GatedIndex
+from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, measured_python
+from torch_wheels import write_wheel
+from typer.testing import CliRunner
+
+from cli import commands
+from runner.environments.store import MARK, Store
+
+VERSIONS = ("2.9.1", "2.10.0")
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two small wheels of torch."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for version in VERSIONS:
+        write_wheel(folder, version)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A folder with settings, where pip knows the small wheels and nothing else."""
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    yield Site(tmp_path, Path(sys.executable))
+
+
+def call(place: Site, *arguments: str, **variables: str) -> Done:
+    """The command in this process: to start one takes longer than most of what is called here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place.folder)
+        for name, value in place.environ(variables).items():
+            patch.setenv(name, value)
+        patch.setattr(tempfile, "tempdir", str(place.temporary))
+        result = CliRunner().invoke(commands.app, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
+def store(place: Site) -> Store:
+    """What was built there."""
+    return Store(place.folder / ".pyrometer/environments")
+
+
+def test_an_environment_from_its_declaration_to_its_removal(place: Site) -> None:
+    added = call(place, "environments", "add", "old", "2.9.1", "--bare")
+    assert added.code == 0 and "[environments.old]" in added.out
+    assert 'torch = "2.9.1"\nusual_packages = false\n' in (place.folder / "pyrometer.toml").read_text()
+    assert "is declared in" in call(place, "environments", "add", "old", "2.9.1").one_sentence()
+
+    listed = json.loads(call(place, "environments", "list", "--json").out)
+    assert [(row["name"], row["state"]) for row in listed] == [("default", "broken"), ("old", "not built")]
+    refused = call(place, "environments", "build", "old", "default").one_sentence()
+    assert "environment default is an interpreter that exists" in refused
+
+    done = call(place, "environments", "build", "old")
+    assert done.code == 0, done
+    (built,) = store(place).all()
+    assert done.out == f"old  {built.python}\n"
+    assert "old: making the virtual environment\n" in done.err and "built in" in done.err
+    row = json.loads(call(place, "environments", "list", "--json").out)[1]
+    assert (row["name"], row["state"], row["torch"]) == ("old", "ready", "2.9.1")
+    assert row["fingerprint"] == built.facts["fingerprint"]
+    shown = json.loads(call(place, "environments", "show", "old", "--json").out)
+    assert shown["packages"] == ["torch==2.9.1"] and Path(shown["freeze"]).read_text() == "torch==2.9.1\n"
+    assert "old" in call(place, "environments", "list").out
+
+    removed = call(place, "environments", "remove", "old")
+    assert removed.code == 0 and removed.out.startswith(f"removed {built.name}")
+    assert not built.folder.exists()
+    assert call(place, "environments", "remove", "old").one_sentence().endswith("old is not built")
+    assert "did not build it" in call(place, "environments", "remove", "default").one_sentence()
+
+
+def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, tmp_path: Path) -> None:
+    links = tmp_path / "links"
+    write_wheel(links, "2.10.0")
+
+    def asked(*options: str) -> dict[str, object]:
+        return dict(
+            json.loads(
+                call(place, "environments", "available", *options, "--json", PIP_FIND_LINKS=str(links)).out
+            )
+        )
+
+    def fresh(body: dict[str, object]) -> list[str]:
+        return [row["version"] for row in body["versions"] if row["new"]]  # type: ignore[attr-defined]
+
+    first = asked()
+    assert first["first_time"] and fresh(first) == []
+    write_wheel(links, "2.9.1")
+    write_wheel(links, "2.16.0.dev20261120")
+    second = asked()
+    assert not second["first_time"] and fresh(second) == ["2.9.1"], "the order is by version, newest first"
+    (nightly, *_) = asked("--pre")["versions"]  # type: ignore[misc]
+    assert (nightly["version"], nightly["kind"]) == ("2.16.0.dev20261120", "nightly")
+    told = call(place, "environments", "available", PIP_FIND_LINKS=str(links)).out
+    assert told.endswith("new since last time: nothing\n")
+
+
+def test_a_misspelt_one_names_the_nearest(place: Site) -> None:
+    sentence = place.call("run", "--environment", "defalt").one_sentence()
+    assert 'did you mean "default"?' in sentence
+    assert "a nightly is named" in call(place, "environments", "build", "nightly someday").one_sentence()
+
+
+def test_a_run_builds_the_version_that_it_is_to_measure(place: Site) -> None:
+    asked = place.call("run", "--environment", "3.1.4", "--suite", "smoke")
+    assert asked.code == 2 and "3.1.4: making the virtual environment" in asked.err
+    assert "the package index offers no torch 3.1.4" in asked.err.splitlines()[-1]
+    (place.folder / "pyrometer.toml").write_text('[environments.default]\ntorch = "2.9.1"\n')
+    sentence = call(place, "cases", "list").one_sentence()
+    assert sentence == (
+        "pyrometer: environment default is not built: `pyrometer environments build 'default'`"
+    )
+    assert store(place).all() == []
+
+
+class Building:
+    """`pyrometer environments build` in the background, with an index that waits."""
+
+    def __init__(self, place: Site, index: GatedIndex, number: int) -> None:
+        self.err = place.folder / f"building-{number}"
+        # An empty variable is none to pip.
+        places = {"PIP_INDEX_URL": index.address, "PIP_NO_INDEX": "", "PIP_FIND_LINKS": ""}
+        with self.err.open("w") as err:
+            self.process = subprocess.Popen(
+                [COMMAND, "environments", "build", "--bare", "2.10.0"],
+                cwd=place.folder,
+                env=place.environ(places),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+            )
+
+    def said(self, text: str) -> None:
+        """Wait until it has said something."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while text not in self.err.read_text():
+            assert self.process.poll() is None and time.monotonic() < give_up, self.err.read_text()
+            time.sleep(0.02)
+
+    def ended(self) -> tuple[int, str]:
+        """Its exit code and what it wrote to stdout."""
+        out, _ = self.process.communicate(timeout=PATIENCE_SECONDS)
+        return self.process.returncode, out
+
+
+def nobody_builds(folder: Path) -> None:
+    """Return when no process has the folder in its command line any more."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        left: list[str] = []
+        for entry in Path("/proc").iterdir():
+            try:
+                line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            except OSError:
+                continue
+            if os.fsencode(folder) in line:
+                left.append(entry.name)
+        if not left:
+            return
+        assert time.monotonic() < give_up, left
+        time.sleep(0.05)
+
+
+def test_a_build_that_is_killed_leaves_nothing_that_is_used(place: Site, wheels: Path) -> None:
+    with GatedIndex(wheels).serving() as index:
+        building = Building(place, index, 0)
+        assert index.asked.wait(PATIENCE_SECONDS)
+        building.process.send_signal(signal.SIGKILL)
+        assert building.ended()[0] == -signal.SIGKILL
+        # The supervisor sees its lifeline close, and pip dies with it.
+        nobody_builds(store(place).folder)
+    (half,) = store(place).folder.glob("2.10.0-*")
+    assert half.is_dir() and not (half / MARK).exists()
+    assert store(place).all() == []
+    again = place.call("environments", "build", "--bare", "2.10.0")
+    assert again.code == 0, again
+    assert f"note: environment {half.name} was half built by a build that was killed" in again.err
+    assert [built.folder for built in store(place).all()] == [half]
+
+
+def test_two_builds_of_the_same_meet_and_one_builds(place: Site, wheels: Path) -> None:
+    with GatedIndex(wheels).serving() as index:
+        first = Building(place, index, 0)
+        assert index.asked.wait(PATIENCE_SECONDS)
+        second = Building(place, index, 1)
+        second.said("waiting")
+        index.open.set()
+        one, other = first.ended(), second.ended()
+    assert one[0] == other[0] == 0 and one[1] == other[1]
+    assert "making the virtual environment" not in second.err.read_text()
+    assert len(store(place).all()) == 1
+
+
+def test_ctrl_c_ends_a_build_and_leaves_nothing(place: Site, wheels: Path) -> None:
+    with GatedIndex(wheels).serving() as index:
+        building = Building(place, index, 0)
+        assert index.asked.wait(PATIENCE_SECONDS)
+        building.process.send_signal(signal.SIGINT)
+        assert building.ended()[0] == 130
+        nobody_builds(store(place).folder)
+    assert "interrupted: nothing half built is left" in building.err.read_text()
+    assert list(store(place).folder.glob("2.10.0-*")) == []
+
+
+@pytest.mark.torch
+def test_the_real_pytorch_is_built_as_the_user_s_own_pip_finds_it(tmp_path: Path) -> None:
+    (info,) = measured_python().parent.parent.glob("lib/python*/site-packages/torch-*.dist-info")
+    version = info.name.removeprefix("torch-").removesuffix(".dist-info")
+    place = Site(tmp_path, measured_python())
+    # Byte code would be a third of the time, and nobody imports this one twice. At home lies pip's own file.
+    variables = {"PIP_NO_COMPILE": "1", "HOME": str(Path.home())}
+    done = place.call("environments", "build", "--bare", version.partition("+")[0], **variables)
+    assert done.code == 0, done
+    (built,) = store(place).all()
+    assert built.facts["torch"].partition("+")[0] == version.partition("+")[0]
+    assert built.size_mib > 100
+    listed = json.loads(call(place, "environments", "list", "--json").out)
+    assert {row["name"] for row in listed if row["state"] == "ready"} == {"default", built.label}
