@@ -1,11 +1,14 @@
 """What was measured here of what the field claims for a case."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import Protocol, TypeVar
 
-from .gains import Gain, Measured
+from .gains import Gain
 from .metrics import METRICS
+from .pairs import Measured
 from .replicates import summarise
 
 #: Which gain a ratio of a metric is; any other metric has none.
@@ -32,6 +35,18 @@ class Finding:
     reason: str = ""
 
 
+class Claimed(Protocol):
+    """A claim on `metric`; for its `kind` see `finding`."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+
+
+C = TypeVar("C", bound=Claimed)
+
+
 def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Measured]) -> Finding:
     """What the gains and the replicates of one case say about a claim on `metric`.
 
@@ -51,6 +66,26 @@ def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Me
         # Resident memory is another quantity than what a device's allocator holds.
         return _not_measured(metric)
     return _as_claimed(kind, gain, gain.ratio)
+
+
+def findings(
+    replicates: Iterable[Measured],
+    gains: Mapping[tuple[str, str], Sequence[Gain]],
+    claims_for: Callable[[str], Sequence[C]],
+) -> dict[C, list[tuple[str, str, Finding]]]:
+    """Each claim about a case among the `replicates`, with case, environment and finding wherever it applies.
+
+    `gains` are those by case and environment; `claims_for` answers the claims about a case.
+    """
+    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for replicate in replicates:
+        groups[replicate.case, replicate.environment].append(replicate)
+    found: dict[C, list[tuple[str, str, Finding]]] = defaultdict(list)
+    for (case, environment), own in groups.items():
+        for claim in claims_for(case):
+            here = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
+            found[claim].append((case, environment, here))
+    return found
 
 
 def _not_measured(metric: str) -> Finding:

@@ -1,39 +1,15 @@
 """What a technique brings: ratios of replicates that were measured together, pair by pair."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from math import isfinite
-from typing import Any, Protocol
+from typing import Protocol
 
 from .disturbance import disturbed
 from .metrics import METRICS
+from .pairs import NEVER_COMPARED, Measured, left_its_cpus, partners
 from .replicates import summarise
-
-#: A fast wrong answer is no gain, and neither is one that silently ran something else.
-_NEVER_A_GAIN = ("wrong", "not_compiled")
-
-
-class Measured(Protocol):
-    """A replicate, as the controller and as the database know it. `environment` is a fingerprint."""
-
-    @property
-    def case(self) -> str: ...
-    @property
-    def environment(self) -> str: ...
-    @property
-    def replicate(self) -> int: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def started_at(self) -> datetime | str: ...
-    @property
-    def wall_seconds(self) -> float: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
 
 
 class Against(Protocol):
@@ -117,7 +93,7 @@ def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured]
     for an item counts once whichever rank has it: in weak scaling a step has N times the items.
     """
     metric = _metric(against, case, base)
-    pairs = _pairs(case, base)
+    pairs = partners(case, base)
     numbers = {one.replicate for one in (*case, *base)}
     ratios: list[float] = []
     for one, other in pairs:
@@ -155,37 +131,14 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def _pairs(case: Sequence[Measured], base: Sequence[Measured]) -> list[tuple[Measured, Measured]]:
-    others = {one.replicate: one for one in base if one.status == "ok"}
-    both = [(one, others[one.replicate]) for one in case if one.status == "ok" and one.replicate in others]
-    return [(one, other) for one, other in both if _together(one, other)]
-
-
-def _together(one: Measured, other: Measured) -> bool:
-    begun, ended = _alive(one)
-    other_begun, other_ended = _alive(other)
-    return begun < other_ended and other_begun < ended
-
-
-def _alive(one: Measured) -> tuple[float, float]:
-    moment = one.started_at
-    begun = (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).timestamp()
-    return begun, begun + one.wall_seconds
-
-
 def _refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
     for replicates, whose in ((case, ""), (base, " of the baseline")):
-        for status in _NEVER_A_GAIN:
+        for status in NEVER_COMPARED:
             if many := sum(one.status == status for one in replicates):
                 return f"{many} of {len(replicates)} replicates{whose} ended {status}"
-        if many := sum(_left_its_cpus(one.facts) for one in replicates):
+        if many := sum(left_its_cpus(one.facts) for one in replicates):
             return f"{many} of {len(replicates)} replicates{whose} left the CPUs they were given"
     return ""
-
-
-def _left_its_cpus(facts: Mapping[str, Any]) -> bool:
-    launch = facts.get("launch")
-    return isinstance(launch, Mapping) and launch.get("held") is False
 
 
 def _no_pair(case: Sequence[Measured], base: Sequence[Measured], pairs: Sequence[object], metric: str) -> str:

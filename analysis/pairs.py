@@ -1,0 +1,135 @@
+"""Which replicates belong together, and what a pair of them says about one metric."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite, nan
+from typing import Any, Protocol
+
+from .disturbance import disturbed
+
+#: A fast wrong answer is no gain, and neither is one that silently ran something else.
+NEVER_COMPARED = ("wrong", "not_compiled")
+
+#: Why a pair is left out whose two sides did not do the same work.
+UNLIKE = "the two differ in the items of a step"
+
+
+class Measured(Protocol):
+    """A replicate, as the controller and as the database know it. `environment` is a fingerprint."""
+
+    @property
+    def case(self) -> str: ...
+    @property
+    def environment(self) -> str: ...
+    @property
+    def replicate(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def started_at(self) -> datetime | str: ...
+    @property
+    def wall_seconds(self) -> float: ...
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One metric of two fresh processes that took turns in one session, in the metric's unit.
+
+    `left_out` says why the pair does not count, and is empty where it does. The reason must come from
+    something else than the two values: who leaves out what looks odd, judges a sample of his own making.
+    `new_first` says which side was started first, where that is known.
+    """
+
+    old: float
+    new: float
+    left_out: str = ""
+    new_first: bool | None = None
+
+
+def partners(one: Sequence[Measured], other: Sequence[Measured]) -> list[tuple[Measured, Measured]]:
+    """Replicates of equal number that both ended `ok` and were alive together, as in one session."""
+    others = {replicate.replicate: replicate for replicate in other if replicate.status == "ok"}
+    both = [
+        (mine, others[mine.replicate]) for mine in one if mine.status == "ok" and mine.replicate in others
+    ]
+    return [(mine, its) for mine, its in both if together(mine, its)]
+
+
+def together(one: Measured, other: Measured) -> bool:
+    """Whether both processes were alive at some moment."""
+    begun, ended = _alive(one)
+    other_begun, other_ended = _alive(other)
+    return begun < other_ended and other_begun < ended
+
+
+def left_its_cpus(facts: Mapping[str, Any]) -> bool:
+    """Whether a process did not stay on the CPUs it was given."""
+    launch = facts.get("launch")
+    return isinstance(launch, Mapping) and launch.get("held") is False
+
+
+def pairs_of(
+    metric: str, old: Sequence[Measured], new: Sequence[Measured], may_be_zero: bool = False
+) -> list[Pair]:
+    """The pairs of one case in two environments, by replicate number, those that do not count among them.
+
+    A pair is left out where either side did not end `ok`, has no partner from its own session, had less than
+    its core, left its CPUs, or does not know the metric or, unless it `may_be_zero`, has none of it. `old`
+    and `new` hold one outcome per number.
+    """
+    olds = {one.replicate: one for one in old}
+    news = {one.replicate: one for one in new}
+    return [
+        _pair(metric, olds.get(number), news.get(number), may_be_zero) for number in sorted({*olds, *news})
+    ]
+
+
+def _pair(metric: str, old: Measured | None, new: Measured | None, may_be_zero: bool) -> Pair:
+    values = [_value(metric, side) for side in (old, new)]
+    whys = [
+        f"{name} {why}"
+        for name, side in (("old", old), ("new", new))
+        if (why := _unfit(metric, side, may_be_zero))
+    ]
+    if old and new and not whys and not together(old, new):
+        whys.append("the two were not measured in one session")
+    if old and new and not whys and old.facts.get("items") != new.facts.get("items"):
+        whys.append(UNLIKE)
+    return Pair(values[0], values[1], ", ".join(whys), _new_first(old, new))
+
+
+def _new_first(old: Measured | None, new: Measured | None) -> bool | None:
+    if old is None or new is None or _alive(old)[0] == _alive(new)[0]:
+        return None
+    return _alive(new)[0] < _alive(old)[0]
+
+
+def _value(metric: str, side: Measured | None) -> float:
+    value = side.metrics.get(metric) if side else None
+    return float(value) if isinstance(value, int | float) else nan
+
+
+def _unfit(metric: str, side: Measured | None, may_be_zero: bool) -> str:
+    if side is None:
+        return "was not measured"
+    if side.status != "ok":
+        return f"ended {side.status}"
+    if left_its_cpus(side.facts):
+        return "left the CPUs it was given"
+    if why := disturbed(side.facts):
+        return why
+    value = _value(metric, side)
+    if not isfinite(value) or value < 0:
+        return f"does not know {metric}"
+    return "" if value > 0 or may_be_zero else f"has no {metric} above 0"
+
+
+def _alive(one: Measured) -> tuple[float, float]:
+    moment = one.started_at
+    begun = (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).timestamp()
+    return begun, begun + one.wall_seconds

@@ -1,0 +1,72 @@
+"""What a team wants from an upgrade."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from .metrics import METRICS
+from .thresholds import Threshold
+
+
+def _worst() -> dict[str, float]:
+    return {"latency_floor": 0.10, "rss_peak_steady": 0.20, "cuda_peak_allocated": 0.10}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When an upgrade is a go; raises ValueError for what cannot be meant.
+
+    - `metric` is what cases and the geomean are judged by.
+    - `thresholds` say from what on a change of a metric matters; see `thresholds` for the defaults.
+    - `must_not_regress`: globs of case keys of which none may be worse, in `metric` or any metric of `worst`.
+    - `may_break`: globs of cases that may stop working. Of all others, one that breaks outweighs any gain.
+    - `weights`: glob to weight, the first that matches counts; 1 where none does. The user's own mix.
+    - `slower_share`: at most this share of the measured cases, by weight, may be slower.
+    - `worst`: by how much any single case may be worse, by metric. 0.10 is 10 %.
+    - `overall`: by how much the geomean may be worse; below 0 a gain is demanded.
+    - `unmeasured_share`: more cases than this without a number, by weight, and nothing is decided.
+    - `false_discovery_rate`: of what is called faster or slower, the share that may be chance.
+    """
+
+    metric: str = "latency_floor"
+    thresholds: Mapping[str, Threshold] = field(default_factory=dict[str, Threshold])
+    must_not_regress: tuple[str, ...] = ()
+    may_break: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    slower_share: float = 0.10
+    worst: Mapping[str, float] = field(default_factory=_worst)
+    overall: float = 0.01
+    unmeasured_share: float = 0.10
+    false_discovery_rate: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Check that names are metrics and shares are shares."""
+        for name in (self.metric, *self.thresholds, *self.worst):
+            if name not in METRICS:
+                raise ValueError(f"no metric is called {name}")
+        for share in (self.slower_share, self.unmeasured_share, self.false_discovery_rate):
+            if not 0 <= share <= 1:
+                raise ValueError(f"a share lies between 0 and 1, and {share} does not")
+        for limit in (*self.worst.values(), *self.weights.values()):
+            if not (math.isfinite(limit) and limit > 0):
+                raise ValueError(f"weights and limits are finite numbers above 0, and {limit} is not")
+        if not (math.isfinite(self.overall) and self.overall > -1):
+            raise ValueError(f"the geomean can be worse by a finite share above -1, not by {self.overall}")
+
+    def weight(self, case: str) -> float:
+        """How much a case counts."""
+        return next((weight for glob, weight in self.weights.items() if _matches(case, glob)), 1.0)
+
+    def guards(self, case: str) -> bool:
+        """Whether the case must not regress."""
+        return any(_matches(case, glob) for glob in self.must_not_regress)
+
+    def forgives(self, case: str) -> bool:
+        """Whether the case may break."""
+        return any(_matches(case, glob) for glob in self.may_break)
+
+
+def _matches(case: str, glob: str) -> bool:
+    # As on the command line: a key, a glob, or the first parts of a key.
+    return case == glob or fnmatchcase(case, glob) or case.startswith(glob.rstrip("/") + "/")

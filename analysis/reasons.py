@@ -1,0 +1,223 @@
+"""What speaks for and against an upgrade, by a policy."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .case_results import CaseResult
+from .geomean import Geomean
+from .metrics import METRICS
+from .policy import Policy
+from .verdict import Verdict
+from .words import percent, word
+
+Decision = Literal["no-go", "unclear", "go"]
+Kind = Literal["broke", "guarded", "worst", "share", "overall", "shaky", "unmeasured", "repaired", "gained"]
+
+_SPEAKS: tuple[Decision, ...] = ("no-go", "unclear", "go")
+#: In order of weight: correctness first.
+_KINDS: tuple[Kind, ...] = (
+    "broke",
+    "guarded",
+    "worst",
+    "share",
+    "overall",
+    "shaky",
+    "unmeasured",
+    "repaired",
+    "gained",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason: for which decision it speaks, of which kind, in a sentence.
+
+    `cases` are those it is about, `metric` what it is about there; `weight` is by how much it counts among
+    reasons of its kind.
+    """
+
+    speaks: Decision
+    kind: Kind
+    text: str
+    cases: tuple[str, ...] = ()
+    metric: str = ""
+    weight: float = 0.0
+
+
+def ordered(found: Iterable[Reason]) -> list[Reason]:
+    """Reasons by weight: no-go before unclear before go, correctness before speed, much before little."""
+    return sorted(
+        found, key=lambda one: (_SPEAKS.index(one.speaks), _KINDS.index(one.kind), -one.weight, one.text)
+    )
+
+
+def worsening(verdict: Verdict) -> tuple[float, float]:
+    """By how much the metric is worse at least and at most, as logarithms; infinite where unknown."""
+    if verdict.low is None or verdict.high is None:
+        # Between 0 and another number there is no ratio, yet there may be a verdict.
+        known = {"slower": (math.inf, math.inf), "same": (0.0, 0.0), "faster": (-math.inf, -math.inf)}
+        return known.get(verdict.word, (-math.inf, math.inf))
+    low, high = sorted((verdict.low * verdict.cost, verdict.high * verdict.cost))
+    return low, high
+
+
+def could_be_slower(verdict: Verdict) -> bool:
+    """Whether nothing rules out that it is worse by the threshold."""
+    return verdict.word not in ("faster", "same") and worsening(verdict)[1] >= verdict.threshold
+
+
+def reasons(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> list[Reason]:
+    """All reasons, in no order. The verdicts of `results` are those that stand over the suite."""
+    return [
+        *_correctness(results, policy),
+        *(reason for result in results if result.works for reason in _of_case(result, policy)),
+        *_unguarded(results, policy),
+        *_share(results, policy),
+        _overall(overall, policy),
+        *_unmeasured(results, policy),
+        *_gains(results, policy),
+    ]
+
+
+def measured(result: CaseResult, policy: Policy) -> bool:
+    """Whether the case has an interval, or an exact verdict, on the metric that decides."""
+    verdict = result.verdicts.get(policy.metric)
+    return result.works and verdict is not None and verdict.n > 0 and verdict.low is not None
+
+
+def _correctness(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    for result in results:
+        case, weight = (result.case,), policy.weight(result.case)
+        if result.broke:
+            forgiven = policy.forgives(result.case)
+            text = f"{result.case} broke: {result.new.status}"
+            text += f" ({result.new.reason})" if result.new.reason else ""
+            text += ", and may" if forgiven else ""
+            yield Reason("go" if forgiven else "no-go", "broke", text, case, weight=weight)
+        elif result.repaired:
+            text = f"{result.case} works now; it was {result.old.status}"
+            yield Reason("go", "repaired", text, case, weight=weight)
+        elif result.works and result.new.reason and not result.old.reason:
+            text = f"{result.case}: {result.new.reason} in the new environment, none in the old"
+            yield Reason("unclear", "shaky", text, case, weight=weight)
+
+
+def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
+    guarded = policy.guards(result.case)
+    for metric in dict.fromkeys((policy.metric, *policy.worst)):
+        verdict = result.verdicts.get(metric)
+        if verdict is None:
+            continue
+        near, far = worsening(verdict)
+        size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
+        about = (_about(result.case, verdict), (result.case,), metric, size)
+        if guarded and could_be_slower(verdict):
+            yield _reason(verdict.word == "slower", "guarded", *about, ": it must not regress")
+        limit = policy.worst.get(metric, math.inf)
+        if verdict.word in ("slower", "unclear") and verdict.n and far > math.log1p(limit) and far < math.inf:
+            proved = verdict.word == "slower" and near > math.log1p(limit)
+            yield _reason(
+                proved, "worst", *about, f": at most {percent(verdict.cost * math.log1p(limit))} is allowed"
+            )
+        elif verdict.word == "slower" and near == math.inf and limit < math.inf:
+            yield _reason(True, "worst", *about, ": it was 0")
+
+
+def _reason(
+    proved: bool, kind: Kind, text: str, cases: tuple[str, ...], metric: str, size: float, rule: str
+) -> Reason:
+    return Reason("no-go" if proved else "unclear", kind, text + rule, cases, metric, size)
+
+
+def _about(case: str, verdict: Verdict) -> str:
+    text = f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {percent(verdict.change)}"
+    if verdict.low is not None:
+        text += f" [{percent(verdict.low)}, {percent(verdict.high)}]"
+    return text + f", n = {verdict.n}"
+
+
+def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    """Cases that must not regress, and of which nothing is known."""
+    for result in results:
+        if policy.guards(result.case) and _without_number(result, policy) and not result.works:
+            text = f"{result.case} must not regress, and was not measured"
+            yield Reason(
+                "unclear", "guarded", text, (result.case,), policy.metric, policy.weight(result.case)
+            )
+        elif policy.guards(result.case) and result.works and policy.metric not in result.verdicts:
+            text = f"{result.case} must not regress, and has no {METRICS[policy.metric].title}"
+            yield Reason(
+                "unclear", "guarded", text, (result.case,), policy.metric, policy.weight(result.case)
+            )
+
+
+def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    known = {result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)}
+    total = math.fsum(policy.weight(case) for case in known)
+    slower = tuple(case for case, verdict in known.items() if verdict.word == "slower")
+    doubtful = tuple(
+        case for case, verdict in known.items() if verdict.word == "unclear" and could_be_slower(verdict)
+    )
+    if not slower and not doubtful:
+        return
+    proved, possible = (
+        math.fsum(policy.weight(case) for case in cases) / total for cases in (slower, slower + doubtful)
+    )
+    # A share of exactly what is allowed is allowed, however the sum was rounded.
+    allowed = policy.slower_share + 1e-9
+    speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
+    many = f"{len(slower)}" if slower else "none"
+    text = f"{many} of {len(known)} cases are slower, {100 * proved:.0f} % by weight"
+    if doubtful:
+        text += f", and {len(doubtful)} more could be ({100 * possible:.0f} % in all)"
+    text += f": at most {100 * policy.slower_share:.0f} % may be"
+    about = slower if speaks == "no-go" else doubtful or slower
+    yield Reason(speaks, "share", text, about, policy.metric, proved)
+
+
+def _overall(overall: Geomean, policy: Policy) -> Reason:
+    if overall.change is None or overall.low is None or overall.high is None:
+        return Reason("unclear", "overall", "no case has enough pairs for a geomean", metric=policy.metric)
+    cost = -1 if METRICS[policy.metric].better == "higher" else 1
+    near, far = sorted((overall.low * cost, overall.high * cost))
+    limit = math.log1p(policy.overall)
+    speaks: Decision = "no-go" if near > limit else "unclear" if far > limit else "go"
+    text = (
+        f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: "
+        f"{percent(overall.change)} [{percent(overall.low)}, {percent(overall.high)}]"
+    )
+    if speaks != "go":
+        text += f": at most {percent(limit * cost)} is allowed"
+    return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
+
+
+def _without_number(result: CaseResult, policy: Policy) -> bool:
+    decided = result.broke or result.repaired or result.never_worked
+    return not decided and not measured(result, policy)
+
+
+def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    cases = tuple(result.case for result in results if _without_number(result, policy))
+    if not cases:
+        return
+    total = math.fsum(policy.weight(result.case) for result in results)
+    share = math.fsum(policy.weight(case) for case in cases) / total
+    speaks: Decision = "unclear" if share > policy.unmeasured_share + 1e-9 else "go"
+    text = (
+        f"{len(cases)} of {len(results)} cases have no interval, {100 * share:.0f} % by weight: "
+        f"at most {100 * policy.unmeasured_share:.0f} % may have none"
+    )
+    yield Reason(speaks, "unmeasured", text, cases, policy.metric, share)
+
+
+def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
+    verdicts: Mapping[str, Verdict] = {
+        result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)
+    }
+    for kind in ("faster", "same"):
+        cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
+        if cases:
+            text = f"{len(cases)} of {len(verdicts)} cases are {kind}"
+            yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))

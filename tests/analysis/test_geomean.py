@@ -1,0 +1,77 @@
+"""The mean change over cases: by hand, its properties, and its coverage."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.geomean import geomean
+from analysis.location import Location, locate
+
+locations = st.builds(
+    Location,
+    st.integers(-500, 500).map(lambda value: value / 1000),
+    st.integers(0, 100).map(lambda value: value / 1000),
+    st.integers(3, 11),
+    st.integers(6, 12),
+    st.just(0),
+)
+weights = st.floats(min_value=0.01, max_value=100)
+several = st.lists(st.tuples(locations, weights), min_size=1, max_size=12)
+
+
+def test_two_cases_by_hand() -> None:
+    mean = geomean([(Location(0.02, 0.003, 5, 6, 0), 3.0), (Location(-0.02, 0.004, 7, 8, 0), 1.0)])
+    parts = [(0.75 * 0.003) ** 2, (0.25 * 0.004) ** 2]
+    degrees = sum(parts) ** 2 / (parts[0] ** 2 / 5 + parts[1] ** 2 / 7)
+    assert 6 < degrees < 7
+    assert mean.change == pytest.approx(0.01)
+    assert (mean.cases, mean.pairs) == (2, 14)
+    assert mean.high is not None and mean.low is not None
+    # Student's t at 99.5 % of seven and of six degrees.
+    assert 3.4995 < (mean.high - 0.01) / math.sqrt(sum(parts)) < 3.7074
+    assert mean.high - 0.01 == pytest.approx(0.01 - mean.low)
+
+
+def test_of_nothing_there_is_no_mean() -> None:
+    mean = geomean([])
+    assert (mean.change, mean.low, mean.high, mean.cases, mean.pairs) == (None, None, None, 0, 0)
+
+
+@given(several)
+def test_it_lies_among_its_cases_and_turns_round_with_them(cases: list[tuple[Location, float]]) -> None:
+    mean = geomean(cases)
+    turned = geomean(
+        [(Location(-one.point, one.error, one.degrees, one.n, 0), weight) for one, weight in cases]
+    )
+    assert mean.change is not None and turned.change is not None
+    points = [location.point for location, _ in cases]
+    assert min(points) - 1e-9 <= mean.change <= max(points) + 1e-9
+    assert turned.change == pytest.approx(-mean.change, abs=1e-12)
+    assert mean.low is not None and turned.high is not None
+    assert turned.high == pytest.approx(-mean.low, abs=1e-9)
+
+
+@given(several, st.floats(min_value=1e-3, max_value=1e3))
+def test_only_the_proportions_of_weights_matter(cases: list[tuple[Location, float]], factor: float) -> None:
+    here, there = geomean(cases), geomean([(one, weight * factor) for one, weight in cases])
+    assert there.change == pytest.approx(here.change, abs=1e-9)
+    assert there.high == pytest.approx(here.high, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
+def test_a_weight_is_above_zero(weight: float) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        geomean([(Location(0.0, 0.1, 5, 6, 0), weight)])
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+    rng, trials, missed = np.random.default_rng(1), 1000, 0
+    spreads = [0.005, 0.01, 0.02, 0.05]
+    for _ in range(trials):
+        mean = geomean([(locate(rng.normal(0.0, spread, 6).tolist()), 1.0) for spread in spreads])
+        assert mean.low is not None and mean.high is not None
+        missed += not mean.low <= 0 <= mean.high
+    assert missed <= trials * (0.01 + 3 * math.sqrt(0.01 / trials))

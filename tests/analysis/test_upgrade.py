@@ -1,0 +1,309 @@
+"""From verdicts to go, no-go or unclear: correctness first, the policy's rules, what would settle it."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.case_results import BROKEN, CaseResult, Side, side
+from analysis.pairs import Pair
+from analysis.policy import Policy
+from analysis.thresholds import Threshold, threshold_of
+from analysis.upgrade import Upgrade, decide
+from analysis.verdict import Verdict, judge
+
+FLOOR = "latency_floor"
+OK = Side("ok")
+WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
+
+
+def verdict(percent: float, metric: str = FLOOR, noise: float = 1.0, n: int = 6) -> Verdict:
+    """A verdict on pairs that differ by so many percent, and by `noise` times a few tenths of a percent."""
+    wobble = (WOBBLE * 2)[:n]
+    pairs = [Pair(100.0, 100.0 * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
+    return judge(metric, pairs, threshold_of(metric))
+
+
+def result(case: str, percent: float = 0.0, noise: float = 1.0, **changes: Any) -> CaseResult:
+    """A case that works in both environments."""
+    given: dict[str, Any] = {
+        "technique": "eager",
+        "old": OK,
+        "new": OK,
+        "verdicts": {FLOOR: verdict(percent, noise=noise)},
+        "pair_seconds": 6.0,
+    }
+    return CaseResult(case, **{**given, **changes})
+
+
+def alike(many: int = 10) -> list[CaseResult]:
+    """Cases in which nothing differs."""
+    return [result(f"alike{number}/infer/-/eager") for number in range(many)]
+
+
+def kinds(upgrade: Upgrade, speaks: str) -> list[str]:
+    return [reason.kind for reason in upgrade.reasons if reason.speaks == speaks]
+
+
+def test_nothing_worse_is_a_go() -> None:
+    upgrade = decide(alike())
+    assert (upgrade.decision, upgrade.settle, upgrade.exclusions) == ("go", (), ())
+    assert (upgrade.overall.cases, upgrade.overall.pairs) == (10, 60)
+    assert upgrade.reasons[-1].text == "10 of 10 cases are same"
+
+
+@pytest.mark.parametrize("status", BROKEN)
+def test_a_case_that_broke_outweighs_any_gain(status: str) -> None:
+    gains = [result(f"fast{number}", -40.0) for number in range(20)]
+    upgrade = decide([*gains, result("mlp", new=Side(status, "why"), verdicts={})])
+    assert upgrade.decision == "no-go"
+    assert upgrade.reasons[0].text == f"mlp broke: {status} (why)"
+    assert [one.case for one in upgrade.broken] == ["mlp"]
+    assert [(one.case, one.reason) for one in upgrade.exclusions] == [("mlp", f"new ended {status} (why)")]
+
+
+def test_what_may_break_may() -> None:
+    broken = result("mlp/infer/-/eager", new=Side("unsupported"), verdicts={})
+    upgrade = decide([*alike(), broken], Policy(may_break=("mlp",)))
+    assert upgrade.decision == "go"
+    assert upgrade.broken == (broken,)
+
+
+@pytest.mark.parametrize("status", BROKEN)
+def test_what_works_again_speaks_for_it(status: str) -> None:
+    upgrade = decide([*alike(), result("mlp", old=Side(status), verdicts={})])
+    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "repaired", "gained"])
+    assert [one.case for one in upgrade.repaired] == ["mlp"]
+
+
+@pytest.mark.parametrize("status", ["contended", "throttled", "lost", "skipped"])
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_what_was_not_measured_did_not_break(status: str, which: str) -> None:
+    upgrade = decide([result("mlp", 0.0, 1.0, **{which: Side(status)}, verdicts={}), result("conv")])
+    assert (upgrade.broken, upgrade.repaired, upgrade.decision) == ((), (), "unclear")
+    assert kinds(upgrade, "unclear") == ["unmeasured"]
+    assert [(one.case, one.pairs, one.minutes) for one in upgrade.settle] == [("mlp", 12, 1.2)]
+    assert [one.reason for one in upgrade.exclusions] == [f"{which} ended {status}"]
+
+
+def test_what_never_worked_changes_nothing() -> None:
+    upgrade = decide([*alike(), result("mlp", old=Side("oom"), new=Side("crashed"), verdicts={})])
+    assert upgrade.decision == "go"
+    assert [one.reason for one in upgrade.exclusions] == ["old ended oom, new ended crashed"]
+
+
+def test_a_few_cases_without_a_number_are_put_up_with() -> None:
+    assert decide([*alike(), result("mlp", new=Side("lost"), verdicts={})]).decision == "go"
+    few = Policy(unmeasured_share=0.05)
+    assert decide([*alike(), result("mlp", new=Side("lost"), verdicts={})], few).decision == "unclear"
+
+
+def test_a_case_that_must_not_regress() -> None:
+    cases = [*alike(20), result("resnet50/infer/-/eager", 3.0)]
+    assert decide(cases).decision == "go"
+    upgrade = decide(cases, Policy(must_not_regress=("resnet50",)))
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "guarded")
+    assert "resnet50/infer/-/eager: Latency floor slower, +3.0 %" in upgrade.reasons[0].text
+
+
+def test_a_case_that_must_not_regress_and_could_have() -> None:
+    noisy = result("resnet50/infer/-/eager", 0.3, noise=6.0)
+    upgrade = decide([*alike(20), noisy], Policy(must_not_regress=("resnet50*",)))
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
+    (settling,) = upgrade.settle
+    assert settling.pairs is not None and settling.pairs > 12
+    assert settling.minutes == pytest.approx(settling.pairs * 6.0 / 60)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"new": Side("lost"), "verdicts": {}}, {"verdicts": {}}, {"verdicts": {FLOOR: judge(
+        FLOOR, [], Threshold(0.01))}}]
+)  # fmt: skip
+def test_a_case_that_must_not_regress_and_has_no_number(changes: dict[str, Any]) -> None:
+    guarded = result("resnet50", **changes)
+    upgrade = decide([*alike(20), guarded], Policy(must_not_regress=("resnet50",)))
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
+    assert [one.case for one in upgrade.settle] == ["resnet50"]
+
+
+def test_too_many_slower_cases() -> None:
+    cases = [*alike(8), result("a", 3.0), result("b", 3.0)]
+    upgrade = decide(cases)
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "share")
+    assert upgrade.reasons[0].text == "2 of 10 cases are slower, 20 % by weight: at most 10 % may be"
+    assert decide(cases, Policy(slower_share=0.2)).decision == "go"
+    # In the user's own mix those two hardly count.
+    assert decide(cases, Policy(weights={"alike*": 4.0})).decision == "go"
+
+
+def test_many_that_could_be_slower_are_unclear() -> None:
+    doubtful = [result(f"noisy{number}", 0.4, noise=5.0) for number in range(3)]
+    upgrade = decide([*alike(7), *doubtful])
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("unclear", "share")
+    assert upgrade.reasons[0].text.startswith("none of 10 cases are slower, 0 % by weight, and 3 more could be")
+    assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1", "noisy2"}
+
+
+def test_one_case_much_worse_is_too_much() -> None:
+    upgrade = decide([*alike(30), result("mlp", 15.0)])
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "worst")
+    assert upgrade.reasons[0].text.endswith("at most +10.0 % is allowed")
+    near = decide([*alike(30), result("mlp", 10.2)])
+    assert (near.decision, kinds(near, "unclear")) == ("unclear", ["worst"])
+    assert near.settle[0].pairs is not None
+
+
+def test_memory_counts_too() -> None:
+    memory = "cuda_peak_allocated"
+    grown = judge(memory, [Pair(100.0, 150.0)] * 2, threshold_of(memory))
+    heavy = result("mlp", verdicts={FLOOR: verdict(0.0), memory: grown})
+    upgrade = decide([*alike(), heavy])
+    assert (upgrade.decision, upgrade.reasons[0].kind, upgrade.reasons[0].metric) == (
+        "no-go",
+        "worst",
+        memory,
+    )
+    assert decide([*alike(), heavy], Policy(worst={FLOOR: 0.1})).decision == "go"
+
+
+def test_the_geomean_has_a_limit() -> None:
+    slower = [result(f"case{number}", 0.9, noise=0.2) for number in range(5)]
+    assert decide(slower).decision == "go"
+    upgrade = decide(slower, Policy(overall=0.005))
+    assert (upgrade.decision, kinds(upgrade, "no-go")) == ("no-go", ["overall"])
+    # A policy may demand a gain.
+    assert decide(alike(), Policy(overall=-0.02)).decision == "no-go"
+    assert decide([result(f"c{n}", -5.0) for n in range(5)], Policy(overall=-0.02)).decision == "go"
+
+
+def test_an_unclear_geomean_is_settled_by_its_noisiest_cases() -> None:
+    cases = [result(f"case{number}", 0.3, noise=0.5) for number in range(3)]
+    noisy = result("noisy", 0.6, noise=12.0)
+    upgrade = decide([*cases, noisy], Policy(slower_share=1.0))
+    assert kinds(upgrade, "unclear") == ["overall"]
+    assert [one.case for one in upgrade.settle] == ["noisy"]
+
+
+def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
+    upgrade = decide([*alike(), result("mlp", new=Side("ok", "1 of 6 replicates ended crashed"))])
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["shaky"])
+    both = Side("ok", "1 of 6 replicates ended crashed")
+    assert decide([*alike(), result("mlp", old=both, new=both)]).decision == "go"
+
+
+def test_reasons_come_in_order_of_weight() -> None:
+    cases = [
+        *alike(3),
+        result("a", 3.0),
+        result("b", 30.0),
+        result("c", 20.0),
+        result("d", new=Side("wrong"), verdicts={}),
+        result("e", new=Side("lost"), verdicts={}),
+        result("f", -20.0),
+    ]
+    upgrade = decide(cases)
+    assert [(reason.speaks, reason.kind) for reason in upgrade.reasons] == [
+        ("no-go", "broke"),
+        ("no-go", "worst"),
+        ("no-go", "worst"),
+        ("no-go", "share"),
+        ("no-go", "overall"),
+        ("unclear", "unmeasured"),
+        ("go", "gained"),
+        ("go", "gained"),
+    ]
+    assert [reason.cases for reason in upgrade.reasons if reason.kind == "worst"] == [("b",), ("c",)]
+
+
+def test_no_case_is_no_verdict() -> None:
+    assert decide([]).decision == "unclear"
+    with pytest.raises(ValueError, match="once"):
+        decide([result("a"), result("a")])
+
+
+def test_each_technique_has_its_own_geomean() -> None:
+    cases = [*alike(3), result("compiled", -10.0, technique="compile=default")]
+    upgrade = decide([*cases, result("gone", new=Side("crashed"), verdicts={}, technique="x")])
+    assert {name: mean.cases for name, mean in upgrade.techniques.items()} == {
+        "compile=default": 1,
+        "eager": 3,
+    }
+    assert upgrade.techniques["compile=default"].change == pytest.approx(math.log(0.9), abs=1e-3)
+
+
+def test_tables_of_their_own() -> None:
+    breaks = judge("graph_breaks", [Pair(0, 1)] * 2, threshold_of("graph_breaks"))
+    memory = judge("rss_peak_steady", [Pair(100, 150)] * 2, threshold_of("rss_peak_steady"))
+    verdicts = {
+        FLOOR: verdict(0.0),
+        "graph_breaks": breaks,
+        "rss_peak_steady": memory,
+        "first_call": verdict(30.0, "first_call"),
+    }
+    tables = {table.metric: table for table in decide([result("mlp", verdicts=verdicts)]).tables}
+    assert list(tables) == ["rss_peak_steady", "first_call", "graph_breaks"]
+    assert tables["first_call"].geomean.low is not None
+    assert tables["rss_peak_steady"].geomean.change == pytest.approx(math.log(1.5))
+    assert tables["rss_peak_steady"].geomean.low is None
+    assert (tables["graph_breaks"].geomean.cases, tables["graph_breaks"].verdicts["mlp"].word) == (
+        0,
+        "slower",
+    )
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status", "reason"),
+    [
+        ([("ok", "")] * 3, "ok", ""),
+        ([("ok", ""), ("wrong", "off by 3 %")], "wrong", "1 of 2 replicates: off by 3 %"),
+        ([("ok", ""), ("crashed", "SIGSEGV")], "ok", "1 of 2 replicates ended crashed"),
+        ([("crashed", "SIGSEGV"), ("lost", "")], "crashed", "1 of 2 replicates: SIGSEGV"),
+        ([("skipped", "no time")], "skipped", "1 of 1 replicates: no time"),
+        ([("ok", ""), ("skipped", "no time")], "ok", ""),
+        ([], "skipped", "it was not measured"),
+    ],
+)
+def test_how_a_case_ended(statuses: Sequence[tuple[str, str]], status: str, reason: str) -> None:
+    assert side(statuses) == Side(status, reason)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"metric": "speed"},
+        {"worst": {"speed": 0.1}},
+        {"slower_share": 1.1},
+        {"weights": {"*": 0.0}},
+        {"overall": math.nan},
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"metric|share|above 0|geomean"):
+        Policy(**changes)
+
+
+STATUSES = ("ok", "ok", "ok", *BROKEN, "lost", "skipped")
+a_case = st.tuples(
+    st.sampled_from(STATUSES), st.sampled_from(STATUSES), st.sampled_from([-8.0, -1.5, 0.0, 0.8, 3.0, 20.0]),
+    st.sampled_from([0.2, 1.0, 6.0]),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(a_case, min_size=1, max_size=8))
+def test_no_case_is_lost_and_nothing_broken_is_a_go(drawn: list[tuple[str, str, float, float]]) -> None:
+    cases = [
+        result(f"case{number}", percent, noise, old=Side(old), new=Side(new))
+        for number, (old, new, percent, noise) in enumerate(drawn)
+    ]
+    upgrade = decide(cases)
+    assert upgrade.overall.cases + len(upgrade.exclusions) == len(cases)
+    assert upgrade.decision == upgrade.reasons[0].speaks
+    assert bool(upgrade.settle) <= (upgrade.decision == "unclear")
+    if any(case.broke for case in cases):
+        assert upgrade.decision == "no-go"
+    backwards = decide(cases[::-1])
+    assert (backwards.decision, len(backwards.reasons)) == (upgrade.decision, len(upgrade.reasons))
