@@ -1,0 +1,147 @@
+"""The report of an upgrade on a terminal: the decision first, then the reasons, then the cases."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis import words
+from analysis.case_results import CaseResult
+from analysis.upgrade import Upgrade
+from reports import sentences, wording
+from reports.rows import Row, Tone, left_out, rows, standings, techniques
+from reports.subject import Subject
+
+from .wording import printable
+
+_STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
+_DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
+
+#: Below this many columns old and new, n and the smallest visible change are left to the files.
+_WIDE = 120
+#: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
+_CASE_WIDTH, _OTHERS_WIDTH = 44, 52
+
+
+def print_upgrade(
+    console: Console, subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade
+) -> None:
+    """Everything a decision needs, in the order of its weight; the files of `--report` have the rest."""
+    each = rows(subject, results, upgrade)
+    _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
+    sign = wording.DECISION_SIGNS[upgrade.decision]
+    console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
+    console.print()
+    console.print(_reasons(upgrade))
+    _settle(console, subject, upgrade)
+    console.print()
+    console.print(_cases(subject, each, console.width))
+    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
+    _means(console, results, upgrade)
+    for table in upgrade.tables:
+        _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
+    _exclusions(console, each, upgrade)
+    _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
+
+
+def _reasons(upgrade: Upgrade) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for number, reason in enumerate(upgrade.reasons, 1):
+        table.add_row(
+            f"{number}.", Text(reason.speaks, _DECISIONS[reason.speaks]), Text(printable(reason.text))
+        )
+    return table
+
+
+def _settle(console: Console, subject: Subject, upgrade: Upgrade) -> None:
+    if not upgrade.settle:
+        return
+    console.print()
+    _line(console, f"what would settle it: {wording.settling_in_all(upgrade.settle)}")
+    for one in upgrade.settle:
+        _line(console, f"    {wording.settling(one)}: {one.case}")
+
+
+def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
+    wide, metric = width >= _WIDE, subject.policy.metric
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    longest = max((len(row.case) for row in each), default=0)
+    table.add_column(
+        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), longest)
+    )
+    if wide:
+        for title in wording.headings(metric):
+            table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("change", justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    if wide:
+        table.add_column("n", justify="right")
+    table.add_column("verdict", overflow="fold")
+    if wide:
+        table.add_column("visible from", justify="right", no_wrap=True)
+    for row in each:
+        judged = row.verdict
+        told = Text(f"{row.sign} {printable(row.told if wide else row.word)}", _STYLES[row.tone])
+        cells: list[str | Text] = [Text(printable(row.case))]
+        if wide:
+            cells += (
+                [wording.number(metric, judged.old), wording.number(metric, judged.new)]
+                if judged
+                else ["–"] * 2
+            )
+        cells += [wording.change(judged), wording.interval(judged.low, judged.high)] if judged else ["–"] * 2
+        if wide:
+            cells.append(str(judged.n) if judged else "0")
+        cells.append(told)
+        if wide:
+            cells.append(wording.within(judged.smallest) if judged else words.NONE)
+        table.add_row(*cells)
+    return table
+
+
+def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) -> None:
+    overall = upgrade.overall
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("geomean", overflow="fold")
+    for title in ("change", wording.confidence(overall), "cases", "pairs", "left out"):
+        table.add_column(title, justify="right", no_wrap=title != "left out")
+    every = [("all", overall, len(upgrade.exclusions))]
+    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+    for name, mean, excluded in every:
+        table.add_row(
+            Text(printable(name)),
+            words.percent(mean.change) if mean else words.NONE,
+            wording.interval(mean.low, mean.high) if mean else words.NONE,
+            str(mean.cases if mean else 0),
+            str(mean.pairs if mean else 0),
+            str(excluded),
+        )
+    console.print()
+    console.print(table)
+
+
+def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None:
+    if upgrade.exclusions:
+        console.print()
+        _line(console, "in no geomean:")
+    for one in upgrade.exclusions:
+        _line(console, f"    {one.case}: {one.reason}")
+    pairs = left_out(each)
+    if pairs:
+        _line(console, "pairs that do not count:")
+    for case, why in pairs:
+        _line(console, f"    {case}: {why}")
+
+
+def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
+    """The command of the case that weighs most."""
+    named = [case for reason in upgrade.reasons for case in reason.cases] or [row.case for row in each]
+    return subject.reproduce(named[0] if named else "KEY")
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(printable(text), markup=False, soft_wrap=True)

@@ -1,0 +1,164 @@
+"""The report as plain JSON values, by the schema in `upgrade.schema.json`."""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from analysis.case_results import CaseResult
+from analysis.geomean import Geomean
+from analysis.metrics import METRICS
+from analysis.upgrade import Table, Upgrade
+from analysis.verdict import Verdict
+
+from . import wording
+from .rows import Row, rows, table_rows, techniques, without_ratio
+from .subject import Environment, Subject, changes
+
+SCHEMA = "pyrometer.upgrade/1"
+
+
+def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> dict[str, Any]:
+    """The report as JSON values: whatever is not finite is null.
+
+    Ratios are new / old; `smallest` and `threshold` are shares, 0.01 for 1 %.
+    """
+    each = rows(subject, results, upgrade)
+    body = {
+        "schema": SCHEMA,
+        "decision": upgrade.decision,
+        "headline": wording.headline(upgrade),
+        "metric": subject.policy.metric,
+        "reasons": [
+            {**asdict(reason), "reproduce": [subject.reproduce(case) for case in reason.cases]}
+            for reason in upgrade.reasons
+        ],
+        "settle": [{**asdict(one), "reproduce": subject.reproduce(one.case)} for one in upgrade.settle],
+        "broken": [result.case for result in upgrade.broken],
+        "repaired": [result.case for result in upgrade.repaired],
+        "overall": _mean(upgrade.overall),
+        "techniques": [
+            {
+                "technique": row.technique,
+                "mean": _mean(row.mean) if row.mean else None,
+                "excluded": [case for case, _ in row.excluded],
+            }
+            for row in techniques(results, upgrade)
+        ],
+        "exclusions": [asdict(one) for one in upgrade.exclusions],
+        "cases": [_case(row, subject) for row in each],
+        "tables": [_table(table) for table in upgrade.tables],
+        "environments": {
+            "old": _environment(subject.old),
+            "new": _environment(subject.new),
+            "changes": [asdict(one) for one in changes(subject.old, subject.new)],
+        },
+        "run": _run(subject),
+        "plan": asdict(subject.plan),
+        "policy": asdict(subject.policy),
+    }
+    return _plain(body)
+
+
+def _case(row: Row, subject: Subject) -> dict[str, Any]:
+    result = row.result
+    return {
+        "case": row.case,
+        "technique": result.technique,
+        "standing": row.standing,
+        "old": asdict(result.old),
+        "new": asdict(result.new),
+        "weight": subject.policy.weight(row.case),
+        "pair_seconds": result.pair_seconds,
+        "verdict": _verdict(row.verdict) if row.verdict else None,
+        "reproduce": subject.reproduce(row.case),
+    }
+
+
+def _verdict(judged: Verdict) -> dict[str, Any]:
+    known = METRICS[judged.metric]
+    return {
+        "metric": judged.metric,
+        "unit": known.unit,
+        "better": known.better,
+        "word": judged.word,
+        "reason": judged.reason,
+        "n": judged.n,
+        "left_out": list(judged.left_out),
+        "old": judged.old,
+        "new": judged.new,
+        "ratio": _ratio(judged.change),
+        "ratio_low": _ratio(judged.low),
+        "ratio_high": _ratio(judged.high),
+        "confidence": judged.confidence,
+        "p": judged.p,
+        "smallest": _share(judged.smallest),
+        "threshold": _share(judged.threshold),
+        "needed": judged.needed,
+    }
+
+
+def _mean(found: Geomean) -> dict[str, Any]:
+    return {
+        "ratio": _ratio(found.change),
+        "ratio_low": _ratio(found.low),
+        "ratio_high": _ratio(found.high),
+        "confidence": found.confidence,
+        "cases": found.cases,
+        "pairs": found.pairs,
+    }
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "title": table.title,
+        "metric": table.metric,
+        "mean": _mean(table.geomean),
+        "without_ratio": without_ratio(table),
+        "cases": [{"case": case, "verdict": _verdict(judged)} for case, judged in table_rows(table)],
+    }
+
+
+def _environment(one: Environment) -> dict[str, Any]:
+    return {**asdict(one), "asked": one.asked or one.name}
+
+
+def _run(subject: Subject) -> dict[str, Any]:
+    return {
+        "id": subject.run,
+        "state": subject.state,
+        "started_at": subject.started_at.isoformat(),
+        "ended_at": subject.ended_at.isoformat() if subject.ended_at else None,
+        "suite": subject.suite,
+        "machine": subject.machine,
+        "hardware": subject.hardware,
+        "device": subject.device,
+        "profile": {"name": subject.profile, "settings": subject.settings},
+        "harness": subject.harness,
+        "pyrometer": subject.pyrometer,
+        "command": subject.command,
+        "notes": subject.notes,
+    }
+
+
+def _ratio(change: float | None) -> float | None:
+    return None if change is None else math.exp(min(change, math.log(sys.float_info.max)))
+
+
+def _share(size: float | None) -> float | None:
+    return None if size is None else math.expm1(min(size, math.log(sys.float_info.max)))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON knows it: texts, numbers that are finite, lists, tables, null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(own) for name, own in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(own) for own in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    # Half of a pair of surrogates is no text that any file could hold.
+    return str(value).encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,238 @@
+"""The report as Markdown for a pull request."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from analysis import words
+from analysis.case_results import CaseResult
+from analysis.metrics import METRICS
+from analysis.upgrade import Table, Upgrade
+
+from . import sentences, wording
+from .rows import Row, left_out, rows, standings, table_rows, techniques, without_ratio
+from .subject import Subject, changes
+
+#: Tables of more rows than this are folded.
+_LONG = 12
+
+#: What GitHub's Markdown could take for more than itself; an underscore within a word it does not.
+_MARKUP = r"[\\`*<>&|~#@$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
+
+
+def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
+    """The report: decision, reasons, what would settle it, then the evidence; correctness first.
+
+    It is GitHub's Markdown. Whatever text comes from a case is escaped, also mentions and issue numbers.
+    """
+    each = rows(subject, results, upgrade)
+    sections = [
+        _head(subject, each, upgrade),
+        _reasons(upgrade),
+        _settle(subject, upgrade),
+        _correctness(subject, upgrade),
+        _cases(subject, each, upgrade),
+        _means(subject, results, upgrade),
+        *(_own_table(table) for table in upgrade.tables),
+        _exclusions(each, upgrade),
+        _differences(subject),
+        _how(subject),
+        _again(subject, each),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
+    sign = wording.DECISION_SIGNS[upgrade.decision]
+    return "\n\n".join(
+        [
+            f"## {sign} {wording.DECISIONS[upgrade.decision]}: {_text(sentences.title(subject))}",
+            f"**{wording.DECISIONS[upgrade.decision]}:** {_text(wording.because(upgrade))}",
+            f"{_text(sentences.place(subject))}. {', '.join(standings(each))}.",
+        ]
+    )
+
+
+def _reasons(upgrade: Upgrade) -> str:
+    lines = [
+        f"{number}. **{reason.speaks}**: {_text(reason.text)}"
+        for number, reason in enumerate(upgrade.reasons, 1)
+    ]
+    return "\n".join(["### Reasons, in order of weight", "", *lines])
+
+
+def _settle(subject: Subject, upgrade: Upgrade) -> str:
+    if not upgrade.settle:
+        return ""
+    listed = [
+        (_code(one.case), wording.settling(one), _code(subject.reproduce(one.case))) for one in upgrade.settle
+    ]
+    table = _table(("case", "what it takes", "command"), listed)
+    about = f"{wording.settling_in_all(upgrade.settle)}. {sentences.SETTLE}"
+    return f"### What would settle it\n\n{about}\n\n{table}"
+
+
+def _correctness(subject: Subject, upgrade: Upgrade) -> str:
+    listed = [
+        (
+            f"{'✗ broken' if result.broke else '✓ repaired'}",
+            _code(result.case),
+            _text(f"{result.old.status} {result.old.reason}".strip()),
+            _text(f"{result.new.status} {result.new.reason}".strip()),
+        )
+        for result in (*upgrade.broken, *upgrade.repaired)
+    ]
+    body = _table(("", "case", "old", "new"), listed) if listed else "No case broke, and none was repaired."
+    return f"### Correctness\n\n{body}"
+
+
+def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
+    metric = subject.policy.metric
+    columns = (
+        "case",
+        "old",
+        "new",
+        "change",
+        sentences.interval_heading(subject, upgrade),
+        "n",
+        "verdict",
+        "visible from",
+    )
+    listed = [
+        (
+            _code(row.case),
+            wording.quantity(metric, row.verdict.old) if row.verdict else words.NONE,
+            wording.quantity(metric, row.verdict.new) if row.verdict else words.NONE,
+            wording.change(row.verdict) if row.verdict else words.NONE,
+            wording.interval(row.verdict.low, row.verdict.high) if row.verdict else words.NONE,
+            str(row.verdict.n) if row.verdict else "0",
+            f"{row.sign} {_text(row.told)}",
+            wording.within(row.verdict.smallest) if row.verdict else words.NONE,
+        )
+        for row in each
+    ]
+    about = f"{sentences.about_cases(metric)} {sentences.about_same(subject)}".strip()
+    table = _table(columns, listed, numbers=(1, 2, 3, 4, 5, 7))
+    return f"### {METRICS[metric].title}, case by case\n\n{about}\n\n{table}"
+
+
+def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
+    overall = upgrade.overall
+    listed = [
+        (
+            "**all**",
+            wording.mean(overall),
+            str(overall.cases),
+            str(overall.pairs),
+            str(len(upgrade.exclusions)),
+        )
+    ]
+    for row in techniques(results, upgrade):
+        mean = row.mean
+        listed.append(
+            (
+                _code(row.technique),
+                wording.mean(mean) if mean else words.NONE,
+                str(mean.cases if mean else 0),
+                str(mean.pairs if mean else 0),
+                str(len(row.excluded)),
+            )
+        )
+    columns = ("technique", f"geomean [{wording.confidence(overall)}]", "cases", "pairs", "left out")
+    about = f"{sentences.about_means(subject)} What is left out is listed under Exclusions."
+    return f"### Over all, and by technique\n\n{about}\n\n" + _table(columns, listed, numbers=(1, 2, 3, 4))
+
+
+def _own_table(table: Table) -> str:
+    metric = table.metric
+    listed = [
+        (
+            _code(case),
+            wording.quantity(metric, verdict.old),
+            wording.quantity(metric, verdict.new),
+            wording.change(verdict),
+            wording.interval(verdict.low, verdict.high),
+            str(verdict.n),
+            _text(wording.verdict(verdict)),
+        )
+        for case, verdict in table_rows(table)
+    ]
+    columns = ("case", "old", "new", "change", "interval", "n", "verdict")
+    missing = without_ratio(table)
+    about = sentences.about_table(table)
+    if missing:
+        about += f" Without a ratio: {', '.join(map(_code, missing))}."
+    return _details(
+        f"{sentences.table_title(table)}: {sentences.table_summary(table)}",
+        about + "\n\n" + _table(columns, listed, numbers=(1, 2, 3, 4, 5)),
+    )
+
+
+def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
+    out = left_out(each)
+    parts = ["### Exclusions"]
+    if upgrade.exclusions:
+        listed = [(_code(one.case), _text(one.reason)) for one in upgrade.exclusions]
+        text = f"{wording.plural(len(listed), 'case')} in no geomean"
+        parts += [_folded(text, _table(("case", "why"), listed), len(listed))]
+    else:
+        parts += ["Every case is in the geomean."]
+    if out:
+        listed = [(_code(case), _text(why)) for case, why in out]
+        cases = len({case for case, _ in out})
+        text = f"Pairs of {wording.plural(cases, 'case')} that do not count"
+        parts += [_folded(text, _table(("case", "why"), listed), len(listed))]
+    return "\n\n".join(parts)
+
+
+def _differences(subject: Subject) -> str:
+    found = changes(subject.old, subject.new)
+    if not found:
+        return "### What differs between the environments\n\nNothing: not a version, not a package."
+    listed = [(_text(one.what), _text(one.old) or words.NONE, _text(one.new) or words.NONE) for one in found]
+    table = _table(("", _text(subject.old.name), _text(subject.new.name)), listed)
+    return "### What differs between the environments\n\n" + _folded(
+        wording.plural(len(listed), "difference"), table, len(listed)
+    )
+
+
+def _how(subject: Subject) -> str:
+    listed = [(_text(name), _text(value)) for name, value in sentences.facts(subject)]
+    rules = "\n".join(f"- {_text(rule)}" for rule in sentences.rules(subject))
+    notes = "\n".join(f"- {_text(note)}" for note in subject.notes)
+    parts = [sentences.how(subject), _table(("", ""), listed), "The rules it was judged by:", rules]
+    return _details("How it was measured", "\n\n".join([*parts, *(["Notes:", notes] if notes else [])]))
+
+
+def _again(subject: Subject, each: Sequence[Row]) -> str:
+    commands = "\n".join(wording.printable(subject.reproduce(row.case)) for row in each)
+    # A fence longer than any in the text, or a case's name could end it.
+    longest = max((len(found) for found in re.findall("`+", commands)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return _details("Measure a case again", f"{fence}sh\n{commands}\n{fence}")
+
+
+def _table(columns: Sequence[str], listed: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    rule = ["--:" if place in numbers else "---" for place in range(len(columns))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, rule, *listed))
+
+
+def _folded(summary: str, body: str, length: int) -> str:
+    return _details(summary, body) if length > _LONG else f"{summary}:\n\n{body}"
+
+
+def _details(summary: str, body: str) -> str:
+    return f"<details>\n<summary>{_text(summary)}</summary>\n\n{body}\n\n</details>"
+
+
+def _text(text: str) -> str:
+    """Text that is nothing but text: no markup, table cell, link, mention or issue number of its own."""
+    plain = re.sub(_MARKUP, lambda found: f"&#{ord(found[0])};", wording.printable(text))
+    return re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
+
+
+def _code(text: str) -> str:
+    """Text as code, also within a table."""
+    plain = wording.printable(text).replace("|", "\\|")
+    fence = "`" * (max((len(found) for found in re.findall("`+", plain)), default=0) + 1)
+    space = " " if "`" in plain else ""
+    return f"{fence}{space}{plain}{space}{fence}"

@@ -1,0 +1,213 @@
+"""An upgrade as rows: what every form of the report shows of a case, in the same order and words."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis import words
+from analysis.case_results import CaseResult
+from analysis.geomean import Geomean
+from analysis.upgrade import Table, Upgrade
+from analysis.verdict import Verdict
+
+from . import wording
+from .subject import Subject
+
+Tone = Literal["bad", "odd", "quiet", "good"]
+
+#: What is broken comes first, and what has no number last; between them it goes from worse to better.
+_PLACES = {
+    "broken": 0,
+    "broken in both": 2,
+    "repaired": 3,
+    "not measured": 4,
+    "no data": 4,
+    "not comparable": 4,
+}
+
+#: A sign per word that differs in shape.
+_SIGNS = {
+    "broken": "✗",
+    "broken in both": "✗",
+    "repaired": "✓",
+    "slower": "▲",
+    "faster": "▼",
+    "same": "●",
+    "unclear": "○",
+}
+
+_TONES: Mapping[str, Tone] = {
+    "broken": "bad",
+    "slower": "bad",
+    "unclear": "odd",
+    "not comparable": "odd",
+    "broken in both": "odd",
+    "faster": "good",
+    "repaired": "good",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case: where it stands (`standing`), and its verdict on the metric that decides, if it has one."""
+
+    result: CaseResult
+    verdict: Verdict | None
+    standing: str
+
+    @property
+    def case(self) -> str:
+        return self.result.case
+
+    @property
+    def workload(self) -> str:
+        """The case key without its technique."""
+        return self.case.rpartition("/")[0] or self.case
+
+    @property
+    def told(self) -> str:
+        """The verdict in words, or how the case ended; why it did stands among the exclusions."""
+        if self.result.works:
+            return wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
+        return f"{self.standing}: {_ends(self.result)}"
+
+    @property
+    def word(self) -> str:
+        """Where it stands in a word: `faster` for a time, `better` for what is none."""
+        return words.word(self.verdict) if self.result.works and self.verdict else self.standing
+
+    @property
+    def sign(self) -> str:
+        return _SIGNS.get(self.standing, words.NONE)
+
+    @property
+    def tone(self) -> Tone:
+        return tone(self.standing)
+
+
+def tone(standing: str) -> Tone:
+    """How a standing or a verdict's word is coloured."""
+    return _TONES.get(standing, "quiet")
+
+
+def sign(standing: str) -> str:
+    """The sign of a standing or a verdict's word."""
+    return _SIGNS.get(standing, words.NONE)
+
+
+def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> list[Row]:
+    """Every case once: broken first, then by its impact, the worst first. Equal ones by name."""
+    each = [Row(result, upgrade.verdicts.get(result.case), _standing(result, upgrade)) for result in results]
+    return sorted(each, key=lambda row: (_PLACES.get(row.standing, 1), _impact(row, subject), row.case))
+
+
+def _standing(result: CaseResult, upgrade: Upgrade) -> str:
+    if result.works:
+        verdict = upgrade.verdicts.get(result.case)
+        return verdict.word if verdict else "no data"
+    return (
+        "broken"
+        if result.broke
+        else "repaired"
+        if result.repaired
+        else "broken in both"
+        if result.never_worked
+        else "not measured"
+    )
+
+
+def _impact(row: Row, subject: Subject) -> float:
+    """From worse to better, by the weight of the case; what has no ratio goes by its word."""
+    verdict = row.verdict
+    if verdict is None:
+        return math.inf
+    if verdict.change is None:
+        return {"slower": -math.inf, "faster": math.inf}.get(verdict.word, 0.0)
+    return -verdict.change * verdict.cost * subject.policy.weight(row.case)
+
+
+def _ends(result: CaseResult) -> str:
+    """How a case ended where it did not end well."""
+    sides = (("old", result.old.status), ("new", result.new.status))
+    return ", ".join(f"{name} ended {status}" for name, status in sides if status != "ok")
+
+
+def standings(each: Sequence[Row]) -> list[str]:
+    """How many cases stand where, worst first: `2 broken`, `1 slower`, `7 same`."""
+    order = ["broken", "slower", "unclear", "same", "faster", "repaired"]
+    found = Counter(row.standing for row in each)
+    words = {row.standing: row.word for row in each}
+    known = [*order, *(word for word in found if word not in order)]
+    return [f"{found[word]} {words[word]}" for word in known if found[word]]
+
+
+@dataclass(frozen=True, slots=True)
+class TechniqueRow:
+    """One technique: its geomean, and the cases that are in none, with the reasons."""
+
+    technique: str
+    mean: Geomean | None
+    excluded: tuple[tuple[str, str], ...]
+
+
+def techniques(results: Sequence[CaseResult], upgrade: Upgrade) -> list[TechniqueRow]:
+    """Every technique of the suite; also those of which no case could be compared."""
+    reasons = {one.case: one.reason for one in upgrade.exclusions}
+    excluded: dict[str, list[tuple[str, str]]] = {}
+    for result in results:
+        listed = excluded.setdefault(result.technique, [])
+        if result.case in reasons:
+            listed.append((result.case, reasons[result.case]))
+    return [
+        TechniqueRow(name, upgrade.techniques.get(name), tuple(excluded[name])) for name in sorted(excluded)
+    ]
+
+
+def without_ratio(table: Table) -> list[str]:
+    """The cases of a table that are not in its geomean."""
+    if len(table.verdicts) == table.geomean.cases:
+        return []
+    return [
+        case
+        for case, verdict in table.verdicts.items()
+        if verdict.location is None and (verdict.change is None or verdict.low is None)
+    ]
+
+
+def table_rows(table: Table) -> list[tuple[str, Verdict]]:
+    """The cases of a table, the worst first; those that stayed the same by name."""
+    order = ["slower", "unclear", "faster"]
+
+    def _key(item: tuple[str, Verdict]) -> tuple[int, float, str]:
+        case, verdict = item
+        place = order.index(verdict.word) if verdict.word in order else len(order)
+        return place, -abs(verdict.change or 0.0) if place < len(order) else 0.0, case
+
+    return sorted(table.verdicts.items(), key=_key)
+
+
+def left_out(each: Sequence[Row]) -> list[tuple[str, str]]:
+    """Pairs that do not count although their case is compared: case and reason."""
+    return [(row.case, why) for row in each if row.verdict for why in wording.left_out(row.verdict)]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Workloads by techniques; a cell is None where there is no such case."""
+
+    techniques: tuple[str, ...]
+    lines: tuple[tuple[str, tuple[Row | None, ...]], ...]
+
+
+def grid(each: Sequence[Row], widest: int) -> Grid | None:
+    """The cases as a grid; None where it would show nothing more than a list, or would be too wide."""
+    cells: dict[str, dict[str, Row]] = defaultdict(dict)
+    for row in each:
+        cells[row.workload][row.result.technique] = row
+    names = sorted({row.result.technique for row in each}, key=lambda name: (name != "eager", name))
+    if len(cells) < 2 or not 2 <= len(names) <= widest or sum(map(len, cells.values())) < len(each):
+        return None
+    lines = ((workload, tuple(own.get(name) for name in names)) for workload, own in sorted(cells.items()))
+    return Grid(tuple(names), tuple(lines))

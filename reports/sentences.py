@@ -1,0 +1,188 @@
+"""The sentences around the numbers, the same in every form of the report."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from analysis import words
+from analysis.metrics import METRICS
+from analysis.upgrade import Table, Upgrade
+
+from . import wording
+from .subject import Environment, Subject
+
+#: How what would settle an unclear upgrade is to be read.
+SETTLE = (
+    "New pairs under a new plan of that size, not more of the old ones. An estimate from this point and this "
+    "noise, with a chance of 80 %."
+)
+
+
+def title(subject: Subject) -> str:
+    """From where to where."""
+    return f"{subject.old.name} to {subject.new.name}"
+
+
+def place(subject: Subject) -> str:
+    """On what it was measured, and when."""
+    return f"{subject.hardware}, suite {subject.suite}, {wording.moment(subject.started_at)}"
+
+
+def interval_heading(subject: Subject, upgrade: Upgrade) -> str:
+    """What the intervals of the metric that decides are; those of an exact one have no confidence."""
+    judged = [verdict for verdict in upgrade.verdicts.values() if verdict.low is not None]
+    if judged and all(verdict.confidence is None for verdict in judged):
+        return "range of the pairs"
+    return f"{wording.share(1 - subject.plan.alpha)} interval"
+
+
+def about_plot(subject: Subject, upgrade: Upgrade) -> str:
+    """How the forest plot is to be read."""
+    return (
+        f"Change of the {METRICS[subject.policy.metric].title.lower()}, new against old, logarithmic, the "
+        f"worst first. Lines: {interval_heading(subject, upgrade)}. Grey: too small to matter. "
+        f"{about_same(subject)}"
+    )
+
+
+def about_same(subject: Subject) -> str:
+    """Why the interval of a case that stayed the same may be wider than the threshold."""
+    if subject.plan.alpha == subject.plan.alpha_same:
+        return ""
+    return (
+        f"“Same” is proved with an error of {wording.share(subject.plan.alpha_same)}, a change is called "
+        f"with one of {wording.share(subject.plan.alpha)}: the interval of a case that is the same may reach "
+        "beyond the threshold."
+    )
+
+
+def about_cases(metric: str) -> str:
+    """How the table of cases is to be read."""
+    known = METRICS[metric]
+    return (
+        f"{known.title}: {known.meaning}; {known.better} is better. Old and new are medians over n pairs, "
+        "the change is what the pairs have in common. A change of the size under “visible from” would have "
+        "been seen with a chance of 80 %."
+    )
+
+
+def about_means(subject: Subject) -> str:
+    """How the geomeans are to be read."""
+    weighed = ", weighed by the policy" if subject.policy.weights else ", each case counting once"
+    return (
+        f"Geometric mean of new / old of the {METRICS[subject.policy.metric].title.lower()}{weighed}. It is "
+        "about these cases and no others."
+    )
+
+
+def table_title(table: Table) -> str:
+    """The heading of a table of one metric."""
+    title, metric = table.title.capitalize(), METRICS[table.metric].title
+    return metric if metric == title else f"{title}: {metric}"
+
+
+def table_summary(table: Table) -> str:
+    """How many cases have which verdict, and the mean over those that have a ratio."""
+    said = [words.word(verdict) for verdict in table.verdicts.values()]
+    order = ["slower", "worse", "unclear", "same", "faster", "better"]
+    counted = wording.counted(
+        sorted(said, key=lambda word: order.index(word) if word in order else len(order))
+    )
+    if not table.geomean.cases:
+        return counted
+    return (
+        f"{counted}; geomean {wording.mean(table.geomean)} over {wording.plural(table.geomean.cases, 'case')}"
+    )
+
+
+def about_table(table: Table) -> str:
+    """How a table of one metric is to be read."""
+    known = METRICS[table.metric]
+    text = f"{known.title}: {known.meaning}; {known.better} is better."
+    if not any(verdict.location for verdict in table.verdicts.values()):
+        text += " It hardly varies: the interval is the range of the pairs."
+    many = len(table.verdicts)
+    if table.geomean.cases < many:
+        text += f" Geomean over {table.geomean.cases} of {wording.plural(many, 'case')}."
+    return text
+
+
+def how(subject: Subject) -> str:
+    """How it was measured, in a paragraph."""
+    plan = subject.plan
+    pairs = f"{plan.smallest}" if plan.smallest == plan.largest else f"{plan.smallest} to {plan.largest}"
+    return (
+        f"A pair is two fresh processes, one of each environment, alive together and measured block by block "
+        f"in turns. A case has {pairs} pairs: it stops when it is settled, and the error is spent over all "
+        f"looks together. A change that is none is called in at most {wording.share(plan.alpha)} of cases, "
+        f"and what differs by the threshold is called the same in at most {wording.share(plan.alpha_same)}."
+    )
+
+
+def facts(subject: Subject) -> list[tuple[str, str]]:
+    """Everything around the numbers, as names and values; what is empty is left out."""
+    listed = [
+        ("old environment", environment(subject.old)),
+        ("new environment", environment(subject.new)),
+        ("machine", subject.machine),
+        ("hardware", subject.hardware),
+        ("device", subject.device),
+        ("profile", subject.profile),
+        *((f"profile, {name}", value) for name, value in flat(subject.settings)),
+        ("suite", subject.suite),
+        ("run", f"{subject.run}, {subject.state}"),
+        ("started", wording.moment(subject.started_at)),
+        ("ended", wording.moment(subject.ended_at) if subject.ended_at else ""),
+        ("took", wording.duration(subject.started_at, subject.ended_at) if subject.ended_at else ""),
+        ("harness", subject.harness),
+        ("Pyrometer", subject.pyrometer),
+        ("command", subject.command),
+    ]
+    return [(name, value) for name, value in listed if value]
+
+
+def environment(one: Environment) -> str:
+    """An environment in a line."""
+    build = f", CUDA {one.cuda}" if one.cuda else ""
+    return f"{one.name}: PyTorch {one.torch}{build}, Python {one.python}, fingerprint {one.fingerprint}"
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested values as names and texts."""
+    found: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += flat(value, f"{prefix}{name} ")
+        elif isinstance(value, list | tuple):
+            found.append((f"{prefix}{name}", ", ".join(map(str, value))))
+        else:
+            found.append((f"{prefix}{name}", "" if value is None else str(value)))
+    return found
+
+
+def rules(subject: Subject) -> list[str]:
+    """The policy in sentences."""
+    policy = subject.policy
+    known = METRICS[policy.metric]
+    told = [
+        f"Cases and geomean are judged by {known.title} ({policy.metric}); {known.better} is better.",
+        f"At most {wording.share(policy.slower_share)} of the cases, by weight, may be worse.",
+        *(
+            f"No case may be worse than {_limit(metric, limit)} in {METRICS[metric].title}."
+            for metric, limit in policy.worst.items()
+        ),
+        f"The geomean may be no worse than {_limit(policy.metric, policy.overall)}.",
+        f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number.",
+        f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
+    ]
+    told += [f"{glob} must not regress." for glob in policy.must_not_regress]
+    told += [f"{glob} may break; of all others, one that breaks is a no-go." for glob in policy.may_break]
+    if not policy.may_break:
+        told += ["A case that breaks is a no-go."]
+    told += [f"{glob} counts {weight:g} times." for glob, weight in policy.weights.items()]
+    return told
+
+
+def _limit(metric: str, share: float) -> str:
+    """A limit in the direction that is worse."""
+    return words.percent(math.log1p(share) * (-1 if METRICS[metric].better == "higher" else 1))

@@ -1,0 +1,94 @@
+"""What a report is about: everything around the numbers."""
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from analysis.plan import Plan
+from analysis.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One side of an upgrade. `asked` is what is typed to have it measured, its name where that is empty.
+
+    `packages` are `name==version`; `cuda` is empty for a build without CUDA.
+    """
+
+    name: str
+    torch: str
+    python: str
+    fingerprint: str
+    cuda: str = ""
+    packages: tuple[str, ...] = ()
+    asked: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An upgrade that was measured: from where to where, on what, how, and by whose rules.
+
+    `settings` are those of the profile. `ended_at` is None for a run that has not ended. `options` are what a
+    command needs beside the two environments and the case to measure the same, such as `--profile NAME`.
+    """
+
+    old: Environment
+    new: Environment
+    run: str
+    suite: str
+    machine: str
+    hardware: str
+    device: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    state: str = "complete"
+    profile: str = "quiet"
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    harness: str = ""
+    pyrometer: str = ""
+    command: str = ""
+    notes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    plan: Plan = field(default_factory=Plan)
+    policy: Policy = field(default_factory=Policy)
+
+    def reproduce(self, case: str) -> str:
+        """What to type to measure one case of this upgrade again."""
+        sides = [side.asked or side.name for side in (self.old, self.new)]
+        return shlex.join(["pyrometer", "upgrade", *sides, "--case", case, *self.options])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What differs between two environments; empty where one of them has no such thing."""
+
+    what: str
+    old: str
+    new: str
+
+
+def changes(old: Environment, new: Environment) -> tuple[Change, ...]:
+    """What the new environment has other than the old: Python, PyTorch, CUDA, then packages by name."""
+    whole = [
+        Change("Python", old.python, new.python),
+        Change("PyTorch", old.torch, new.torch),
+        Change("CUDA", old.cuda, new.cuda),
+    ]
+    olds, news = _packages(old.packages), _packages(new.packages)
+    # PyTorch's own version is above, with its build.
+    names = sorted({*olds, *news} - {"torch"})
+    packages = [Change(name, olds.get(name, ""), news.get(name, "")) for name in names]
+    return tuple(change for change in (*whole, *packages) if change.old != change.new)
+
+
+def _packages(listed: Iterable[str]) -> dict[str, str]:
+    """Version by normalised name (PEP 503); of a package that is there twice, both."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in listed:
+        name, _, version = one.partition("==")
+        found[re.sub(r"[-_.]+", "-", name).lower()].add(version or "unknown")
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}

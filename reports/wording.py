@@ -1,0 +1,174 @@
+"""How a report puts numbers, verdicts and decisions into words."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from analysis.geomean import Geomean
+from analysis.metrics import METRICS
+from analysis.reasons import Decision
+from analysis.settling import Settling
+from analysis.upgrade import Upgrade
+from analysis.verdict import Verdict
+from analysis.words import NONE, figure, percent, word
+
+DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
+
+#: A sign beside every word, so that colour never speaks alone.
+DECISION_SIGNS: dict[Decision, str] = {"go": "✓", "no-go": "✗", "unclear": "?"}
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends: `-0.4 % to +1.9 %`."""
+    if low is None or high is None:
+        return NONE
+    ends = [percent(low), percent(high)]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def within(change: float | None) -> str:
+    """A size without a direction, such as a threshold: `±1 %`."""
+    return percent(change).replace("+", "±").replace(".0 %", " %").replace(".00 %", " %")
+
+
+def number(metric: str, value: float | None) -> str:
+    """A value without its unit; a count as it is."""
+    if value is None:
+        return NONE
+    whole = METRICS[metric].unit == "count" and float(value).is_integer()
+    return f"{value:,.0f}" if whole else figure(value)
+
+
+def quantity(metric: str, value: float | None) -> str:
+    """A value with its unit: `12.30 ms`."""
+    unit = METRICS[metric].unit
+    text = number(metric, value)
+    return text if text == NONE or unit in ("count", "share") else f"{text} {unit}"
+
+
+def headings(metric: str) -> tuple[str, str]:
+    """The headings of the columns of old and new: `old, ms`."""
+    unit = METRICS[metric].unit
+    both = ("old", "new")
+    return both if unit in ("count", "share") else (f"old, {unit}", f"new, {unit}")
+
+
+def change(verdict: Verdict) -> str:
+    """New against old; the difference where one of them is 0, and there is no ratio."""
+    old, new = verdict.old, verdict.new
+    if verdict.change is not None or old is None or new is None or 0 not in (old, new):
+        return percent(verdict.change)
+    return ("+" if new > old else "") + quantity(verdict.metric, new - old)
+
+
+def verdict(judged: Verdict) -> str:
+    """The verdict, and what it leaves open."""
+    said = word(judged)
+    if judged.word == "same" and judged.location:
+        return f"same within {within(judged.threshold)}"
+    if judged.word == "unclear" and judged.low is not None and judged.high is not None:
+        said = f"unclear: {_not_ruled_out(judged.low, judged.high, judged.threshold)} not ruled out"
+        # Of one that may be nothing, the interval has said it all.
+        return f"{said}; {judged.reason}" if judged.low * judged.high > 0 else said
+    return f"{said}: {judged.reason}" if judged.reason else said
+
+
+def _not_ruled_out(low: float, high: float, threshold: float) -> str:
+    """The ends of the interval that would matter; where all of it lies on one side, the far one."""
+    ends = sorted((low, high), key=abs, reverse=True)
+    mattering = [end for end in (high, low) if abs(end) >= threshold] if low < 0 < high else []
+    return " and ".join(percent(end) for end in mattering or ends[:1])
+
+
+def left_out(verdict: Verdict) -> list[str]:
+    """Why pairs do not count, each reason once, with how many."""
+    return [f"{plural(many, 'pair')}: {printable(why)}" for why, many in Counter(verdict.left_out).items()]
+
+
+def mean(found: Geomean) -> str:
+    """A geomean with its interval."""
+    if found.change is None:
+        return NONE
+    if found.low is None or found.high is None:
+        return percent(found.change)
+    return f"{percent(found.change)} [{interval(found.low, found.high)}]"
+
+
+def share(value: float) -> str:
+    """A share in per cent: `99 %`."""
+    return f"{100 * value:.6g} %"
+
+
+def confidence(found: Geomean) -> str:
+    """What the interval of a geomean is."""
+    return f"{share(found.confidence)} interval"
+
+
+def headline(upgrade: Upgrade) -> str:
+    """The decision in a sentence: `No-go: mlp/infer/-/eager broke: crashed`."""
+    return f"{DECISIONS[upgrade.decision]}: {because(upgrade)}"
+
+
+def because(upgrade: Upgrade) -> str:
+    """What weighs most for the decision."""
+    speaking = [reason for reason in upgrade.reasons if reason.speaks == upgrade.decision]
+    if upgrade.decision == "go":
+        # What a case may do is no ground to go: the mean is, and that nothing speaks against it.
+        told = [reason for reason in speaking if reason.kind == "overall"] or speaking
+        return f"nothing that the policy forbids is left possible. {printable(told[0].text)}"
+    more = len(speaking) - 1
+    return printable(speaking[0].text) + (f"; and {plural(more, 'more reason')}" if more else "")
+
+
+def settling(one: Settling) -> str:
+    """What would settle one case."""
+    if one.pairs is None:
+        return "no reasonable number of pairs would"
+    if one.minutes is None:
+        return f"{plural(one.pairs, 'new pair')}; what they take is not known"
+    return f"{plural(one.pairs, 'new pair')}, about {minutes(one.minutes)}"
+
+
+def settling_in_all(settle: Sequence[Settling]) -> str:
+    """What settling all of it would take."""
+    known = [one.minutes for one in settle if one.minutes is not None]
+    text = f"{plural(len(settle), 'case')}"
+    if known:
+        text += f", about {minutes(math.fsum(known))} of measuring"
+    if unknown := len(settle) - len(known):
+        text += f"; of {unknown} it cannot be said"
+    return text
+
+
+def minutes(many: float) -> str:
+    """Minutes, never rounded down to none."""
+    return "1 minute" if many <= 1 else f"{math.ceil(many):,} minutes"
+
+
+def duration(begun: datetime, ended: datetime | None) -> str:
+    """How long it took."""
+    if ended is None:
+        return NONE
+    hours, seconds = divmod(round((ended - begun).total_seconds()), 3600)
+    return f"{hours} h {seconds // 60:02d} min" if hours else f"{seconds // 60} min {seconds % 60:02d} s"
+
+
+def moment(when: datetime | None) -> str:
+    """A moment to the minute, in UTC."""
+    return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if when else NONE
+
+
+def plural(many: int, noun: str) -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{many:,} {noun}{'' if many == 1 else 's'}"
+
+
+def counted(words: Iterable[str]) -> str:
+    """`2 slower, 5 same`, in the order in which they first come."""
+    return ", ".join(f"{many} {word}" for word, many in Counter(words).items())
+
+
+def printable(text: str) -> str:
+    """The text in one line, without characters that steer a terminal or a page."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -1,0 +1,115 @@
+"""The JSON: by its schema, finite, and the same numbers that were judged."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, ValidationError
+from report_builders import FLOOR, a_large_upgrade, a_mixed_upgrade, a_result, a_verdict, reported
+
+from analysis.pairs import Pair
+from analysis.policy import Policy
+from analysis.thresholds import Threshold
+from analysis.verdict import judge
+from reports.body import upgrade_json
+
+SCHEMA: dict[str, Any] = json.loads(
+    resources.files("reports").joinpath("upgrade.schema.json").read_text(encoding="utf-8")
+)
+
+UPGRADES = {
+    "mixed": a_mixed_upgrade(),
+    "large": a_large_upgrade(),
+    "empty": reported([]),
+    "unclear": reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=5.0) for n in range(6)]),
+    "running": reported(
+        [a_result("a")], ended_at=None, settings={"odd": math.nan, "half": "\ud800", "set": {1}}
+    ),
+}
+
+
+def closed(schema: Any) -> Any:
+    """The schema without room for what it does not name."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: closed(one) for name, one in schema.items()}
+    return {**inner, "additionalProperties": False} if "required" in schema else inner
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from numbers(one)
+    elif isinstance(value, float):
+        yield value
+
+
+@pytest.mark.parametrize("which", UPGRADES)
+def test_it_is_what_the_schema_says_and_no_more(which: str) -> None:
+    body = upgrade_json(*UPGRADES[which])
+    Draft202012Validator.check_schema(SCHEMA)
+    Draft202012Validator(closed(SCHEMA)).validate(body)
+    again = json.loads(json.dumps(body, allow_nan=False).encode("utf-8"))
+    assert again == body
+
+
+def test_the_schema_can_tell() -> None:
+    body = upgrade_json(*UPGRADES["mixed"])
+    for wrong in ({"decision": "maybe"}, {"schema": "pyrometer.upgrade/2"}, {"reasons": []}, {"more": 1}):
+        with pytest.raises(ValidationError):
+            Draft202012Validator(closed(SCHEMA)).validate({**body, **wrong})
+
+
+def test_nothing_is_infinite() -> None:
+    # From nothing to something is infinitely worse, and no number says so.
+    grown = judge("graph_breaks", [Pair(0, 3)] * 2, Threshold(0.0, exact=True))
+    wild = judge("rss_peak_steady", [Pair(1e-300, 1e300)] * 2, Threshold(0.0, exact=True))
+    cases = [a_result("a", more={"graph_breaks": grown, "rss_peak_steady": wild})]
+    body = upgrade_json(*reported(cases, Policy(worst={"graph_breaks": 0.1})))
+    assert all(map(math.isfinite, numbers(body)))
+    (breaks,) = [table for table in body["tables"] if table["metric"] == "graph_breaks"]
+    assert (
+        breaks["cases"][0]["verdict"] | {"ratio": None, "old": 0, "new": 3} == breaks["cases"][0]["verdict"]
+    )
+    assert breaks["without_ratio"] == ["a"]
+
+
+def test_ratios_and_shares_are_those_that_were_judged() -> None:
+    verdict = a_verdict(3.0)
+    body = upgrade_json(*reported([a_result("a", verdicts={FLOOR: verdict})]))
+    told = body["cases"][0]["verdict"]
+    assert verdict.change is not None and verdict.high is not None
+    assert told["ratio"] == pytest.approx(math.exp(verdict.change))
+    assert told["ratio_high"] == pytest.approx(math.exp(verdict.high))
+    assert told["threshold"] == pytest.approx(0.01)
+    assert body["overall"]["ratio"] == pytest.approx(told["ratio"])
+    assert body["cases"][0]["standing"] == told["word"] == "slower"
+
+
+def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
+    subject, results, upgrade = UPGRADES["mixed"]
+    body = upgrade_json(subject, results, upgrade)
+    assert sorted(one["case"] for one in body["cases"]) == sorted(result.case for result in results)
+    assert body["overall"]["cases"] + len(body["exclusions"]) == len(results)
+    assert all(one["reason"] for one in body["exclusions"])
+    assert body["cases"][0]["reproduce"] == subject.reproduce(body["cases"][0]["case"])
+
+
+def test_calls_taken_back_over_the_suite_are_not_told_as_calls() -> None:
+    weak = judge(
+        FLOOR,
+        [Pair(100, 100 * math.exp(0.02 + own)) for own in (0.01, -0.011, 0.004, -0.004, 0.008, -0.007)],
+        Threshold(0.01),
+    )
+    subject, results, upgrade = reported([a_result("weak", verdicts={FLOOR: weak})])
+    taken = replace(upgrade.verdicts["weak"], word="unclear", reason="p = 0.04 is too little among 60 cases")
+    body = upgrade_json(subject, results, replace(upgrade, verdicts={"weak": taken}))
+    assert body["cases"][0]["standing"] == body["cases"][0]["verdict"]["word"] == "unclear"

@@ -1,0 +1,122 @@
+"""The report for a pull request: everything is in it, and nothing in it is markup but ours."""
+
+import html
+import re
+
+import pytest
+from report_builders import NASTY, Report, a_large_upgrade, a_mixed_upgrade, a_result, every_kind, reported
+
+from analysis.case_results import Side
+from analysis.policy import Policy
+from reports.markdown import upgrade_markdown
+
+
+def an_unclear_upgrade() -> Report:
+    return reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=5.0) for n in range(6)])
+
+
+UPGRADES = {
+    "mixed": a_mixed_upgrade(),
+    "large": a_large_upgrade(),
+    "unclear": an_unclear_upgrade(),
+    "empty": reported([]),
+    "broken": reported([a_result("a/infer/-/eager", new=Side("wrong"), verdicts={})]),
+}
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Every table as rows of cells, read as GitHub reads them: a bar behind a backslash is none."""
+    found: list[list[list[str]]] = [[]]
+    for line in text.splitlines():
+        if line.startswith("|"):
+            found[-1].append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+        elif found[-1]:
+            found.append([])
+    return [table for table in found if table]
+
+
+@pytest.mark.parametrize("which", UPGRADES)
+def test_every_table_is_a_table_and_what_is_folded_is_closed(which: str) -> None:
+    text = upgrade_markdown(*UPGRADES[which])
+    for table in tables(text):
+        assert {len(row) for row in table} == {len(table[0])}
+    assert text.count("<details>\n<summary>") == text.count("</summary>\n\n") == text.count("\n\n</details>")
+    assert "nan" not in text.lower().replace("tenant", "") and "significant" not in text
+
+
+@pytest.mark.parametrize("which", UPGRADES)
+def test_every_case_exclusion_and_command_is_in_it(which: str) -> None:
+    subject, results, upgrade = UPGRADES[which]
+    text = upgrade_markdown(subject, results, upgrade)
+    for result in results:
+        assert f"`{result.case}`" in text
+        assert f"\n{subject.reproduce(result.case)}\n" in text
+    listed = {tuple(row) for table in tables(text) for row in table if len(row) == 2}
+    for one in upgrade.exclusions:
+        assert any(case == f"`{one.case}`" for case, _ in listed)
+    for reason in upgrade.reasons:
+        assert " ".join(reason.text.split())[:40] in " ".join(html.unescape(text).split())
+    # What GitHub takes as the text of a pull request.
+    assert len(text) < 65_536
+
+
+def test_the_decision_comes_first_then_reasons_then_correctness_then_speed() -> None:
+    text = upgrade_markdown(*UPGRADES["mixed"])
+    assert text.startswith("## ✗ No-go: 2.13.0 to 2.15.0\n\n**No-go:** gpt2_small/train/")
+    headings = re.findall(r"^### (.+)$", text, re.MULTILINE)
+    assert headings[:4] == [
+        "Reasons, in order of weight",
+        "Correctness",
+        "Latency floor, case by case",
+        "Over all, and by technique",
+    ]
+
+
+def test_a_row_of_the_table_of_cases_has_everything() -> None:
+    text = upgrade_markdown(*UPGRADES["mixed"])
+    (row,) = [
+        line
+        for line in text.splitlines()
+        if line.startswith("| `resnet50/infer/batch=8,image=224/eager` | 48.31")
+    ]
+    assert row.split(" | ")[1:] == [
+        "48.31 ms", "49.98 ms", "+3.4 %", "+3.0 % to +3.9 %", "6", "▲ slower", "±1.1 % |",
+    ]  # fmt: skip
+
+
+def test_what_a_case_says_is_text_and_nothing_else() -> None:
+    text = upgrade_markdown(*UPGRADES["mixed"])
+    ours = re.compile(r"</?(?:details|summary)>")
+    assert "<" not in ours.sub("", text)
+    for markup in ("@octocat", " #12", "`rm -rf`", "](http", "http://", "\x1b"):
+        assert markup not in text
+    # And yet people read what it said.
+    assert " ".join(NASTY.replace("\x1b", " ").split()) in " ".join(html.unescape(text).split())
+
+
+def test_a_key_may_hold_what_tables_and_code_are_made_of() -> None:
+    case = "mine/infer/text=a|b`c```d/eager"
+    text = upgrade_markdown(*reported([a_result(case)]))
+    assert "```` mine/infer/text=a\\|b`c```d/eager ````" in text
+    assert re.search(r"^````sh\n.*\n````$", text, re.MULTILINE)
+    assert all(len({len(row) for row in table}) == 1 for table in tables(text))
+
+
+def test_what_would_settle_it_has_minutes_and_a_command() -> None:
+    subject, results, upgrade = UPGRADES["unclear"]
+    text = upgrade_markdown(subject, results, upgrade)
+    assert upgrade.decision == "unclear" and upgrade.settle
+    assert "### What would settle it" in text and "minutes of measuring" in text
+    assert "### What would settle it" not in upgrade_markdown(*UPGRADES["mixed"])
+
+
+def test_the_rules_are_told() -> None:
+    policy = Policy(must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0})
+    text = html.unescape(upgrade_markdown(*reported(every_kind(), policy)))
+    for rule in (
+        "resnet50/* must not regress.",
+        "lstm* may break;",
+        "bert* counts 3 times.",
+        "+10.0 % in Latency floor",
+    ):
+        assert rule in text

@@ -1,0 +1,153 @@
+"""Numbers and verdicts in words: what people read is what was judged."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_builders import FLOOR, a_result, a_verdict, an_exact_verdict, every_kind, reported
+
+from analysis.pairs import Pair
+from analysis.settling import Settling
+from analysis.thresholds import Threshold, threshold_of
+from analysis.verdict import Verdict, judge, not_comparable
+from reports import wording
+
+BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (1.031, "+3.1 %"),
+        (0.9958, "-0.42 %"),
+        (1.0, "0 %"),
+        (1 + 1e-9, "0 %"),
+        (1.5, "+50.0 %"),
+        (0.2, "-80.0 %"),
+        (9.9, "+890.0 %"),
+        (12.34, "12.3 times"),
+        (0.001, "1/1,000"),
+    ],
+)
+def test_a_change_as_people_read_it(ratio: float, text: str) -> None:
+    assert wording.percent(math.log(ratio)) == text
+
+
+def test_what_is_no_number_is_a_dash() -> None:
+    assert [wording.percent(value) for value in (None, math.nan, math.inf)] == ["–"] * 3
+    assert wording.percent(900.0).endswith("e+390 times")
+    assert (wording.interval(None, 0.1), wording.interval(0.0, 0.0)) == ("–", "0 %")
+    assert wording.within(math.log(1.01)) == "±1 %"
+
+
+@given(st.floats(min_value=-1400, max_value=1400))
+def test_a_change_has_the_sign_it_has(change: float) -> None:
+    text = wording.percent(change)
+    if abs(change) > 1e-4:
+        assert text.startswith("+" if change > 0 else ("-", "1/")) or text.endswith(" times")
+    assert "nan" not in text and "inf" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (12.3, "12.30"),
+        (9.9999, "10.00"),
+        (48312.4, "48,310"),
+        (0.00213, "0.002130"),
+        (1e-7, "1.000e-07"),
+    ],
+)
+def test_a_figure_has_four_digits(value: float, text: str) -> None:
+    assert wording.figure(value) == text
+
+
+def test_a_value_has_its_unit() -> None:
+    assert wording.quantity("latency_floor", 12.3) == "12.30 ms"
+    assert wording.quantity("graph_breaks", 1234) == "1,234"
+    assert wording.quantity("rss_peak_steady", None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (a_verdict(3.0), "slower"),
+        (a_verdict(-3.0), "faster"),
+        (a_verdict(0.0), "same within ±1 %"),
+        (a_verdict(3.0, n=3), "unclear: 3 of at least 6 pairs"),
+        (judge(FLOOR, [], threshold_of(FLOOR)), "no data: no pair counts"),
+        (not_comparable(FLOOR, "other batch"), "not comparable: other batch"),
+        (a_verdict(3.0, "throughput"), "faster"),
+        (an_exact_verdict("rss_peak_steady", 100, 150), "worse"),
+        (an_exact_verdict("rss_peak_steady", 100, 50), "better"),
+        # 40 % more, and yet the same, for 4 MiB do not matter: no share may be named.
+        (an_exact_verdict("rss_peak_steady", 10, 14), "same"),
+        (an_exact_verdict("graph_breaks", 0, 3), "worse"),
+    ],
+)
+def test_a_verdict_in_words(verdict: Verdict, text: str) -> None:
+    assert wording.verdict(verdict) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (-0.02, 0.03, "+3.0 % and -2.0 %"),
+        (-0.002, 0.03, "+3.0 %"),
+        (-0.03, 0.002, "-3.0 %"),
+        (0.005, 0.015, "+1.5 %"),
+        (-0.015, -0.005, "-1.5 %"),
+    ],
+)
+def test_unclear_says_what_is_not_ruled_out(low: float, high: float, text: str) -> None:
+    ends = math.log1p(low), math.log1p(high)
+    unclear = Verdict(
+        FLOOR, "unclear", "why", math.log1p(0.01), 6, change=sum(ends) / 2, low=ends[0], high=ends[1]
+    )
+    # Where the interval has 0 in it, it has said why.
+    expected = f"unclear: {text} not ruled out" + ("; why" if low * high > 0 else "")
+    assert wording.verdict(unclear) == expected
+
+
+def test_a_change_without_a_ratio_is_a_difference() -> None:
+    assert wording.change(an_exact_verdict("graph_breaks", 0, 3)) == "+3"
+    assert wording.change(an_exact_verdict("graph_breaks", 2, 0)) == "-2"
+    assert wording.change(an_exact_verdict("graph_breaks", 0, 0)) == "0"
+    assert wording.change(an_exact_verdict("graph_breaks", 2, 4)) == "+100.0 %"
+    assert wording.change(an_exact_verdict("rss_peak_steady", 0, 612.25)) == "+612.2 MiB"
+    # Of what was not located there is neither, though both medians are known.
+    assert wording.change(Verdict(FLOOR, "unclear", "why", n=6, old=100.0, new=104.0)) == "–"
+
+
+def test_pairs_left_out_are_counted_by_reason() -> None:
+    pairs = [Pair(1.0, 1.0, "a"), Pair(1.0, 1.0, "b"), Pair(1.0, 1.0, "a")]
+    assert wording.left_out(judge(FLOOR, pairs, Threshold(0.01))) == ["2 pairs: a", "1 pair: b"]
+
+
+def test_what_would_settle_it() -> None:
+    known = Settling("a", 24, 8.4, "share")
+    unknown = Settling("b", 12, None, "share")
+    assert wording.settling(known) == "24 new pairs, about 9 minutes"
+    assert wording.settling(unknown) == "12 new pairs; what they take is not known"
+    assert wording.settling(Settling("c", None, None, "worst")) == "no reasonable number of pairs would"
+    assert wording.settling_in_all([known, known]) == "2 cases, about 17 minutes of measuring"
+    assert wording.settling_in_all([known, unknown]).endswith("; of 1 it cannot be said")
+
+
+def test_the_headline_says_the_decision_and_what_weighs_most() -> None:
+    go = reported([a_result(f"case{number}/infer/-/eager", -3.0) for number in range(4)])[2]
+    assert wording.headline(go).startswith(
+        "Go: nothing that the policy forbids is left possible. Latency floor"
+    )
+    assert wording.headline(reported([])[2]).startswith("Unclear: no case has enough pairs")
+    headline = wording.headline(reported(every_kind())[2])
+    assert headline.startswith("No-go: gpt2_small/train/batch=2,tokens=128/compile=default broke: crashed")
+    assert headline.isprintable()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(65, "1 min 05 s"), (4560, "1 h 16 min"), (0.4, "0 min 00 s")])
+def test_how_long_it_took(seconds: float, text: str) -> None:
+    assert wording.duration(BEGUN, BEGUN + timedelta(seconds=seconds)) == text
