@@ -7,18 +7,19 @@ from typing import Any
 from ..errors import BadSuite
 from ..records import Timing
 from ..worker.case_key import CaseKey
-from .matrix import block, is_glob, whole_key, without
+from .matrix import LIMIT, block, is_glob, is_key, whole_key, without
 from .suite import Block, Path, Suite
 
 #: Keys of a table that change how a suite is measured: durations of its timing, in seconds.
-TIMES = ("measure_seconds", "warm_up_max_seconds", "max_seconds", "deadline_seconds")
+TIMES = ("measure_seconds", "warm_up_max_seconds", "max_seconds", "deadline_seconds", "observe_seconds")
 
 
 def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> Suite:
     """The suite `name`; what its table leaves out is as in the suite known by that name, or at its default.
 
     `cases`, `matrix` and `include` (other suites) make its cases, in this order, instead of the known ones;
-    `exclude` takes from either. The table's types are taken as right. Raises BadSuite for what is not there.
+    `exclude` takes from either. The table's types are taken as right. Raises BadSuite for what is not there,
+    and for more than a run can measure.
     """
     base = known.get(name, Suite(name, ()))
     if any(key in table for key in ("cases", "matrix", "include")):
@@ -30,10 +31,13 @@ def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> 
     for case in cases:
         if case in places and (baseline := _baseline(case)) in baselines:
             places.setdefault(baseline, places[case])
+    replicates = table.get("replicates", base.replicates)
+    if problem := too_many(len(cases), replicates):
+        raise BadSuite(("replicates",) if "replicates" in table else (), problem)
     return Suite(
         name,
         cases,
-        replicates=table.get("replicates", base.replicates),
+        replicates=replicates,
         budget_seconds=float(table.get("budget_seconds", base.budget_seconds)),
         timing=_timing(table, base),
         summary=table.get("summary", base.summary),
@@ -43,6 +47,14 @@ def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> 
         device=table.get("device", base.device),
         excluded=_excludes(table, known) or base.excluded,
     )
+
+
+def too_many(cases: int, replicates: int) -> str:
+    """Why so many replicates of so many cases are no plan for one run; empty for a plan."""
+    if cases * replicates <= LIMIT:
+        return ""
+    many = f"{replicates:,} replicates" if cases == 1 else f"{cases:,} cases x {replicates:,} replicates"
+    return f"{many} are too many: one run measures {LIMIT:,} at most"
 
 
 def _excludes(table: Mapping[str, Any], known: Mapping[str, Suite]) -> tuple[str, ...]:
@@ -69,7 +81,7 @@ def with_baselines(wanted: list[str]) -> tuple[tuple[str, ...], frozenset[str]]:
 
 def _baseline(case: str) -> str:
     """The eager fp32 case of a key's workload; a glob stands for such cases already, and is its own."""
-    return case if is_glob(case) or case.count("/") != 3 else str(CaseKey.parse(case).eager)
+    return str(CaseKey.parse(case).eager) if is_key(case) else case
 
 
 def _blocks(
@@ -80,7 +92,7 @@ def _blocks(
     for number, text in enumerate(table.get("cases", ())):
         place = ("cases", number)
         # A glob, or the beginning of keys, is looked up among the cases on offer when it comes to measuring.
-        case = whole_key(text, place) if text.count("/") == 3 and not is_glob(text) else text
+        case = whole_key(text, place) if is_key(text) else text
         places.setdefault(case, place)
     if places:
         blocks.append(Block("", tuple(places)))

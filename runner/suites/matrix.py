@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 from ..errors import BadSuite
@@ -12,6 +13,8 @@ from .suite import Path
 
 #: What a block may hold besides axes of a technique.
 WORDS = ("workloads", "include", "exclude", "why")
+#: Replicates that one run may have: each takes seconds, so many take days.
+LIMIT = 100_000
 
 
 def is_glob(text: str) -> bool:
@@ -19,12 +22,19 @@ def is_glob(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
+def is_key(text: str) -> bool:
+    """Whether a text has the form of one whole case key."""
+    return text.count("/") == 3 and not is_glob(text)
+
+
 def block(table: Mapping[str, Any], path: Path) -> dict[str, Path]:
     """The case keys of one `[[matrix]]` block in their order, each with its place in the suite's table.
 
     Every workload meets every combination of the axes' values, the last axis fastest, and then the techniques
-    of `include`; `exclude` takes keys away. Raises BadSuite for a word that does not exist.
+    of `include`; `exclude` takes keys away. Raises BadSuite for a word that does not exist, and for more than
+    `LIMIT` cases.
     """
+    _refuse_too_many(table, path)
     techniques = [(one, path) for one in _product(table, path)]
     extra: dict[str, Path] = {}
     for number, text in enumerate(table.get("include", ())):
@@ -41,6 +51,14 @@ def block(table: Mapping[str, Any], path: Path) -> dict[str, Path]:
             key = str(workload.under(**technique))
             keys.setdefault(key, at if place == path else place)
     return without({**keys, **extra}, table.get("exclude", ()), path)
+
+
+def _refuse_too_many(table: Mapping[str, Any], path: Path) -> None:
+    # Counted, for making them would take for ever.
+    axes = [len(values) for name, values in table.items() if name not in WORDS]
+    cases = prod(axes, start=len(table["workloads"]))
+    if cases > LIMIT:
+        raise BadSuite(path, f"this matrix makes {cases:,} cases: one run measures {LIMIT:,} at most")
 
 
 def without(

@@ -150,30 +150,31 @@ def _compare_courses(stage: Stage, ours: Course, right: Course, allowed: float) 
         )
     if not all(math.isfinite(want) for _, want in pairs):
         return Check(None, allowed, wrong="the reference's loss or gradient is not finite, the case's is")
-    error = max(_relative(got, want) for got, want in pairs)
+    error = max(relative(got, want) for got, want in pairs)
     skipped = len(ours.losses) - len(taken)
     if skipped and len(stage.shapes) > 1:
         note = f"GradScaler skipped {skipped} of {len(ours.losses)} steps: the others had other inputs"
-        return _judged(_relative(*pairs[0]), allowed, note=note)
+        return judged(relative(*pairs[0]), allowed, note=note)
     note = "" if taken else f"gradients not compared: GradScaler skipped the first {skipped} steps"
     updates = sum(1 for index in taken if index < len(ours.losses) - 1)
-    drift = _relative(ours.losses[-1], right.losses[updates])
+    drift = relative(ours.losses[-1], right.losses[updates])
     permitted = allowed
     if stage.key.axis("precision") in _LOSES_UPDATES:
         # As if it had not trained at all is as bad as the format alone can make it.
-        permitted += _relative(right.losses[0], right.losses[updates])
+        permitted += relative(right.losses[0], right.losses[updates])
         if drift > allowed:
             note = (
                 f"the loss is off by {drift:.2g} after {updates} updates, of which such weights lose a part"
             )
-    judged = _judged(error, allowed, note=note, drift=drift if len(ours.losses) > 1 else None)
-    if judged.wrong or drift <= permitted:
-        return judged
+    first = judged(error, allowed, note=note, drift=drift if len(ours.losses) > 1 else None)
+    if first.wrong or drift <= permitted:
+        return first
     wrong = f"loss off by {drift:.2g} after {updates} updates, above the tolerance {permitted:.2g}"
     return Check(error, allowed, wrong=wrong, note=note, drift=drift if math.isfinite(drift) else None)
 
 
-def _relative(got: float, want: float) -> float:
+def relative(got: float, want: float) -> float:
+    """The relative error of a number; of one that should be 0, the number itself."""
     return abs(got - want) / (abs(want) or 1.0)
 
 
@@ -204,7 +205,7 @@ def compare(got: Any, expected: Any, tolerance: float) -> Check:
             error = max(error, float(off.norm()) / (float(want.norm()) or 1.0))
             worst = max(worst, float(off.max()) / (float(want.max()) or 1.0))
             mean = max(mean, float(off.mean()) / (float(want.mean()) or 1.0))
-    return _judged(error, tolerance, worst=worst, mean=mean)
+    return judged(error, tolerance, worst=worst, mean=mean)
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -213,7 +214,8 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return (torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense).double()
 
 
-def _judged(error: float, tolerance: float, note: str = "", **others: float | None) -> Check:
+def judged(error: float, tolerance: float, note: str = "", **others: float | None) -> Check:
+    """The verdict on a relative error."""
     # Written so that an error that is no number is no pass.
     wrong = "" if error <= tolerance else f"relative error {error:.2g} above the tolerance {tolerance:g}"
     return Check(error, tolerance, wrong, note, **others)

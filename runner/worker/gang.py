@@ -8,6 +8,7 @@ each does in its own time.
 
 import time
 from collections.abc import Mapping
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -55,6 +56,7 @@ class Gang:
         self._facts: dict[str, Any] = {}
         self._late_ns = 0
         self._iterations = _FIRST_ROUND
+        self._last_samples = 0
         self._tell_to_build(device, seed)
 
     def first_call(self) -> int:
@@ -85,6 +87,7 @@ class Gang:
         blocks = self._blocks(iterations)
         for samples, own in zip(self._samples, blocks, strict=True):
             samples.extend(own.samples_ns)
+        self._last_samples = iterations
         started = min(own.started_ns for own in blocks)
         self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - started)
         return Block(
@@ -96,14 +99,27 @@ class Gang:
             cpu_ns=sum(own.cpu_ns for own in blocks),
         )
 
+    def forget(self) -> None:
+        """Leave the last block out of every member's samples and counts."""
+        for samples in self._samples:
+            del samples[len(samples) - self._last_samples :]
+        self._last_samples = 0
+        self._crew.ask("forget")
+
     def observe(self, seconds: float) -> Window:
-        """Rounds of steps for `seconds`; the iterations are those of each member."""
-        started = time.monotonic_ns()
-        iterations = 0
-        while time.monotonic_ns() - started < seconds * 1e9:
-            self._blocks(self._iterations)
-            iterations += self._iterations
-        return Window(started, time.monotonic_ns(), iterations)
+        """Free-running steps for `seconds`; the iterations are those of each member, who all do as many.
+
+        In few long rounds: between two of them the members wait, which is no part of what is looked at.
+        """
+        started = _soon()
+        ended, iterations, count = started, 0, self._iterations
+        while (left := seconds * 1e9 - (ended - started)) > 0:
+            if iterations:
+                count = max(1, ceil(left * iterations / (ended - started)))
+            self._crew.ask("observe", count=count, start_ns=_soon())
+            iterations += count
+            ended = time.monotonic_ns()
+        return Window(started, ended, iterations)
 
     def facts(self) -> dict[str, Any]:
         """What describes the case as a whole; `members` says it of each, placement included."""
@@ -134,7 +150,8 @@ class Gang:
             elif name in _ADDED:
                 known[name] = sum(values)
         if not self._parallel:
-            known |= self._rates()
+            # Where no block counts there is none.
+            known |= {"throughput": self._throughput()} if all(self._samples) else {}
         elif self._key.axis("parallel") in BY_DDP:
             found = communication.measure(self, self._key)
             known |= found.metrics
@@ -226,15 +243,11 @@ class Gang:
             return [max(step) for step in zip(*told, strict=True)]
         return max(told, key=median)
 
-    def _rates(self) -> dict[str, float]:
-        told: list[dict[str, Any]] = self._crew.ask("facts")
-        items = [one["items"] for one in told]
+    def _throughput(self) -> float:
+        """Items a second of all instances, each in its own time."""
+        items = [one["items"] for one in self._crew.ask("facts")]
         latencies = [median(samples) / 1e9 for samples in self._samples]
-        throughput = sum(own / seconds for own, seconds in zip(items, latencies, strict=True))
-        rates: dict[str, float] = {"throughput": throughput}
-        if not self._device.startswith("cuda"):
-            rates["throughput_per_core"] = throughput / self._cpus_in_use(told)
-        return rates
+        return sum(own / seconds for own, seconds in zip(items, latencies, strict=True))
 
     def _cpus_in_use(self, told: list[dict[str, Any]]) -> int:
         """On how many CPUs the members compute at once, at most."""

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,10 @@ class Crew:
         for descriptor in by_descriptor:
             poller.register(descriptor, select.POLLIN)
         while len(answers) < len(numbers):
-            for descriptor, _ in poller.poll():
+            ready = poller.poll(_LOOK_SECONDS * 1000)
+            if not ready:
+                self._look_for_silenced(numbers - answers.keys())
+            for descriptor, _ in ready:
                 number = by_descriptor[descriptor]
                 heard = self._lines[number].hear()
                 if heard is None or "failed" in heard:
@@ -163,6 +166,26 @@ class Crew:
                 answers[number] = heard["done"]
                 poller.unregister(descriptor)
         return answers
+
+    def _look_for_silenced(self, numbers: Collection[int]) -> None:
+        """Raise MemberFailed for a member that is dead while a process it forked keeps its line open."""
+        for number in self._silenced(numbers):
+            raise self._death(number)
+        if self._torchrun and self._processes[0].poll() is not None and not self._speaking(numbers):
+            raise MemberFailed(
+                "crashed", "torchrun ended before every rank was done; its report is in the log"
+            )
+
+    def _silenced(self, numbers: Collection[int]) -> list[int]:
+        """Members of our own that have ended, with nothing left to hear from them."""
+        if self._torchrun:
+            return []
+        # In this order: what a member says, it says before it ends.
+        ended = [number for number in numbers if self._processes[number].poll() is not None]
+        return [number for number in ended if not self._speaking([number])]
+
+    def _speaking(self, numbers: Collection[int]) -> bool:
+        return any(self._lines[number].waiting() for number in numbers)
 
     def _trouble(self, number: int, heard: Mapping[str, Any] | None) -> MemberFailed:
         """The cause, once one member has failed: a dead member before what others make of its death."""
@@ -176,6 +199,7 @@ class Crew:
                 said = self._lines[other].hear()
                 if said is None or "failed" in said:
                     troubles[other] = said
+        troubles |= dict.fromkeys(self._silenced(others.values()))
         if dead := [n for n, said in troubles.items() if said is None]:
             return self._death(dead[0])
         failed: dict[str, str] = dict((heard or {})["failed"])

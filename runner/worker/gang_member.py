@@ -39,6 +39,8 @@ class Member:
             "steps": self._steps,
             "settle": self._settle,
             "block": self._block,
+            "forget": self._placement.forget,
+            "observe": self._observe,
             "local": self._local,
             "all_reduce": self._all_reduce,
             "facts": self._facts,
@@ -110,6 +112,12 @@ class Member:
             timing.synchronize(self._device)
             self._line.hear()
         return asdict(block)
+
+    def _observe(self, count: int, start_ns: int) -> None:
+        wait_until(start_ns)
+        for _ in range(count):
+            self._built.stage.step()
+        timing.synchronize(self._device)
 
     def _local(self, iterations: int, start_ns: int) -> list[int]:
         return list(self._timed(self._rank.local_step, iterations, start_ns).samples_ns)

@@ -11,6 +11,7 @@ from .placement import cpus_in, snapshot
 from .stage import Unsupported
 
 _CPU = Path("/sys/devices/system/cpu")
+_NUMACTL_SECONDS = 5.0
 Share = tuple[int, ...]
 
 
@@ -55,9 +56,16 @@ def bind(share: Share) -> tuple[str, ...]:
     if path is None or not nodes:
         return ()
     command = (path, f"--physcpubind={','.join(map(str, share))}", f"--membind={','.join(nodes)}", "--")
-    tried = subprocess.run(
-        [*command, path, "--show"], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    try:
+        tried = subprocess.run(
+            [*command, path, "--show"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_NUMACTL_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
     return command if tried.returncode == 0 else ()
 
 

@@ -65,6 +65,14 @@ class Measure(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Forget(Message):
+    """The last block was disturbed and is taken again: what the worker itself counted of it does not count.
+
+    The worker answers nothing.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Observe(Message):
     """Run freely for `seconds` (telemetry window, memory peaks); the worker answers `Window`."""
 
@@ -194,6 +202,7 @@ class _Registry:
         for cls in (
             Prepare,
             Measure,
+            Forget,
             Observe,
             Trace,
             Finish,

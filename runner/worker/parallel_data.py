@@ -1,7 +1,6 @@
 """Data parallel training: DistributedDataParallel, with ZeroRedundancyOptimizer, and fully_shard."""
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from .axes import AXES
-from .stage import LEARNING_RATE, Act, Unsupported
+from .stage import Act, Unsupported, adamw
 
 #: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
 _POWERSGD_FROM = 2
@@ -62,24 +61,6 @@ def _sharded_optimizer(act: Act) -> torch.optim.Optimizer:
 
     parameters = list(act.model.parameters())
     return adamw(act, lambda **how: ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, **how))
-
-
-def adamw(act: Act, make: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
-    """What `make` makes with the options of axis `optimizer`; a fact says which implementation it is.
-
-    Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
-    """
-    taken = act.key.axis("optimizer")
-    if taken == "fused":
-        try:
-            made = make(lr=LEARNING_RATE, fused=True)
-        except RuntimeError:
-            taken = "foreach" if act.device.startswith("cuda") else "loop"
-        else:
-            act.facts["optimizer"] = taken
-            return made
-    act.facts["optimizer"] = taken
-    return make(lr=LEARNING_RATE, foreach=taken == "foreach", fused=False)
 
 
 def fsdp2(act: Act) -> None:

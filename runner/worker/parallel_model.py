@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .parallel_data import adamw, mesh_of
-from .stage import Act, Inputs, Unsupported
+from .parallel_data import mesh_of
+from .stage import Act, Inputs, Unsupported, adamw
 
 Loss = Callable[[Any], torch.Tensor]
 

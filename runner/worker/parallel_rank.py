@@ -203,6 +203,4 @@ def judge(key: CaseKey, courses: list[dict[str, Any]], reference: dict[str, floa
     pairs += [] if skipped else [(norm, math.sqrt(reference["squares"]))]
     if not all(math.isfinite(number) for pair in pairs for number in pair):
         return answer.Check(None, allowed, wrong=f"loss {pairs[0][0]}, gradient norm {norm}: not finite")
-    error = max(abs(got - want) / (abs(want) or 1.0) for got, want in pairs)
-    wrong = "" if error <= allowed else f"relative error {error:.2g} above the tolerance {allowed:g}"
-    return answer.Check(error, allowed, wrong=wrong, note=note)
+    return answer.judged(max(answer.relative(got, want) for got, want in pairs), allowed, note=note)

@@ -63,6 +63,7 @@ class Placement:
         self._moves: int | None = 0
         self._switches = 0
         self._seconds = 0.0
+        self._earlier: tuple[int | None, int, float] = (0, 0, 0.0)
 
     def before(self) -> None:
         """Count from here."""
@@ -70,6 +71,7 @@ class Placement:
 
     def after(self, block: Block) -> None:
         """Add what happened over `block`; a thread that slept through it says nothing about CPUs."""
+        self._earlier = self._moves, self._switches, self._seconds
         for number, now in snapshot().items():
             then = self._before.get(number)
             switches = now.switches - (then.switches if then else 0)
@@ -80,6 +82,10 @@ class Placement:
             if then is None or now.ran != then.ran:
                 self._cpus.add(now.cpu)
         self._seconds += block.wall_ns / 1e9
+
+    def forget(self) -> None:
+        """Take the last block's moves and switches back; where threads ran stays true."""
+        self._moves, self._switches, self._seconds = self._earlier
 
     def metrics(self, device: str) -> dict[str, float]:
         """Of a CPU case: moves and switches a second over all blocks, the share of pages on its own nodes."""

@@ -19,6 +19,7 @@ from .messages import (
     Failed,
     Finish,
     Finished,
+    Forget,
     Hello,
     Measure,
     Message,
@@ -46,6 +47,7 @@ class Worker:
         self._performer: Performer | None = None
         self._metrics: dict[str, float] = {}
         self._placement = placement.Placement()
+        self._allocates_elsewhere = False
 
     def hello(self, harness: str, import_seconds: float) -> None:
         """Say that torch is imported and the cases are registered."""
@@ -68,6 +70,9 @@ class Worker:
         elif isinstance(message, Measure):
             self._phase = "measure"
             self._say(self._block(message.iterations))
+        elif isinstance(message, Forget):
+            self._placement.forget()
+            self._staged.forget()
         elif isinstance(message, Observe):
             self._phase = "observe"
             self._say(self._staged.observe(message.seconds))
@@ -90,14 +95,6 @@ class Worker:
     def _device(self) -> str:
         return self._prepare.device if self._prepare else "cpu"
 
-    @property
-    def _allocates_elsewhere(self) -> bool:
-        """Whether the case computes in a runtime whose memory PyTorch's allocator does not see."""
-        key = CaseKey.parse(self._prepare.case) if self._prepare else None
-        return key is not None and (
-            key.axis("export") == "onnxruntime" or key.axis("compile") in ("tensorrt", "onnxrt")
-        )
-
     def _enter(self, phase: str) -> None:
         self._phase = phase
         self._say(Phase(phase))
@@ -107,6 +104,7 @@ class Worker:
             raise ProtocolError("a worker prepares one case in its life")
         self._prepare = message
         key = CaseKey.parse(message.case)
+        self._allocates_elsewhere = _allocates_elsewhere(key)
         self._enter("build")
         started = placement.as_asked(key, torch.get_num_threads())
         if key.name not in REGISTER:
@@ -181,6 +179,11 @@ def perform(key: CaseKey, device: str, seed: int) -> Performer:
 
         return Gang(key, device, seed)
     return Solo(key, device, seed)
+
+
+def _allocates_elsewhere(key: CaseKey) -> bool:
+    """Whether a case computes in a runtime whose memory PyTorch's allocator does not see."""
+    return key.axis("export") == "onnxruntime" or key.axis("compile") in ("tensorrt", "onnxrt")
 
 
 def failure(error: BaseException, phase: str) -> Failed:

@@ -28,6 +28,10 @@ class Performer(Protocol):
         """Timed steps."""
         ...
 
+    def forget(self) -> None:
+        """Leave the last block out of what is counted over blocks."""
+        ...
+
     def observe(self, seconds: float) -> Window:
         """Free-running steps."""
         ...
@@ -76,6 +80,9 @@ class Solo:
     def block(self, iterations: int) -> Block:
         """Timed steps."""
         return timing.block(self.stage.step, self._device, iterations)
+
+    def forget(self) -> None:
+        """Nothing is counted here."""
 
     def observe(self, seconds: float) -> Window:
         """Free-running steps."""

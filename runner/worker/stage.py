@@ -219,21 +219,27 @@ def training_step(act: Act, turn: Turn) -> Callable[[], torch.Tensor]:
 
 
 def make_optimizer(act: Act, capturable: bool = False) -> torch.optim.Optimizer:
-    """AdamW over the act's model in the implementation of axis `optimizer`; a fact says which it is.
+    """AdamW over the act's model in the implementation of axis `optimizer`.
 
-    Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
     `capturable` keeps the count of steps on the device, as a CUDA graph needs it.
     """
     parameters = list(act.model.parameters())
+    return adamw(act, lambda **how: torch.optim.AdamW(parameters, capturable=capturable, **how))
+
+
+def adamw(act: Act, make: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    """What `make` makes with the options of axis `optimizer`; a fact says which implementation it is.
+
+    Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
+    """
     taken = act.key.axis("optimizer")
     if taken == "fused":
         try:
-            made = torch.optim.AdamW(parameters, lr=LEARNING_RATE, fused=True, capturable=capturable)
+            made = make(lr=LEARNING_RATE, fused=True)
         except RuntimeError:
             taken = "foreach" if act.device.startswith("cuda") else "loop"
         else:
             act.facts["optimizer"] = taken
             return made
     act.facts["optimizer"] = taken
-    many = taken == "foreach"
-    return torch.optim.AdamW(parameters, lr=LEARNING_RATE, foreach=many, fused=False, capturable=capturable)
+    return make(lr=LEARNING_RATE, foreach=taken == "foreach", fused=False)
