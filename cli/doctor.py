@@ -13,6 +13,7 @@ from runner.errors import BrokenEnvironment
 from runner.telemetry import host, probe
 from runner.telemetry.capability import Capability, Probe
 
+from .building import declared, present, store_of
 from .context import Context, context, in_one_sentence
 from .selection import choose_profile
 
@@ -46,11 +47,16 @@ def examine(here: Context) -> dict[str, Any]:
     """Everything `doctor` says, as plain values."""
     profile = choose_profile(here.settings, None)
     built = harness.build(here.places.data_dir / "harness")
+    store = store_of(here)
     answers: dict[str, str] = {}
     gpus: list[Mapping[str, Any]] = []
-    for name, wanted in here.settings.environments.items():
+    for name, wanted in declared(here.settings).items():
+        python = present(store, wanted)
+        if python is None:
+            answers[name] = f"not built: `pyrometer environments build {name}`"
+            continue
         try:
-            described = environments.describe(name, wanted.python, built, profile)
+            described = environments.describe(name, python, built, profile)
         except BrokenEnvironment as error:
             answers[name] = f"broken: {error}"
             continue

@@ -1,13 +1,14 @@
 """What techniques bring, as the report of a run writes it: how a speed-up is made, scaling, claims."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
-from analysis.claimed import Finding, finding
+from analysis.claimed import Finding, findings
 from analysis.gains import Gain
 from analysis.metrics import METRICS
 from runner.claims import Claim, claims_for
@@ -99,19 +100,12 @@ def _claims(
     by_case: Mapping[str, Sequence[Outcome]], found: Mapping[tuple[str, str], tuple[Gain, ...]]
 ) -> list[str]:
     """Each claim about a case of the run, and below it what was measured, case by case."""
-    here: dict[Claim, list[str]] = defaultdict(list)
-    for case, outcomes in by_case.items():
-        for environment in dict.fromkeys(outcome.environment for outcome in outcomes):
-            replicates = [outcome for outcome in outcomes if outcome.environment == environment]
-            own = found.get((case, environment), ())
-            for claim in claims_for(case):
-                measured = finding(claim.kind, claim.metric, own, replicates)
-                here[claim].append(f"    {_measured(claim, measured)}: {case}")
     lines: list[str] = []
-    for claim, measured in here.items():
+    for claim, measured in findings(chain.from_iterable(by_case.values()), found, claims_for).items():
         ends = [_number(claim, value) for value in dict.fromkeys((claim.low, claim.high))]
         claimed = " to ".join(ends) + _unit(claim)
-        lines += [f"  {claim.statement} ({claim.hardware}): {claimed}", *measured]
+        lines.append(f"  {claim.statement} ({claim.hardware}): {claimed}")
+        lines += [f"    {_measured(claim, here)}: {case}" for case, _, here in measured]
     return lines
 
 

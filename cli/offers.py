@@ -12,8 +12,9 @@ from runner import environment as environment_room
 from runner import harness
 from runner.environment import Environment
 
+from .building import choose_environment
 from .context import Context, UsageError
-from .selection import choose_environment, choose_profile
+from .selection import choose_profile
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 CaseFiles = Annotated[list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own")]
@@ -25,7 +26,7 @@ def described(here: Context, files: list[Path] | None) -> Environment:
     Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
     """
     built = harness.build(here.places.data_dir / "harness", files or ())
-    name, python = choose_environment(here.settings, None, None)
+    name, python = choose_environment(here, None, may_build=False)
     environment = environment_room.describe(name, python, built, choose_profile(here.settings, None))
     for module, reason in environment.broken_cases.items():
         raise UsageError(f"{module}.py cannot be loaded: {reason}")

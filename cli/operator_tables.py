@@ -1,6 +1,6 @@
 """Operator tables and their differences as the command line prints them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,6 @@ from rich.table import Table
 
 from analysis.operators import KERNEL, OPERATOR, Change, Operator, difference, operators, total_us
 from runner.records import Outcome
-from scheduled_jobs.header import Header
-from scheduled_jobs.measure import RunResult
 
 from .wording import figure, printable
 
@@ -23,13 +21,9 @@ _HOW_TO_OPEN = (
 )
 
 
-def print_traces(console: Console, header: Header, result: RunResult, folder: Path) -> None:
+def print_traces(console: Console, outcomes: Iterable[Outcome], folder: Path) -> None:
     """The table of every traced outcome, what differs between two, and where the traces lie."""
-    planned = header.replicates
-    traced = sorted(
-        (outcome for outcome in result.outcomes if outcome.facts.get("operators")),
-        key=lambda outcome: planned.index(outcome.planned),
-    )
+    traced = [outcome for outcome in outcomes if outcome.facts.get("operators")]
     for outcome in traced:
         print_table(console, outcome.case, operators(outcome.facts["operators"]), outcome.facts["traced"])
     if len(traced) == 2:
@@ -119,5 +113,6 @@ def _or_dash(value: float | None) -> str:
 
 def _where(outcome: Outcome, folder: Path) -> str:
     if "trace" in outcome.facts:
-        return f"trace: {folder / outcome.facts['trace']}"
+        path = folder / outcome.facts["trace"]
+        return f"trace: {path}" if path.exists() else f"the trace of {outcome.case} is gone: {path}"
     return f"no trace of {outcome.case}: {printable(str(outcome.facts.get('trace_note', '')))}"

@@ -1,8 +1,13 @@
-"""The table at the end of a run."""
+"""The report at the end of a run, and `pyrometer report`, which prints it again."""
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from datetime import UTC
+from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -10,11 +15,12 @@ from analysis.gains import Gain, gains
 from analysis.replicates import Summary, summarise
 from runner.baselines import baselines
 from runner.records import Outcome
-from scheduled_jobs.header import Header
-from scheduled_jobs.measure import RunResult
+from scheduled_jobs.retold import LATEST, Told, retell
 
+from .context import context, in_one_sentence, store_pending
 from .gains import print_gains
-from .watchers import duration
+from .operator_tables import print_traces
+from .watchers import JsonWatcher, duration
 from .wording import figure, printable, times
 
 #: Columns of the table: metric and heading.
@@ -35,13 +41,47 @@ _WIDEST = 146
 _CASE_WIDTH = _OTHERS_WIDTH = 40
 
 
-def print_report(console: Console, header: Header, result: RunResult) -> None:
+def report(
+    run: Annotated[str, typer.Argument(metavar="[RUN]", help="a run's id, or `latest`")] = LATEST,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="the lines `outcome` and `ended` of `run --json` on stdout")
+    ] = False,
+) -> None:
+    """Print again what `run` printed at its end."""
+    with in_one_sentence():
+        here = context()
+        store_pending(here)
+        told = retell(here.places.data_dir, run, here.open_database)
+    console = report_console()
+    if not as_json:
+        print_told(console, told, here.runs / told.result.run)
+        return
+    watcher = JsonWatcher(console)
+    for outcome in told.result.outcomes:
+        watcher.measured(outcome)
+    watcher.finished(told.result)
+
+
+def report_console() -> Console:
+    """Stdout. A pipe has no width: 80 columns would fold every case key."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def print_told(console: Console, told: Told, folder: Path) -> None:
+    """The end of a run that has its traces in `folder`: the tables of what was traced, and the report."""
+    if told.traced:
+        print_traces(console, told.result.outcomes, folder)
+    print_report(console, told)
+
+
+def print_report(console: Console, told: Told) -> None:
     """Cases with their numbers, then what did not go well, then what to do next."""
+    result = told.result
     by_case: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in result.outcomes:
         by_case[outcome.case].append(outcome)
     found = gains(result.outcomes, baselines)
-    if not header.timing_policy.trace_steps:
+    if not told.traced:
         console.print(_table(by_case, _speed_ups(found), console.width))
     for case, outcomes in by_case.items():
         bad = [outcome for outcome in outcomes if outcome.status != "ok"]
@@ -49,18 +89,24 @@ def print_report(console: Console, header: Header, result: RunResult) -> None:
             console.print(
                 f"{case}: {count} x {reason[0]}: {printable(reason[1])}", markup=False, soft_wrap=True
             )
-    if not header.timing_policy.trace_steps:
+    if not told.traced:
         print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(
         f"run {result.run} is {result.state}: {summary or 'nothing measured'} "
-        f"of {len(header.planned)} planned, in {duration(result.seconds)}"
+        f"of {told.planned} planned, {_when(told)}"
     )
     if not result.stored:
         console.print("not in the database yet: the journal holds it, and the next command stores it")
-    if result.state != "complete":
+    if result.state == "interrupted":
         console.print(f"go on with: pyrometer run --resume {result.run}")
+
+
+def _when(told: Told) -> str:
+    if told.result.seconds is not None:
+        return f"in {duration(told.result.seconds)}"
+    return f"begun {told.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _speed_ups(found: Mapping[tuple[str, str], tuple[Gain, ...]]) -> dict[str, Gain]:

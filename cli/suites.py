@@ -8,7 +8,7 @@ import typer
 
 from runner import plan
 from runner.errors import BrokenEnvironment
-from runner.suites.matrix import is_glob
+from runner.suites.matrix import is_glob, is_key
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
@@ -104,7 +104,7 @@ def _cases(suite: Suite, offered: list[str]) -> list[str]:
 
 
 def _keys(cases: list[str]) -> list[str]:
-    return [case for case in cases if not is_glob(case) and case.count("/") == 3]
+    return [case for case in cases if is_key(case)]
 
 
 def _body(suite: Suite, cases: list[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Progress that people can watch, lines for logs, JSON for machines."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -65,6 +65,7 @@ class PlainWatcher:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._names: Mapping[str, str] = {}
         self._done = 0
         self._total = 0
         self._left = 0.0
@@ -72,6 +73,7 @@ class PlainWatcher:
     def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
         """Say what is going to be measured, and what cannot be."""
         self._total = len(todo)
+        self._names = environment_names(header)
         self._line(introduction(header, todo, seconds))
         for note in header.notes:
             self._line(f"not here: {note}")
@@ -86,7 +88,12 @@ class PlainWatcher:
         """One line per outcome."""
         self._done += 1
         left = f"about {duration(self._left)} left" if self._done < self._total else "done"
-        self._line(f"{self._done:3d}/{self._total} {outcome_line(outcome)}  [{left}]")
+        self._line(f"{self._done:3d}/{self._total} {self._told(outcome)}  [{left}]")
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """One line for all of them."""
+        self._done += replicates
+        self._line(f"{self._done:3d}/{self._total} {case}: {replicates} replicates {reason}")
 
     def note(self, sentence: str) -> None:
         """A line of its own."""
@@ -94,6 +101,9 @@ class PlainWatcher:
 
     def finished(self, result: RunResult) -> None:
         """The report says the rest."""
+
+    def _told(self, outcome: Outcome) -> str:
+        return outcome_line(outcome, self._names.get(outcome.environment, ""))
 
     def _line(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
@@ -104,10 +114,12 @@ class LiveWatcher:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
+        self._names: Mapping[str, str] = {}
         self._task = progress.add_task("starting", total=None, case="", left="")
 
     def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
         """Set the bar up and say what cannot be measured."""
+        self._names = environment_names(header)
         self._progress.update(self._task, total=len(todo), left=duration(seconds))
         self._print(escape(introduction(header, todo, seconds)))
         for note in header.notes:
@@ -125,8 +137,14 @@ class LiveWatcher:
     def measured(self, outcome: Outcome) -> None:
         """One line per outcome, above the bar."""
         style = "green" if outcome.status == "ok" else "yellow" if outcome.status == "skipped" else "red"
-        self._print(f"[{style}]{sign(outcome.status)}[/{style}] {escape(outcome_line(outcome))}")
+        line = outcome_line(outcome, self._names.get(outcome.environment, ""))
+        self._print(f"[{style}]{sign(outcome.status)}[/{style}] {escape(line)}")
         self._progress.advance(self._task)
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """One line for all of them, above the bar."""
+        self._print(f"[dim]{escape(case)}: {replicates} replicates {escape(reason)}[/dim]")
+        self._progress.advance(self._task, replicates)
 
     def note(self, sentence: str) -> None:
         """A line above the bar."""
@@ -160,9 +178,14 @@ class JsonWatcher:
         self._line("phase", **asdict(planned), phase=phase, seconds_left=seconds_left)
 
     def measured(self, outcome: Outcome) -> None:
-        """An outcome, without its samples and log."""
-        body = {k: v for k, v in outcome.to_body().items() if k not in ("blocks", "log_tail")}
+        """An outcome, without its samples, recordings and log."""
+        left_out = ("blocks", "telemetry", "log_tail")
+        body = {k: v for k, v in outcome.to_body().items() if k not in left_out}
         self._line("outcome", **body)
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """Replicates that are not needed."""
+        self._line("spared", case=case, replicates=replicates, reason=reason)
 
     def note(self, sentence: str) -> None:
         """A sentence for people."""
@@ -173,6 +196,10 @@ class JsonWatcher:
         found = [asdict(gain) for each in gains(result.outcomes, baselines).values() for gain in each]
         how = {"state": result.state, "stored": result.stored, "seconds": result.seconds}
         self._line("ended", run=result.run, **how, gains=found)
+
+    def concluded(self, body: Mapping[str, object]) -> None:
+        """The verdict on an upgrade, in the words of reports/upgrade.schema.json."""
+        self._line("verdict", **body)
 
     def _line(self, event: str, **body: object) -> None:
         text = json.dumps({"event": event, **body}, default=str)
@@ -188,6 +215,12 @@ def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> s
         f"run {header.run}: suite {header.suite}, {cases} cases, {len(todo)} replicates, torch {torch}, "
         f"{header.machine['hardware_label']}, profile {header.profile['name']}, about {duration(seconds)}"
     )
+
+
+def environment_names(header: Header) -> Mapping[str, str]:
+    """What outcomes call their environment, by fingerprint; nothing where there is only one."""
+    named = {str(each["fingerprint"]): str(each["name"]) for each in header.environments}
+    return named if len(named) > 1 else {}
 
 
 def duration(seconds: float) -> str:

@@ -44,9 +44,9 @@ def quantity(metric: str, value: float) -> str:
     return f"{figure(value)} {known.unit}" if known else figure(value)
 
 
-def outcome_line(outcome: Outcome) -> str:
-    """One outcome in a line: case, replicate, and its latency or what went wrong."""
-    name = f"{outcome.case} #{outcome.replicate}"
+def outcome_line(outcome: Outcome, environment: str = "") -> str:
+    """One outcome in a line: case, replicate, `environment` if given, and its latency or what went wrong."""
+    name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
     if "operators" in outcome.facts and outcome.status == "ok":
         totals = outcome.facts["traced"]
         return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"

@@ -3,6 +3,7 @@
 * JobError
   * NothingToMeasure   the selection matches no case
   * CannotResume       the run to resume is unknown, ended, or no longer the same thing
+  * NoSuchRun          the run to tell of is unknown
 """
 
 
@@ -16,3 +17,7 @@ class NothingToMeasure(JobError):
 
 class CannotResume(JobError):
     """This run cannot be gone on with."""
+
+
+class NoSuchRun(JobError):
+    """No run of that name is known here."""

@@ -1,6 +1,6 @@
 """The first line of a run's journal: everything about the run but its outcomes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -11,13 +11,15 @@ from runner.errors import JournalError
 from runner.machine import MachineFacts
 from runner.profile import Profile
 from runner.records import Planned, Target, Timing
+from runner.telemetry.capability import Capability, Probe
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """A run as planned, in plain values: what a resume needs and what the database stores.
 
-    `canary` is the canary's environment; None for a run without one.
+    `canary` is the canary's environment; None for a run without one. `telemetry` says what could be told of
+    GPUs and CPUs when the run began (see `telemetry_body`); None where nobody asked.
     """
 
     run: str
@@ -37,6 +39,8 @@ class Header:
     notes: tuple[str, ...] = ()
     version: str = ""
     canary: Mapping[str, Any] | None = None
+    telemetry: Mapping[str, Any] | None = None
+    comparison: Mapping[str, Any] | None = None
 
     @property
     def replicates(self) -> tuple[Planned, ...]:
@@ -64,6 +68,14 @@ class Header:
     def targets(self) -> dict[str, Target]:
         """The environments by fingerprint."""
         return {e["fingerprint"]: Target(e["name"], e["python"], e["fingerprint"]) for e in self.environments}
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU."""
+        if not self.device.startswith("cuda"):
+            return ()
+        devices = self.environments[0]["facts"].get("devices", ())
+        return tuple(str(device["uuid"]) for device in devices if device.get("uuid"))
 
     @property
     def timing_policy(self) -> Timing:
@@ -102,6 +114,7 @@ class Header:
                 "user_version": self.user_version,
                 "device": self.device,
                 "pyrometer": self.version,
+                **({"telemetry": self.telemetry} if self.telemetry else {}),
             },
         )
 
@@ -109,6 +122,11 @@ class Header:
 def machine_body(machine: MachineFacts) -> dict[str, Any]:
     """A machine as plain JSON values."""
     return asdict(machine)
+
+
+def telemetry_body(gpus: Probe, cpu: Iterable[Capability]) -> dict[str, Any]:
+    """What can be told of this machine's GPUs and CPUs, as plain JSON values."""
+    return {"gpu": gpus.to_body(), "cpu": [asdict(each) for each in cpu]}
 
 
 def environment_body(environment: Environment) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 import shutil
 import time
 import uuid
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from runner import drift, journal, plan
+from runner import drift, journal
 from runner.errors import JournalError
 from runner.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
 from runner.harness import Harness
@@ -19,9 +19,12 @@ from runner.process import sweep
 from runner.profile import Profile
 from runner.records import Outcome, Planned, SessionPlan
 from runner.session import Conditions
+from runner.telemetry.sampling import Sampler
 
 from .header import Header
+from .queues import InOrder, Pairs, Queue
 from .recorder import OpenDatabase, Recorder
+from .upgrade import Comparison
 
 #: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
 MAX_LOST = 3
@@ -49,6 +52,10 @@ class Watcher(Protocol):
         """An outcome is known and in the journal."""
         ...
 
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """So many planned replicates of a case are not needed."""
+        ...
+
     def note(self, sentence: str) -> None:
         """Something people should know."""
         ...
@@ -56,13 +63,16 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended: `complete` or `interrupted`, all its outcomes, whether the database has them."""
+    """How a run ended: `complete` or `interrupted`, all its outcomes, whether the database has them.
+
+    `seconds` is how long the command measured; None where that is long ago.
+    """
 
     run: str
     state: str
     outcomes: tuple[Outcome, ...]
     stored: bool
-    seconds: float
+    seconds: float | None
 
 
 def new_run_id() -> str:
@@ -79,18 +89,20 @@ def measure(
     open_database: OpenDatabase,
     watcher: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
+    telemetry_days: int | None = None,
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
 
-    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. Raises JournalError
-    when another process measures the same run, or when its journal cannot be begun.
+    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end the
+    telemetry rows of runs older than `telemetry_days` are deleted, with None none. Raises JournalError when
+    another process measures the same run, or when its journal cannot be begun.
     """
     with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
         sweep(header.run)
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
-        recorder = Recorder(writing, header, open_database, watcher.note)
+        recorder = Recorder(writing, header, open_database, watcher.note, telemetry_days)
         boundaries = _Boundaries(header, profile, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,
@@ -100,6 +112,8 @@ def measure(
             timing=header.timing_policy,
             targets=header.targets,
             device=header.device,
+            gpus=header.gpus,
+            telemetry=Sampler,
         )
         started = time.monotonic()
         executor = LocalExecutor(conditions, str(header.machine["name"]))
@@ -176,7 +190,7 @@ class _Run:
         self._executor = executor
         self._interrupted = interrupted
         self._boundaries = boundaries
-        self._sessions = deque(plan.sessions(todo, header.timing_policy))
+        self._queue = _queue_of(header, todo)
         self._todo = todo
         self._seen: dict[str, float] = {}
 
@@ -185,23 +199,35 @@ class _Run:
 
         `known` are the outcomes of earlier parts of the same run.
         """
-        self._watcher.began(self._header, self._todo, self._estimate(self._sessions))
+        for outcome in known:
+            self._queue.learn(outcome)
+        self._watcher.began(self._header, self._todo, self._estimate())
         self._recorder.begin(known, self._boundaries.known)
         if self._boundaries.differs:
             self._watcher.note("the canary is another than when this run began: it is left out from here on")
         started = time.monotonic()
         try:
             self._boundaries.reach()
-            while self._sessions and not self._interrupted():
-                session = self._sessions.popleft()
+            while not self._interrupted() and (session := self._queue.next()):
                 if self._affordable(session, time.monotonic() - started):
                     self._measure(session)
                     if not self._interrupted():
-                        self._boundaries.reach(last=not self._sessions)
+                        self._boundaries.reach(last=not any(self._queue.left()))
                     self._recorder.between_sessions()
+                self._spare()
+            self._spare()
         finally:
             self._executor.close()
         return "complete" if len(self.outcomes) == len(self._todo) else "interrupted"
+
+    def _spare(self) -> None:
+        """Close what is planned and not needed any more."""
+        spared: Counter[tuple[str, str]] = Counter()
+        for planned, reason in self._queue.settled():
+            self._keep(_without(planned, "skipped", reason), told=False)
+            spared[planned.case, reason] += 1
+        for (case, reason), many in spared.items():
+            self._watcher.spared(case, many, reason)
 
     def _measure(self, session: SessionPlan) -> None:
         for number in range(1, MAX_LOST + 1):
@@ -231,9 +257,9 @@ class _Run:
         if isinstance(event, Measured):
             self._keep(event.outcome)
         elif isinstance(event, Entered):
-            self._watcher.entered(event.planned, event.phase, self._estimate(self._sessions))
+            self._watcher.entered(event.planned, event.phase, self._estimate())
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep(self, outcome: Outcome, *, told: bool = True) -> None:
         if outcome.planned in self._kept:
             return
         self._kept.add(outcome.planned)
@@ -241,7 +267,9 @@ class _Run:
         self.outcomes.append(outcome)
         if outcome.status != "skipped":
             self._seen[outcome.case] = outcome.wall_seconds
-        self._watcher.measured(outcome)
+        self._queue.learn(outcome)
+        if told:
+            self._watcher.measured(outcome)
 
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
         cost = self._cost(session)
@@ -255,9 +283,7 @@ class _Run:
     def _close_without(self, session: SessionPlan, status: str, reason: str) -> None:
         for planned in session.contenders:
             if planned not in self._kept:
-                now = datetime.now(UTC).isoformat()
-                about = (planned.case, planned.environment, planned.replicate)
-                self._keep(Outcome(*about, status=status, reason=reason, started_at=now))
+                self._keep(_without(planned, status, reason))
 
     def _cost(self, session: SessionPlan) -> float:
         # The wall of a contender spans its whole session, so the longest one is the session's cost. A cold
@@ -268,5 +294,21 @@ class _Run:
             return max(seen)
         return session.estimate_seconds
 
-    def _estimate(self, sessions: deque[SessionPlan]) -> float:
-        return sum(self._cost(session) for session in sessions)
+    def _estimate(self) -> float:
+        return sum(self._cost(session) for session in self._queue.left())
+
+
+def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
+    if header.comparison is None:
+        return InOrder(todo, header.timing_policy)
+    comparison = Comparison.from_body(header.comparison)
+    cases = len({planned.case for planned in header.replicates})
+    sides = (comparison.old, comparison.new)
+    return Pairs(header.replicates, sides, header.timing_policy, comparison.enough(cases))
+
+
+def _without(planned: Planned, status: str, reason: str) -> Outcome:
+    """The outcome of a replicate that was never started."""
+    now = datetime.now(UTC).isoformat()
+    about = (planned.case, planned.environment, planned.replicate)
+    return Outcome(*about, status=status, reason=reason, started_at=now)

@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 from statistics import median, stdev
 from typing import Any
 
-from db.records import Environment, Hardware, Machine, Measurement, Outcome, Profile, Run
+from db.records import (
+    Environment,
+    Hardware,
+    Machine,
+    Measurement,
+    Outcome,
+    Profile,
+    Recording,
+    Run,
+)
 
 #: When the first night was; `a_night(3)` is three days later.
 FIRST_NIGHT = datetime(2026, 9, 1, 2, 0, tzinfo=UTC)
@@ -95,6 +104,7 @@ def an_outcome(
     log_tail: str = "",
     started_at: datetime = FIRST_NIGHT + timedelta(minutes=1),
     blocks: tuple[tuple[int, ...], ...] | None = None,
+    telemetry: Sequence[Recording] = (),
 ) -> Outcome:
     """How one replicate ended; an `ok` one has metrics (latency in ms, memory in MiB) and samples."""
     ok = status == "ok"
@@ -116,6 +126,32 @@ def an_outcome(
         facts=facts if facts is not None else {"parameters": 25_557_032, "threads": 1},
         log_tail=log_tail,
         blocks=blocks,
+        telemetry=tuple(telemetry),
+    )
+
+
+def a_recording(
+    device: str = "host",
+    *,
+    rung: str = "none",
+    values: Mapping[str, Sequence[float | None]] | None = None,
+    lengths_ms: Sequence[int] = (200, 200, 200),
+    started_ns: int = 7_000_000_000_000,
+    notes: tuple[str, ...] = (),
+) -> Recording:
+    """Rows that adjoin, of `lengths_ms` each; by default a host's, half busy."""
+    edges = [started_ns]
+    for length in lengths_ms:
+        edges.append(edges[-1] + length * 1_000_000)
+    columns = values if values is not None else {"cpu_busy": (50.0,) * len(lengths_ms)}
+    return Recording(
+        device=device,
+        name="NVIDIA H200" if rung != "none" else "Xeon 6430, 2 cores",
+        rung=rung,
+        started_ns=tuple(edges[:-1]),
+        ended_ns=tuple(edges[1:]),
+        values={column: tuple(each) for column, each in columns.items()},
+        notes=notes,
     )
 
 

@@ -143,7 +143,8 @@ def test_many_that_could_be_slower_are_unclear() -> None:
     doubtful = [result(f"noisy{number}", 0.4, noise=5.0) for number in range(3)]
     upgrade = decide([*alike(7), *doubtful])
     assert (upgrade.decision, upgrade.reasons[0].kind) == ("unclear", "share")
-    assert upgrade.reasons[0].text.startswith("none of 10 cases are slower, 0 % by weight, and 3 more could be")
+    text = upgrade.reasons[0].text
+    assert text.startswith("none of 10 cases are slower, 0 % by weight, and 3 more could be")
     assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1", "noisy2"}
 
 

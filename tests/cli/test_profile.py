@@ -49,6 +49,13 @@ def test_the_tables_their_difference_and_the_traces_are_printed(profiled: tuple[
     assert all(site.folder.joinpath(trace).stat().st_size > 100 for trace in traces)
 
 
+def test_the_report_prints_tables_and_traces_again(profiled: tuple[Site, Done]) -> None:
+    site, done = profiled
+    *again, last = site.call("report").out.splitlines()
+    assert len(again) > 20 and done.out.splitlines()[-len(again) - 1 : -1] == again
+    assert " is complete: 2 ok of 2 planned, begun " in last
+
+
 def test_a_trace_is_an_outcome_and_nothing_of_it_is_a_measurement(profiled: tuple[Site, Done]) -> None:
     site, _ = profiled
     run = run_of(site)

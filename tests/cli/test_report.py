@@ -10,8 +10,8 @@ from rich.console import Console
 from cli.report import print_report
 from cli.watchers import JsonWatcher
 from runner.records import Outcome
-from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult
+from scheduled_jobs.retold import Told
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 EAGER, COMPILED = f"{INFER}/eager", f"{INFER}/compile=default"
@@ -38,24 +38,10 @@ def processes(
 
 def printed(outcomes: Sequence[Outcome], width: int = 160) -> list[str]:
     """The lines of the report."""
-    header = Header(
-        run="run-1",
-        suite="cpu",
-        started_at="2026-09-01T02:00:00+00:00",
-        command="pyrometer run",
-        machine={},
-        environments=(),
-        profile={},
-        harness="h",
-        harness_path="",
-        user_version="",
-        timing={},
-        device="cpu",
-        budget_seconds=1.0,
-        planned=tuple((o.case, o.environment, o.replicate) for o in outcomes),
-    )
+    result = RunResult("run-1", "complete", tuple(outcomes), True, 90.0)
+    told = Told(result, datetime(2026, 9, 1, 2, tzinfo=UTC), len(outcomes), traced=False)
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    print_report(console, header, RunResult("run-1", "complete", tuple(outcomes), True, 90.0))
+    print_report(console, told)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 

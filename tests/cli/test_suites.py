@@ -8,7 +8,7 @@ import pytest
 from measuring_site import ADD, ROOT, Site
 from typer.testing import CliRunner
 
-from cli.app import app
+from cli.commands import app
 from cli.context import UsageError
 from cli.selection import all_suites, refuse_unknown, suite_named
 from cli.suite_page import page
@@ -62,6 +62,14 @@ MISTAKES = [
     (
         'cases = ["add/train/size=8/eager"]',
         r', line 2: suite wrong: case ".*": unknown phase of add "train"',
+    ),
+    (
+        'cases = ["add/infer/size=big/eager"]',
+        r', line 2: suite wrong: case ".*": add takes no size=big, but values such as 8',
+    ),
+    (
+        'cases = ["add/infer/size=8/eager"]\nreplicates = 100_001',
+        r", line 3: suite wrong: 100,001 replicates are too many: one run measures 100,000 at most",
     ),
     ('include = ["smok"]', r', line 2: suite wrong: unknown suite "smok": did you mean "smoke"\?'),
     (

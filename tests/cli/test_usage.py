@@ -1,10 +1,19 @@
 """A mistake gets one sentence with a way out, exit code 2, nothing on stdout, and never a traceback."""
 
+import fcntl
 import json
+import os
 import shutil
+import signal
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
-from measuring_site import ADD, Site
+from measuring_site import ADD, COMMAND, Site
+from typer.testing import CliRunner
+
+from cli.commands import app
 
 #: What is typed after `pyrometer`, and what the sentence must hold.
 MISTAKES = [
@@ -111,6 +120,47 @@ def test_an_option_that_makes_no_sense_ends_in_one_plain_sentence(
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[0].startswith("Usage: pyrometer run")
     assert done.err.splitlines()[-1] == f"Error: {sentence}"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--suite", "smok"], 'unknown suite "smok": did you mean "smoke"?'),
+        (["--python", "bin/python"], "there is no interpreter at"),
+        (["--case", "add", "--replicates", "1000000000"], "1,000,000,000 replicates are too many: one run"),
+        (["--resume", "latest"], "there is no run in"),
+    ],
+)
+def test_what_can_be_refused_at_once_does_not_wait_for_another_run(
+    site: Site, arguments: list[str], sentence: str
+) -> None:
+    with (site.temporary / "pyrometer-measuring.lock").open("w") as measuring:
+        fcntl.flock(measuring, fcntl.LOCK_EX)
+        assert sentence in site.call("run", *arguments).one_sentence()
+
+
+def test_ctrl_c_while_the_program_is_imported_gets_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(300)\n")
+    starting = subprocess.Popen(
+        [COMMAND, "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert starting.stdout is not None and starting.stdout.readline() == "importing\n"
+        starting.send_signal(signal.SIGINT)
+        out, err = starting.communicate()
+    finally:
+        starting.kill()
+    assert (starting.returncode, out, err) == (130, "", "interrupted before anything began\n")
+
+
+def test_the_version_is_told_either_way() -> None:
+    told = {CliRunner().invoke(app, [word]).stdout for word in ("--version", "version")}
+    assert told == {f"{version('pyrometer')}\n"}
 
 
 @pytest.mark.torch

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from cli.app import main
+from cli.commands import app
 from runner import environment
 
 
@@ -32,7 +32,7 @@ def one_life(run: str, seconds: float) -> int:
     child = os.fork()
     if child == 0:
         sys.argv = ["pyrometer", "run", "--resume", run]
-        main()
+        app()
         os._exit(0)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)

@@ -1,0 +1,91 @@
+"""Having a prepared run measured: alone on the machine, watched, and told at its end."""
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+import typer
+from rich.console import Console
+
+from runner.exclusive import exclusive
+from runner.profile import Profile
+from scheduled_jobs.header import Header
+from scheduled_jobs.measure import RunResult, measure
+
+from .building import store_of
+from .context import INTERRUPTED, Context, say
+from .interrupts import Interrupts
+from .preparing import Prepared
+from .report import report_console
+from .watchers import choose_watcher
+
+#: Tells the end of a run to whoever looked on: on the console, or as one more event for `--json`.
+Conclude = Callable[[Console, Header, RunResult], None]
+
+
+def measured(
+    here: Context, prepared: Prepared, json: bool, interrupts: Interrupts, conclude: Conclude
+) -> RunResult:
+    """Have a run measured, with somebody looking on; a second Ctrl-C ends it at once."""
+    header = prepared.header
+    try:
+        pythons = [target.python for target in header.targets.values()]
+        with interrupts.deferred(), store_of(here).using(pythons):
+            return _watched(here, prepared, json, interrupts, conclude)
+    except KeyboardInterrupt:
+        # Asked twice. The workers die with the executor, or with this process.
+        say(f"stopped at once; the journal keeps what is measured, {go_on(header)}")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        say(f"nobody reads the output any more: stopped; {go_on(header)}")
+        raise
+
+
+def _watched(
+    here: Context, prepared: Prepared, json: bool, interrupts: Interrupts, conclude: Conclude
+) -> RunResult:
+    header, profile = prepared.header, prepared.profile
+    console = report_console()
+    # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
+    with _housekeeping(profile), choose_watcher(console, json) as watcher:
+        result = measure(
+            header,
+            profile,
+            prepared.harness,
+            here.runs / header.run,
+            prepared.known,
+            here.open_database,
+            watcher,
+            interrupts.asked,
+            here.settings.telemetry_days,
+        )
+        watcher.finished(result)
+    conclude(console, header, result)
+    if json and result.state != "complete":
+        say(go_on(header))
+    return result
+
+
+def go_on(header: Header) -> str:
+    """What to type to go on with a run."""
+    command = "run" if header.comparison is None else "upgrade"
+    return f"go on with: pyrometer {command} --resume {header.run}"
+
+
+@contextmanager
+def alone() -> Generator[None]:
+    """No other run measures this machine meanwhile."""
+    with exclusive(lambda: say("another run measures this machine: waiting for its end (Ctrl-C gives up)")):
+        yield
+
+
+@contextmanager
+def _housekeeping(profile: Profile) -> Generator[None]:
+    """Keep this process off the CPUs that are measured."""
+    before = os.sched_getaffinity(0)
+    if profile.housekeeping:
+        os.sched_setaffinity(0, profile.housekeeping)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,167 @@
+"""What a run is before it is measured: its header, and what of an earlier part it goes on from."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from configuration.nearest import unknown
+from runner import drift, journal, machine
+from runner import environment as environments
+from runner.environment import Environment
+from runner.harness import Harness
+from runner.profile import Profile
+from runner.records import Outcome, Planned, Timing
+from runner.suites.suite import Suite
+from runner.telemetry import host, probe
+from scheduled_jobs.errors import CannotResume, NothingToMeasure
+from scheduled_jobs.header import Header, environment_body, machine_body, profile_body, telemetry_body
+from scheduled_jobs.measure import new_run_id
+from scheduled_jobs.upgrade import Comparison, without_again
+
+from .building import Ready
+from .context import Context, say
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was asked for and exists, as far as that is known without asking the environment."""
+
+    profile: Profile
+    suite: Suite
+    harness: Harness
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that can start: its description, and what stays the same when it is resumed."""
+
+    header: Header
+    profile: Profile
+    harness: Harness
+    known: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The environments of a run as they describe themselves, and what NVML told meanwhile, for the header."""
+
+    environments: tuple[Environment, ...]
+    telemetry: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured and for how long; `device` is `auto` or `cpu`."""
+
+    planned: Sequence[Planned]
+    timing: Timing
+    budget_seconds: float
+    device: str
+    comparison: Comparison | None = None
+
+
+def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
+    """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases."""
+    # A sick driver takes as long to be asked as torch to be imported, or longer.
+    with ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(probe.examine)
+        described = tuple(
+            environments.describe(one.name, one.python, chosen.harness, chosen.profile) for one in ready
+        )
+    for module, reason in described[0].broken_cases.items():
+        raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
+    return Asked(described, telemetry_body(asked.result(), host.capabilities()))
+
+
+def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan) -> Prepared:
+    """The run that measures `plan`; its environments lie on one machine and see the same GPUs."""
+    profile, harness, described = chosen.profile, chosen.harness, asked.environments
+    gpus = gpus_in_use(described[0], plan.device)
+    traced = plan.timing.trace_steps > 0
+    header = Header(
+        run=new_run_id(),
+        suite=chosen.suite.name,
+        started_at=datetime.now(UTC).isoformat(),
+        command=shlex.join(["pyrometer", *sys.argv[1:]]).encode(errors="replace").decode(),
+        machine=machine_body(machine.describe(gpus)),
+        environments=tuple(environment_body(one) for one in described),
+        profile=profile_body(profile),
+        harness=harness.version,
+        harness_path=str(harness.path),
+        user_version=harness.user_version,
+        timing=asdict(plan.timing),
+        device="cuda:0" if gpus else "cpu",
+        budget_seconds=plan.budget_seconds,
+        planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
+        notes=here.places.notes + profile.notes + machine.limits(described[0].gpus),
+        version=version("pyrometer"),
+        canary=None if traced else drift.canary_of(profile).environment(),
+        telemetry=asked.telemetry,
+        comparison=plan.comparison.to_body() if plan.comparison else None,
+    )
+    return Prepared(header, profile, harness)
+
+
+def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
+    """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
+
+    A run on the CPU is compared with others on such a CPU: were the GPUs beside it part of its hardware, its
+    numbers would join the series of those that were measured on them.
+    """
+    return [] if device == "cpu" else environment.gpus
+
+
+def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
+    """What a run that can go on has left behind; raises CannotResume."""
+    contents = journal.read(folder / journal.FILE)
+    header = Header.from_body(contents.header)
+    if not contents.missing(header.replicates):
+        raise CannotResume(f"run {header.run} is complete: there is nothing to resume")
+    harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
+    if not harness.path.exists():
+        raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
+    if {*header.profile["cpus"]} - os.sched_getaffinity(0):
+        raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
+    return header, harness, contents
+
+
+def prepare_again(folder: Path) -> Prepared:
+    """A run that goes on where it stopped; raises CannotResume where that would be another run."""
+    header, harness, contents = resumable(folder)
+    p = header.profile
+    profile = Profile(
+        p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
+    )
+    for target in header.targets.values():
+        described = environments.describe(target.name, Path(target.python), harness, profile)
+        if described.fingerprint != without_again(target.fingerprint):
+            raise CannotResume(
+                f"environment {target.name} has changed since run {header.run} began; start a new run"
+            )
+        gpus = gpus_in_use(described, header.device)
+        if machine.describe(gpus).hardware_fingerprint != header.machine["hardware_fingerprint"]:
+            raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
+    for line in contents.set_aside:
+        say(f"note: journal {line}; set aside, its case is measured again")
+    return Prepared(header, profile, harness, contents.outcomes)
+
+
+def find_run(here: Context, run: str) -> Path:
+    """The folder of a run by its id, or of the newest for `latest`; raises CannotResume."""
+    # An empty journal is a run that was killed before it began: there is nothing to go on with.
+    journals = here.runs.glob(f"*/{journal.FILE}")
+    known = sorted(path.parent.name for path in journals if path.stat().st_size)
+    if not known:
+        raise CannotResume(f"there is no run in {here.runs}")
+    if run == "latest":
+        return here.runs / known[-1]
+    if run not in known:
+        raise CannotResume(unknown("run", run, known))
+    return here.runs / run

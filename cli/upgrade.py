@@ -1,0 +1,165 @@
+"""`pyrometer upgrade OLD NEW`: both measured together, pair by pair, and a verdict with its evidence."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.plan import FEWEST, Plan
+from analysis.policy import Policy
+from runner import harness as harnesses
+from runner import plan as sessions
+from runner.environment import Environment
+from runner.records import Timing
+from scheduled_jobs.errors import CannotResume, NothingToMeasure
+from scheduled_jobs.header import Header
+from scheduled_jobs.measure import RunResult
+from scheduled_jobs.upgrade import Comparison, again
+
+from .building import make_ready, wanted
+from .context import Context, UsageError, say, store_pending
+from .interrupts import Interrupts
+from .measuring import alone, measured
+from .policies import choose_policy
+from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable
+from .preparing import Plan as Planned
+from .selection import choose_cases, choose_profile, choose_suite, spelled
+from .verdict import check_reports, conclude_upgrade, judge
+
+#: Exit codes of an upgrade; 2 and 130 are those of every command.
+CODES = {"go": 0, "no-go": 1, "unclear": 3}
+#: Without a budget the plan of pairs alone says when it is over.
+_NO_BUDGET_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRequest:
+    """What was typed. `old` and `new` are names, versions, wheels or interpreters."""
+
+    old: str = ""
+    new: str = ""
+    suite: str | None = None
+    cases: tuple[str, ...] = ()
+    case_files: tuple[Path, ...] = ()
+    profile: str | None = None
+    policy: str | None = None
+    device: str | None = None
+    pairs: int | None = None
+    budget: float | None = None
+    deadline: float | None = None
+    reports: tuple[Path, ...] = ()
+    json: bool = False
+
+
+def run(
+    context: Callable[[], Context], request: UpgradeRequest, resumed: str | None, interrupts: Interrupts
+) -> int:
+    """Begin or go on with an upgrade; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    if resumed is not None:
+        if replace(request, reports=(), json=False) != UpgradeRequest():
+            raise UsageError("--resume goes on with what was planned; it takes no other selection")
+        return resume(context(), resumed, request, interrupts)
+    if not (request.old and request.new):
+        raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
+    return start(context(), request, interrupts)
+
+
+def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int:
+    """Measure both and judge; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    settings = here.settings
+    check_reports(request.reports)
+    policy, plan = choose_policy(settings, request.policy), _pairs(request.pairs)
+    profile = choose_profile(settings, request.profile)
+    suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
+    for text in (request.old, request.new):
+        wanted(settings, text)
+    harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
+    chosen = Chosen(profile, suite, harness)
+    store_pending(here)
+    with alone():
+        prepared = _prepare(here, request, chosen, plan, policy)
+        return _concluded(here, prepared, request, interrupts)
+
+
+def resume(here: Context, run: str, request: UpgradeRequest, interrupts: Interrupts) -> int:
+    """Go on with an upgrade that was interrupted; raises CannotResume when that makes no sense."""
+    check_reports(request.reports)
+    folder = find_run(here, run)
+    header, _, _ = resumable(folder)
+    if header.comparison is None:
+        raise CannotResume(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
+    store_pending(here)
+    with alone():
+        return _concluded(here, prepare_again(folder), request, interrupts)
+
+
+def _concluded(here: Context, prepared: Prepared, request: UpgradeRequest, interrupts: Interrupts) -> int:
+    conclude = conclude_upgrade(request.reports, as_json=request.json)
+    result = measured(here, prepared, request.json, interrupts, conclude)
+    return exit_code(prepared.header, result)
+
+
+def exit_code(header: Header, result: RunResult) -> int:
+    """0 go, 1 no-go, 3 unclear, and 130 for an upgrade that was interrupted."""
+    if result.state == "interrupted":
+        return 130
+    return CODES[judge(header, result).upgrade.decision]
+
+
+def _pairs(pairs: int | None) -> Plan:
+    if pairs is None:
+        return Plan()
+    if pairs < FEWEST or pairs % 2:
+        raise UsageError(f"--pairs takes an even number from {FEWEST} on: either side starts first in half")
+    return Plan(smallest=min(Plan().smallest, pairs), largest=pairs)
+
+
+def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan, policy: Policy) -> Prepared:
+    asked = _two(ask(chosen, make_ready(here, [request.old, request.new])))
+    old, new = asked.environments
+    suite = chosen.suite
+    cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, here.settings)
+    if not cases:
+        raise NothingToMeasure("no case is selected")
+    timing = replace(
+        suite.timing,
+        deadline_seconds=request.deadline or suite.timing.deadline_seconds,
+        contention_limit=here.settings.contention_limit,
+    )
+    if request.budget:
+        plan = _affordable(plan, request.budget, cases, timing)
+    sides = (old.fingerprint, new.fingerprint)
+    comparison = Comparison(*sides, plan, policy, (request.old, request.new), _options(request, plan))
+    planned = comparison.planned(cases)
+    budget, device = request.budget or _NO_BUDGET_SECONDS, request.device or suite.device
+    return prepare(here, chosen, asked, Planned(planned, timing, budget, device, comparison))
+
+
+def _options(request: UpgradeRequest, plan: Plan) -> tuple[str, ...]:
+    """What a command needs beside the two environments and a case to measure and judge the same."""
+    given = {"--profile": request.profile, "--policy": request.policy, "--device": request.device}
+    named = [part for option, value in given.items() if value for part in (option, value)]
+    files = [part for file in request.case_files for part in ("--cases", str(file))]
+    return (*named, *files, "--pairs", str(plan.largest))
+
+
+def _two(asked: Asked) -> Asked:
+    """Both environments, told apart also where they are one."""
+    old, new = asked.environments
+    if old.fingerprint != new.fingerprint:
+        return asked
+    say("note: both are the same environment: whatever differs comes from the method or the machine")
+    return replace(asked, environments=(old, _again(new)))
+
+
+def _again(environment: Environment) -> Environment:
+    facts = {**environment.facts, "fingerprint": again(environment.fingerprint)}
+    return replace(environment, name=f"{environment.name}-again", facts=facts)
+
+
+def _affordable(plan: Plan, budget: float, cases: Sequence[str], timing: Timing) -> Plan:
+    """The plan that the budget has room for; made before the first pair, never after one."""
+    seconds = sum(sessions.estimate(one, timing) for one in sessions.replicates(cases, 2))
+    room = int(budget // max(seconds, 1.0))
+    if room < plan.largest:
+        say(f"note: a budget of {budget:g} s has room for about {room} pairs of each case")
+    return plan.within(room)

@@ -1,0 +1,116 @@
+"""A run as it was left, told again: from its journal, or from the database where the journal is gone."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from configuration.nearest import unknown
+from db import queries, records
+from db.engine import Database
+from db.errors import DatabaseError
+from runner import journal
+from runner.records import Outcome
+
+from .errors import NoSuchRun
+from .header import Header
+from .ingest import pending
+from .measure import RunResult
+from .recorder import OpenDatabase
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
+
+    `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
+    """
+
+    result: RunResult
+    started_at: datetime
+    planned: int
+    traced: bool
+
+    @staticmethod
+    def of(header: Header, result: RunResult) -> "Told":
+        """The run that `header` began."""
+        traced = bool(header.timing.get("trace_steps"))
+        if traced:
+            # Of two tables the second one is subtracted from the first one that was asked for.
+            asked = header.replicates
+            outcomes = sorted(result.outcomes, key=lambda outcome: asked.index(outcome.planned))
+            result = replace(result, outcomes=tuple(outcomes))
+        return Told(result, datetime.fromisoformat(header.started_at), len(header.planned), traced)
+
+
+def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
+    """The run of that id, or the newest for `latest`; raises NoSuchRun.
+
+    A journal whose database cannot be had is told all the same. Raises DatabaseError where only the database
+    could know, and JournalError for a journal that cannot be read.
+    """
+    journals = {path.parent.name: path for path in (data_dir / "runs").glob(f"*/{journal.FILE}")}
+    # An empty journal is a run that was killed before it began.
+    journals = {name: path for name, path in journals.items() if path.stat().st_size}
+    try:
+        database = open_database()
+    except DatabaseError:
+        if not journals or run not in (*journals, LATEST):
+            raise
+        return _from_journal(journals[run if run != LATEST else max(journals)], stored=False)
+    with database:
+        stored = queries.run_ids(database)
+        known = {*stored, *journals}
+        if not known:
+            raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+        # A run's name begins with the time of its beginning.
+        name = max(known) if run == LATEST else run
+        if name not in known:
+            raise NoSuchRun(unknown("run", name, sorted(known)))
+        if name not in journals:
+            return _from_database(database, name)
+        return _from_journal(journals[name], stored=journals[name] not in pending(data_dir, stored))
+
+
+def _from_journal(path: Path, *, stored: bool) -> Told:
+    contents = journal.read(path)
+    header = Header.from_body(contents.header)
+    state = "interrupted" if contents.missing(header.replicates) else "complete"
+    state = "running" if journal.in_use(path) else state
+    return Told.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
+
+
+def _from_database(database: Database, name: str) -> Told:
+    run = queries.run_record(database, name)
+    if run is None:
+        raise NoSuchRun(f"run {name} has just gone from the database")
+    # The canary's environment alone has no PyTorch.
+    measured = {e.fingerprint for e in run.environments if e.torch_version}
+    stored = queries.outcomes_of_run(database, name)
+    outcomes = tuple(_measured(one) for one in stored if one.environment in measured)
+    return Told(
+        RunResult(name, run.state, outcomes, stored=True, seconds=None),
+        started_at=run.started_at,
+        planned=run.planned,
+        traced=bool(run.facts.get("timing", {}).get("trace_steps")),
+    )
+
+
+def _measured(outcome: records.Outcome) -> Outcome:
+    """An outcome as the controller knows it, without its samples."""
+    facts = dict(outcome.facts)
+    return Outcome(
+        case=outcome.case,
+        environment=outcome.environment,
+        replicate=outcome.replicate,
+        status=outcome.status,
+        reason=outcome.reason,
+        phase=outcome.phase,
+        started_at=outcome.started_at.isoformat(),
+        wall_seconds=outcome.wall_seconds,
+        phases=facts.pop("phases", {}),
+        metrics=outcome.metrics,
+        facts=facts,
+        log_tail=outcome.log_tail,
+    )

@@ -1,0 +1,73 @@
+"""`pyrometer report` prints the end of a run again: from its journal, or from the database alone."""
+
+import json
+import shutil
+from datetime import datetime
+from typing import Any
+
+import pytest
+from measuring_site import LINEAR, Done, Site
+
+pytestmark = pytest.mark.torch
+
+
+def outcomes(done: Done) -> list[dict[str, Any]]:
+    """What is told of each replicate, in the plan's order."""
+    told = [event for event in done.events if event["event"] == "outcome"]
+    for one in told:
+        # Postgres and SQLite write the same moment down in their own way.
+        one["started_at"] = datetime.fromisoformat(one["started_at"])
+    return sorted(told, key=lambda one: (one["case"], one["replicate"]))
+
+
+@pytest.fixture
+def without_journal(site: Site, measured_once: tuple[Site, Done]) -> Site:
+    """A folder with the database of a finished run, and nothing else of it."""
+    shutil.copy(measured_once[0].folder / "pyrometer.db", site.folder)
+    return site
+
+
+def test_the_journal_tells_what_the_run_told(measured_once: tuple[Site, Done]) -> None:
+    site, done = measured_once
+    again = site.call("report", "--json")
+    assert (again.code, again.err) == (0, "")
+    assert [event["event"] for event in again.events] == ["outcome"] * 8 + ["ended"]
+    assert outcomes(again) == outcomes(done)
+    assert again.events[-1] == {**done.events[-1], "seconds": None}
+
+
+def test_the_database_alone_tells_the_same(without_journal: Site, measured_once: tuple[Site, Done]) -> None:
+    site, done = measured_once
+    again = without_journal.call("report", "--json")
+    assert (again.code, again.err) == (0, "")
+    assert outcomes(again) == outcomes(done)
+    ended = {**again.events[-1], "gains": sorted(again.events[-1]["gains"], key=str)}
+    assert ended == {**done.events[-1], "gains": sorted(done.events[-1]["gains"], key=str), "seconds": None}
+    assert lines(without_journal) == lines(site)
+
+
+def lines(site: Site) -> list[str]:
+    """The report for people; cases stand in the order in which they ended, or began."""
+    done = site.call("report", "latest")
+    assert done.code == 0, done
+    assert any(line.startswith(LINEAR) for line in done.out.splitlines())
+    assert " is complete: 4 ok, 2 crashed, 2 wrong of 8 planned, begun 20" in done.out.splitlines()[-1]
+    return sorted(done.out.splitlines())
+
+
+def test_an_unknown_run_gets_the_nearest_one(measured_once: tuple[Site, Done]) -> None:
+    site, done = measured_once
+    said = site.call("report", done.run[:-1]).one_sentence()
+    assert said.startswith(f'pyrometer: unknown run "{done.run[:-1]}": did you mean "{done.run}"?')
+
+
+def test_half_a_run_is_told_with_what_goes_on(site: Site, measured_once: tuple[Site, Done]) -> None:
+    assert site.call("report").one_sentence() == "pyrometer: nothing was measured yet: `pyrometer run` does"
+    _, done = measured_once
+    whole = measured_once[0].journal(done.run).read_bytes().splitlines(keepends=True)
+    first = next(at for at, line in enumerate(whole) if json.loads(line)["kind"] == "outcome")
+    site.journal(done.run).parent.mkdir(parents=True)
+    site.journal(done.run).write_bytes(b"".join(whole[: first + 1]))
+    told = site.call("report", done.run).out
+    assert f"run {done.run} is interrupted: 1 " in told and " of 8 planned, begun " in told
+    assert told.endswith(f"go on with: pyrometer run --resume {done.run}\n")

@@ -1,0 +1,183 @@
+"""`pyrometer upgrade` over real interpreters, one of which was made slower, and one broken."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from measuring_site import Site, measured_python
+
+from db import queries
+from db.engine import open_database
+from runner import journal
+from scheduled_jobs.header import Header
+
+#: What a step does depends on the environment it runs in: which is what an upgrade is about.
+CASES = '''"""A case that spins, longer where it was planted."""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+from runner.worker.case import case
+
+PLANTED = Path(sys.prefix) / "planted"
+
+
+@case()
+def spins():
+    """A millisecond of work, or as the environment has it."""
+    planted = PLANTED.read_text().split() if PLANTED.exists() else ["1"]
+    seconds = 0.001 * float(planted[0])
+    ones = torch.ones(4)
+
+    def step():
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+        return ones + ones
+
+    return step
+
+
+@case()
+def breaks():
+    """Works but where it was planted otherwise."""
+    if PLANTED.exists() and "breaks" in PLANTED.read_text():
+        raise RuntimeError("the API is gone")
+    ones = torch.ones(4)
+    return lambda: ones + ones
+'''
+SPINS, BREAKS = "spins/infer/-/eager", "breaks/infer/-/eager"
+PAIRS = ("--pairs", "4")
+
+
+@pytest.fixture
+def place(site: Site) -> Site:
+    """A site with those cases, and steps of a millisecond."""
+    (site.folder / "cases.py").write_text(CASES)
+    text = (site.folder / "pyrometer.toml").read_text()
+    suite = f'[suites.tiny]\ncases = ["{SPINS}", "{BREAKS}"]\nmeasure_seconds = 0.05\n'
+    (site.folder / "pyrometer.toml").write_text(text + suite)
+    return site
+
+
+def interpreter(site: Site, name: str, planted: str = "") -> str:
+    """A real virtual environment that shares the measured one's packages, and tells its cases something."""
+    folder = site.folder / name
+    base = measured_python()
+    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.run([base, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    (own,) = folder.glob("lib/python*/site-packages")
+    (own / "shared.pth").write_text(packages + "\n")
+    if planted:
+        (folder / "planted").write_text(planted)
+    return str(folder)
+
+
+def narrowed(*cases: str) -> tuple[str, ...]:
+    return ("--suite", "tiny", "--cases", "cases.py", *(part for case in cases for part in ("--case", case)))
+
+
+@pytest.mark.torch
+def test_what_got_slower_is_a_no_go_with_the_interval_and_the_reports(place: Site) -> None:
+    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
+    reports = [part for suffix in ("html", "md", "json") for part in ("--report", f"verdict.{suffix}")]
+    done = place.call("upgrade", old, new, *narrowed(SPINS), *PAIRS, *reports)
+    assert done.code == 1, done
+    assert "No-go" in done.out and "slower" in done.out
+    body = json.loads((place.folder / "verdict.json").read_text())
+    assert body["decision"] == "no-go"
+    (case,) = body["cases"]
+    verdict = case["verdict"]
+    assert (verdict["metric"], verdict["word"]) == ("latency_floor", "slower")
+    assert 1.0 < verdict["ratio_low"] < verdict["ratio"] < verdict["ratio_high"]
+    assert 1.9 < verdict["ratio"] < 2.1
+    for suffix in ("html", "md"):
+        assert SPINS.split("/")[0] in (place.folder / f"verdict.{suffix}").read_text()
+    with open_database(place.url, create=False) as database:
+        (run,) = queries.run_ids(database)
+        outcomes = [o for o in queries.outcomes_of_run(database, run) if o.case == SPINS]
+    assert len({outcome.environment for outcome in outcomes}) == 2
+
+
+@pytest.mark.torch
+def test_what_stopped_working_outweighs_everything(place: Site) -> None:
+    old, new = interpreter(place, "old"), interpreter(place, "new", "1 breaks")
+    done = place.call("upgrade", old, new, *narrowed(BREAKS), *PAIRS, "--json")
+    assert done.code == 1, done
+    verdict = next(event for event in done.events if event["event"] == "verdict")
+    assert verdict["broken"] == [BREAKS]
+    assert "the API is gone" in json.dumps(verdict["reasons"])
+    # Twice is enough to know; the other pairs are not measured.
+    measured = [event for event in done.events if event["event"] == "outcome"]
+    assert [event["status"] for event in measured].count("crashed") == 2
+    spared = [event for event in done.events if event["event"] == "spared"]
+    assert spared and "crashed" in spared[0]["reason"]
+
+
+@pytest.mark.torch
+def test_killed_in_the_middle_it_goes_on_and_measures_nothing_twice(place: Site) -> None:
+    old, new = interpreter(place, "old"), interpreter(place, "new", "2")
+    arguments = ("upgrade", old, new, *narrowed(SPINS), *PAIRS)
+    running = place.start_command(*arguments)
+    run = str(running.until("began")["run"])
+    running.until("outcome")
+    running.until("outcome")
+    running.process.kill()
+    running.process.wait()
+    done = place.call("upgrade", "--resume", run, "--report", "verdict.json")
+    assert done.code in (1, 3), done
+    contents = journal.read(place.journal(run))
+    planned = Header.from_body(contents.header).replicates
+    found = [outcome.planned for outcome in contents.outcomes]
+    assert len(found) == len(set(found)) and set(found) == set(planned)
+    assert json.loads((place.folder / "verdict.json").read_text())["run"]["id"] == run
+
+
+@pytest.mark.torch
+def test_an_environment_against_itself_says_so(place: Site) -> None:
+    done = place.call("upgrade", "default", "default", *narrowed(SPINS), *PAIRS, "--json")
+    assert "both are the same environment" in done.err
+    verdict = next(event for event in done.events if event["event"] == "verdict")
+    assert verdict["cases"][0]["verdict"]["word"] in ("same", "unclear")
+    assert done.code in (0, 3)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "two ends"),
+        (("default", "no-such"), "unknown environment"),
+        (("default", "default", "--pairs", "5"), "even number"),
+        (("default", "default", "--report", "verdict.pdf"), ".html"),
+        (("default", "default", "--policy", "defalt"), 'did you mean "default"'),
+        (("--resume", "latest"), "no run"),
+        (("default", "default", "--resume", "latest"), "takes no other selection"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(
+    place: Site, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in place.call("upgrade", *arguments).one_sentence()
+
+
+@pytest.mark.torch
+def test_a_policy_that_knows_no_such_metric_is_refused(place: Site) -> None:
+    settings = place.folder / "pyrometer.toml"
+    settings.write_text(settings.read_text() + '[policies.odd]\nmetric = "speed"\n')
+    assert (
+        "no metric is called speed"
+        in place.call("upgrade", "default", "default", "--policy", "odd").one_sentence()
+    )
+
+
+def test_reports_go_where_they_can_be_written(place: Site, tmp_path: Path) -> None:
+    missing = str(tmp_path / "nowhere" / "verdict.md")
+    assert (
+        "no file can be written there"
+        in place.call("upgrade", "default", "default", "--report", missing).one_sentence()
+    )

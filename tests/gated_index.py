@@ -1,0 +1,55 @@
+"""A package index on loopback that answers only when it is told to."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+PATIENCE_SECONDS = 60.0
+
+
+class GatedIndex:
+    """Serves a folder of wheels as `/simple/torch/`. `asked` is set by the first question, which waits for
+    `open`; `address` is what pip is told."""
+
+    def __init__(self, wheels: Path) -> None:
+        self.asked, self.open = threading.Event(), threading.Event()
+        index = self
+
+        class Handler(SimpleHTTPRequestHandler):
+            def __init__(self, *arguments: Any) -> None:
+                super().__init__(*arguments, directory=str(wheels))
+
+            def do_GET(self) -> None:
+                index.asked.set()
+                index.open.wait(PATIENCE_SECONDS)
+                if not self.path.startswith("/simple/"):
+                    super().do_GET()
+                    return
+                links = "".join(f'<a href="/{w.name}">{w.name}</a>' for w in sorted(wheels.glob("*.whl")))
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(links.encode())
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.server.server_port}/simple"
+
+    @contextmanager
+    def serving(self) -> Iterator["GatedIndex"]:
+        """Answer within the block."""
+        thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.open.set()
+            self.server.shutdown()
+            thread.join()
+            self.server.server_close()

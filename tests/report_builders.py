@@ -1,0 +1,173 @@
+"""Made-up upgrades for the tests of reports: cases of every kind, judged by the real rules."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.case_results import CaseResult, Side
+from analysis.pairs import Pair
+from analysis.policy import Policy
+from analysis.thresholds import threshold_of
+from analysis.upgrade import Upgrade, decide
+from analysis.verdict import Verdict, judge
+from reports.subject import Environment, Subject
+
+FLOOR = "latency_floor"
+#: What a case may say of itself: markup of every kind, a new line, a colour for a terminal, a mention.
+NASTY = (
+    "RuntimeError: <img src=x onerror=alert(1)> | a | b\n`rm -rf` [me](http://x) @octocat #12 \x1b[31m"
+    "</table></details></script> &amp;"
+)
+
+_WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
+
+Report = tuple[Subject, list[CaseResult], Upgrade]
+
+
+def a_verdict(
+    percent: float, metric: str = FLOOR, *, noise: float = 1.0, n: int = 6, old: float = 100.0, torn: int = 0
+) -> Verdict:
+    """A verdict on `n` pairs that differ by so many per cent, and on `torn` ones that do not count."""
+    wobble = (_WOBBLE * (n // len(_WOBBLE) + 1))[:n]
+    pairs = [Pair(old, old * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
+    pairs += [Pair(old, old, "new had less than 90 % of its core")] * torn
+    return judge(metric, pairs, threshold_of(metric))
+
+
+def an_exact_verdict(metric: str, old: float, new: float) -> Verdict:
+    """A verdict on two equal pairs of a metric that hardly varies."""
+    return judge(metric, [Pair(old, new)] * 2, threshold_of(metric))
+
+
+def a_result(case: str, percent: float = 0.0, **changes: Any) -> CaseResult:
+    """A case that works in both environments; keyword arguments are those of `a_verdict` or of CaseResult."""
+    told = {name: changes.pop(name) for name in ("noise", "n", "old_ms", "torn") if name in changes}
+    if "old_ms" in told:
+        told["old"] = told.pop("old_ms")
+    more: Mapping[str, Verdict] = changes.pop("more", {})
+    given: dict[str, Any] = {
+        "technique": case.rpartition("/")[2],
+        "old": Side("ok"),
+        "new": Side("ok"),
+        "verdicts": {FLOOR: a_verdict(percent, **told), **more},
+        "pair_seconds": 21.0,
+    }
+    return CaseResult(case, **{**given, **changes})
+
+
+def a_subject(**changes: Any) -> Subject:
+    """An upgrade from 2.13.0 to 2.15.0 on a small machine."""
+    given: dict[str, Any] = {
+        "old": Environment(
+            "2.13.0",
+            "2.13.0+cpu",
+            "3.11.7",
+            "0f3a6c2e9d1b4857",
+            packages=("numpy==2.3.1", "setuptools==80.9.0", "torch==2.13.0+cpu", "Jinja2==3.1.6"),
+        ),
+        "new": Environment(
+            "2.15.0",
+            "2.15.0+cpu",
+            "3.12.4",
+            "b7d2f05e6a98c314",
+            packages=("numpy==2.4.0", "jinja2==3.1.6", "torch==2.15.0+cpu", "triton==3.8.0"),
+            asked="/opt/venvs/torch 2.15/bin/python",
+        ),
+        "run": "20261121-144620-57a7",
+        "suite": "cpu",
+        "machine": "perf-01",
+        "hardware": "Intel Xeon Gold 6430, 2 cores",
+        "device": "cpu",
+        "started_at": datetime(2026, 11, 21, 14, 46, 20, tzinfo=UTC),
+        "ended_at": datetime(2026, 11, 21, 16, 2, 5, tzinfo=UTC),
+        "settings": {"threads": 1, "variables": {"MALLOC_ARENA_MAX": "1"}, "cpus": [1]},
+        "harness": "harness-41fe02",
+        "pyrometer": "0.1.0",
+        "command": "pyrometer upgrade 2.13.0 '/opt/venvs/torch 2.15/bin/python' --suite cpu",
+        "notes": ("no CUDA device is visible: peak allocated and reserved are not measured",),
+        "options": ("--profile", "quiet"),
+    }
+    return Subject(**{**given, **changes})
+
+
+def reported(cases: Sequence[CaseResult], policy: Policy | None = None, **changes: Any) -> Report:
+    """What the functions of `reports` take, judged."""
+    policy = policy or Policy()
+    listed = list(cases)
+    return a_subject(policy=policy, **changes), listed, decide(listed, policy)
+
+
+def every_kind() -> list[CaseResult]:
+    """One case of each kind, some with numbers for the tables of their own."""
+    resnet, bert, gpt = (
+        "resnet50/infer/batch=8,image=224",
+        "bert_base/infer/batch=1,layers=2,tokens=128",
+        "gpt2_small/train/batch=2,tokens=128",
+    )
+    compiled = {
+        "compile_cold": a_verdict(18.0, "compile_cold", noise=8.0, old=16.3),
+        "compile_warm": a_verdict(-14.0, "compile_warm", noise=5.0, old=1.9),
+        "graph_breaks": an_exact_verdict("graph_breaks", 0, 2),
+    }
+    memory = {"rss_peak_steady": an_exact_verdict("rss_peak_steady", 612.0, 688.0)}
+    return [
+        a_result(f"{resnet}/eager", 3.4, old_ms=48.31, more=memory),
+        a_result(f"{resnet}/compile=default", -12.5, old_ms=31.07, noise=2.0, more=compiled, torn=2),
+        a_result(f"{resnet}/compile=max-autotune,precision=bf16", -2.1, old_ms=18.5, noise=1.5),
+        a_result(
+            f"{bert}/eager", 0.1, old_ms=33.44, more={"first_call": a_verdict(2.0, "first_call", old=0.31)}
+        ),
+        a_result(f"{bert}/compile=default", 0.9, old_ms=29.8, noise=4.5),
+        a_result(f"{bert}/compile=max-autotune,precision=bf16", 310.0, old_ms=9.12, noise=5.0),
+        a_result(f"{gpt}/eager", -0.3, old_ms=113.5, noise=0.5),
+        a_result(f"{gpt}/compile=default", new=Side("crashed", NASTY), verdicts={}),
+        a_result(f"{gpt}/compile=max-autotune,precision=bf16", old=Side("wrong", "off by 4 %"), verdicts={}),
+        a_result("mlp_overhead/infer/batch=64/eager", new=Side("contended", "another program"), verdicts={}),
+        a_result(
+            "lstm_lm/infer/batch=4,tokens=8/export=onnxruntime", old=Side("oom"), new=Side("oom"), verdicts={}
+        ),
+        a_result("custom_cnn/train/batch=4/eager", verdicts={FLOOR: a_verdict(0.5, n=3, old=17.65)}),
+        a_result("unet/infer/batch=1/eager", verdicts={FLOOR: judge(FLOOR, [], threshold_of(FLOOR))}),
+    ]
+
+
+def a_mixed_upgrade() -> Report:
+    """Everything at once: it ends as a no-go."""
+    return reported(every_kind(), Policy(must_not_regress=("resnet50/*/eager",), weights={"bert_base*": 2.0}))
+
+
+def a_large_upgrade(many: int = 60) -> Report:
+    """So many cases of a real suite's kind, of which a few moved."""
+    names = (
+        "resnet50",
+        "bert_base",
+        "gpt2_small",
+        "vit_base",
+        "unet",
+        "lstm_lm",
+        "mlp_overhead",
+        "conv2d",
+        "sdpa",
+        "matmul",
+    )
+    techniques = (
+        "eager",
+        "compile=default",
+        "compile=reduce-overhead",
+        "precision=bf16",
+        "export=aoti",
+        "memory=channels-last",
+    )
+    cases = [
+        a_result(
+            f"{name}/infer/batch={8 << place // 60}/{technique}",
+            (place * 37 % 23 - 11) * 0.05 if place % 7 else (place % 13 - 6) * 1.3,
+            noise=0.4 + (place * 17 % 11) / 4,
+            old_ms=1.5 + place * 3.7,
+        )
+        for place, (name, technique) in enumerate(
+            (n, t) for _ in range(many // 60 + 1) for n in names for t in techniques
+        )
+    ]
+    return reported(cases[:many])

@@ -1,0 +1,109 @@
+"""Which session comes next: pairs of one case lie apart in time, and end when they tell nothing new."""
+
+from collections.abc import Sequence
+
+from runner.records import Outcome, Planned, Timing
+from scheduled_jobs.queues import InOrder, Pairs
+
+A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
+
+
+def planned(pairs: int, *cases: str) -> list[Planned]:
+    return [Planned(case, side, n) for n in range(pairs) for case in cases for side in ("old", "new")]
+
+
+def never(outcomes: Sequence[Outcome]) -> str:
+    return ""
+
+
+def queue(pairs: int, *cases: str, enough=never) -> Pairs:
+    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough)
+
+
+def drained(pairs: Pairs, status: str = "ok") -> list[tuple[str, int, tuple[str, ...]]]:
+    """Every session it hands out, each measured at once with that status."""
+    seen: list[tuple[str, int, tuple[str, ...]]] = []
+    while session := pairs.next():
+        first = session.contenders[0]
+        seen.append((first.case, first.replicate, tuple(one.environment for one in session.contenders)))
+        for one in session.contenders:
+            pairs.learn(Outcome(one.case, one.environment, one.replicate, status))
+    return seen
+
+
+def test_first_pairs_of_all_cases_come_before_second_ones_and_sides_take_turns_at_starting():
+    assert drained(queue(2, A, B)) == [
+        (A, 0, ("old", "new")),
+        (B, 0, ("old", "new")),
+        (A, 1, ("new", "old")),
+        (B, 1, ("new", "old")),
+    ]
+
+
+def test_a_case_that_has_enough_frees_its_other_pairs():
+    def enough(outcomes: Sequence[Outcome]) -> str:
+        return "decided" if outcomes[0].case == A and len(outcomes) == 4 else ""
+
+    pairs = queue(4, A, B, enough=enough)
+    assert [number for case, number, _ in drained(pairs) if case == A] == [0, 1]
+    settled = list(pairs.settled())
+    assert settled == [(Planned(A, side, n), "decided") for n in (2, 3) for side in ("old", "new")]
+    assert list(pairs.settled()) == []
+
+
+def test_a_case_that_breaks_in_every_pair_is_not_measured_a_third_time():
+    pairs = queue(5, A)
+    assert len(drained(pairs, "crashed")) == 2
+    assert [reason for _, reason in pairs.settled()] == ["not needed: ended crashed in 2 pairs"] * 6
+
+
+def test_what_is_unsupported_once_stays_so():
+    assert len(drained(queue(5, A), "unsupported")) == 1
+
+
+def test_what_others_did_to_a_pair_ends_nothing():
+    assert len(drained(queue(5, A), "contended")) == 5
+
+
+def test_a_case_that_broke_once_and_then_worked_goes_on():
+    pairs = queue(3, A)
+    pairs.next()
+    for side in ("old", "new"):
+        pairs.learn(Outcome(A, side, 0, "crashed"))
+    assert len(drained(pairs)) == 2
+
+
+def test_of_a_torn_pair_the_other_half_is_not_measured():
+    pairs = queue(2, A)
+    pairs.learn(Outcome(A, "old", 0, "ok"))
+    assert [number for _, number, _ in drained(pairs)] == [1]
+    assert list(pairs.settled()) == [
+        (Planned(A, "new", 0), "its partner was measured before an interruption")
+    ]
+
+
+def test_what_an_earlier_part_measured_is_not_measured_again():
+    pairs = queue(2, A)
+    for side in ("old", "new"):
+        pairs.learn(Outcome(A, side, 0, "ok"))
+    assert [number for _, number, _ in drained(pairs)] == [1]
+    assert list(pairs.settled()) == []
+
+
+def test_what_is_left_shrinks_as_cases_end():
+    pairs = queue(3, A, B, enough=lambda outcomes: "decided" if outcomes[0].case == A else "")
+    assert len(list(pairs.left())) == 6
+    session = pairs.next()
+    assert session is not None
+    for one in session.contenders:
+        pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
+    assert {session.contenders[0].case for session in pairs.left()} == {B}
+
+
+def test_in_order_keeps_a_workloads_cases_together():
+    todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
+    sessions = InOrder(todo, Timing())
+    ids = []
+    while session := sessions.next():
+        ids.append(session.id)
+    assert len(ids) == 4 and list(sessions.settled()) == []
