@@ -74,27 +74,24 @@ def left_its_cpus(facts: Mapping[str, Any]) -> bool:
 
 
 def pairs_of(
-    metric: str, old: Sequence[Measured], new: Sequence[Measured], may_be_zero: bool = False
+    metric: str, old: Sequence[Measured], new: Sequence[Measured], exact: bool = False
 ) -> list[Pair]:
     """The pairs of one case in two environments, by replicate number, those that do not count among them.
 
-    A pair is left out where either side did not end `ok`, has no partner from its own session, had less than
-    its core, left its CPUs, or does not know the metric or, unless it `may_be_zero`, has none of it. `old`
-    and `new` hold one outcome per number.
+    A pair is left out where either side did not end `ok`, has no partner from its own session, left its CPUs,
+    or does not know the metric. Where it is not `exact`, also where either side had less than its core, or
+    has none of the metric: what others do takes time, and no memory. `old` and `new` hold one outcome per
+    number.
     """
     olds = {one.replicate: one for one in old}
     news = {one.replicate: one for one in new}
-    return [
-        _pair(metric, olds.get(number), news.get(number), may_be_zero) for number in sorted({*olds, *news})
-    ]
+    return [_pair(metric, olds.get(number), news.get(number), exact) for number in sorted({*olds, *news})]
 
 
-def _pair(metric: str, old: Measured | None, new: Measured | None, may_be_zero: bool) -> Pair:
+def _pair(metric: str, old: Measured | None, new: Measured | None, exact: bool) -> Pair:
     values = [_value(metric, side) for side in (old, new)]
     whys = [
-        f"{name} {why}"
-        for name, side in (("old", old), ("new", new))
-        if (why := _unfit(metric, side, may_be_zero))
+        f"{name} {why}" for name, side in (("old", old), ("new", new)) if (why := _unfit(metric, side, exact))
     ]
     if old and new and not whys and not together(old, new):
         whys.append("the two were not measured in one session")
@@ -114,19 +111,19 @@ def _value(metric: str, side: Measured | None) -> float:
     return float(value) if isinstance(value, int | float) else nan
 
 
-def _unfit(metric: str, side: Measured | None, may_be_zero: bool) -> str:
+def _unfit(metric: str, side: Measured | None, exact: bool) -> str:
     if side is None:
         return "was not measured"
     if side.status != "ok":
         return f"ended {side.status}"
     if left_its_cpus(side.facts):
         return "left the CPUs it was given"
-    if why := disturbed(side.facts):
+    if not exact and (why := disturbed(side.facts)):
         return why
     value = _value(metric, side)
     if not isfinite(value) or value < 0:
         return f"does not know {metric}"
-    return "" if value > 0 or may_be_zero else f"has no {metric} above 0"
+    return "" if value > 0 or exact else f"has no {metric} above 0"
 
 
 def _alive(one: Measured) -> tuple[float, float]:

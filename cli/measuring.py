@@ -16,8 +16,7 @@ from .building import store_of
 from .context import INTERRUPTED, Context, say
 from .interrupts import Interrupts
 from .preparing import Prepared
-from .report import report_console
-from .watchers import choose_watcher
+from .watchers import choose_watcher, report_console
 
 #: Tells the end of a run to whoever looked on: on the console, or as one more event for `--json`.
 Conclude = Callable[[Console, Header, RunResult], None]

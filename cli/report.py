@@ -1,6 +1,5 @@
 """The report at the end of a run, and `pyrometer report`, which prints it again."""
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import UTC
@@ -20,7 +19,8 @@ from scheduled_jobs.retold import LATEST, Told, retell
 from .context import context, in_one_sentence, store_pending
 from .gains import print_gains
 from .operator_tables import print_traces
-from .watchers import JsonWatcher, duration
+from .verdict import conclude_upgrade
+from .watchers import JsonWatcher, duration, report_console
 from .wording import figure, printable, times
 
 #: Columns of the table: metric and heading.
@@ -44,7 +44,10 @@ _CASE_WIDTH = _OTHERS_WIDTH = 40
 def report(
     run: Annotated[str, typer.Argument(metavar="[RUN]", help="a run's id, or `latest`")] = LATEST,
     as_json: Annotated[
-        bool, typer.Option("--json", help="the lines `outcome` and `ended` of `run --json` on stdout")
+        bool,
+        typer.Option(
+            "--json", help="the lines `outcome` and `ended` of `run --json`, of an upgrade `verdict`"
+        ),
     ] = False,
 ) -> None:
     """Print again what `run` printed at its end."""
@@ -53,6 +56,9 @@ def report(
         store_pending(here)
         told = retell(here.places.data_dir, run, here.open_database)
     console = report_console()
+    if told.header is not None and told.header.comparison is not None:
+        conclude_upgrade(as_json=as_json)(console, told.header, told.result)
+        return
     if not as_json:
         print_told(console, told, here.runs / told.result.run)
         return
@@ -60,11 +66,6 @@ def report(
     for outcome in told.result.outcomes:
         watcher.measured(outcome)
     watcher.finished(told.result)
-
-
-def report_console() -> Console:
-    """Stdout. A pipe has no width: 80 columns would fold every case key."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def print_told(console: Console, told: Told, folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Progress that people can watch, lines for logs, JSON for machines."""
 
 import json
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -46,6 +47,11 @@ class RunWatcher(Watcher, Protocol):
     def finished(self, result: RunResult) -> None:
         """The run is over."""
         ...
+
+
+def report_console() -> Console:
+    """Stdout. A pipe has no width: 80 columns would fold every case key."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager

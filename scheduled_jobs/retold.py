@@ -25,12 +25,14 @@ class Told:
     """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
 
     `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
+    `header` is None where only the database knows the run.
     """
 
     result: RunResult
     started_at: datetime
     planned: int
     traced: bool
+    header: Header | None = None
 
     @staticmethod
     def of(header: Header, result: RunResult) -> "Told":
@@ -41,7 +43,7 @@ class Told:
             asked = header.replicates
             outcomes = sorted(result.outcomes, key=lambda outcome: asked.index(outcome.planned))
             result = replace(result, outcomes=tuple(outcomes))
-        return Told(result, datetime.fromisoformat(header.started_at), len(header.planned), traced)
+        return Told(result, datetime.fromisoformat(header.started_at), len(header.planned), traced, header)
 
 
 def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:

@@ -68,4 +68,11 @@ def test_a_pair_knows_who_started_first() -> None:
 
 
 def test_a_count_may_be_zero() -> None:
-    assert pairs_of("graph_breaks", processes(1.0), processes(1.0), may_be_zero=True) == [Pair(0.0, 0.0)]
+    assert pairs_of("graph_breaks", processes(1.0), processes(1.0), exact=True) == [Pair(0.0, 0.0)]
+
+
+def test_what_others_took_of_a_core_says_nothing_about_an_exact_metric() -> None:
+    (old,), (new,) = processes(1.0), processes(1.0)
+    robbed = replace(new, facts={"items": 8, "device": "cpu", "cpu_share": 0.5})
+    (timed,), (counted,) = pairs_of(FLOOR, [old], [robbed]), pairs_of("graph_breaks", [old], [robbed], True)
+    assert "of its core" in timed.left_out and not counted.left_out
