@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from . import bisect as bisects
 from . import catalogue, database, doctor, environments, profile, report, show, suites, telemetry
 from . import run as runs
 from . import upgrade as upgrades
@@ -157,6 +158,66 @@ def upgrade(
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(upgrades.run(context, request, resume, interrupts))
+
+
+_BISECT_HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
+
+\b
+pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
+pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
+pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
+pyrometer bisect --resume latest                go on with what was interrupted
+
+GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
+two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
+first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
+imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` tells.
+Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
+call makes no sense, 130 interrupted.
+"""
+
+
+@app.command("bisect", help=_BISECT_HELP)
+def bisect(
+    good: Annotated[str | None, typer.Argument(help="where the case is as it should be")] = None,
+    bad: Annotated[str | None, typer.Argument(help="where it is slower, or broken")] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", help="the case to follow: its key, or a pattern")
+    ] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="what lies between, in order: specs or names, with commas")
+    ] = None,
+    suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
+    cases: CaseFiles = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    device: Device = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
+    ] = None,
+    deadline: Annotated[float | None, typer.Option(min=1, help="seconds one process may take")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Find where a case changed (the help text is above, where its layout survives)."""
+    request = bisects.BisectRequest(
+        good=good or "",
+        bad=bad or "",
+        case=case or "",
+        candidates=candidates,
+        suite=suite,
+        case_files=tuple(cases or ()),
+        profile=profile,
+        policy=policy,
+        device=device,
+        pairs=pairs,
+        deadline=deadline,
+        report=report,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(bisects.run(context, request, resume, interrupts))
 
 
 def _run(request: runs.RunRequest, resume: str | None, interrupts: Interrupts) -> int:

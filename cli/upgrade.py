@@ -28,7 +28,7 @@ from .verdict import check_reports, conclude_upgrade, judge
 #: Exit codes of an upgrade; 2 and 130 are those of every command.
 CODES = {"go": 0, "no-go": 1, "unclear": 3}
 #: Without a budget the plan of pairs alone says when it is over.
-_NO_BUDGET_SECONDS = 7 * 24 * 3600.0
+NO_BUDGET_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int
     """Measure both and judge; answers the exit code. Raises UsageError, RunnerError or JobError."""
     settings = here.settings
     check_reports(request.reports)
-    policy, plan = choose_policy(settings, request.policy), _pairs(request.pairs)
+    policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
     for text in (request.old, request.new):
@@ -105,7 +105,8 @@ def exit_code(header: Header, result: RunResult) -> int:
     return CODES[judge(header, result).upgrade.decision]
 
 
-def _pairs(pairs: int | None) -> Plan:
+def pairs_plan(pairs: int | None) -> Plan:
+    """The plan of at most so many pairs, the usual one for None; raises UsageError for an odd number."""
     if pairs is None:
         return Plan()
     if pairs < FEWEST or pairs % 2:
@@ -114,7 +115,7 @@ def _pairs(pairs: int | None) -> Plan:
 
 
 def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan, policy: Policy) -> Prepared:
-    asked = _two(ask(chosen, make_ready(here, [request.old, request.new])))
+    asked = told_apart(ask(chosen, make_ready(here, [request.old, request.new])))
     old, new = asked.environments
     suite = chosen.suite
     cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, here.settings)
@@ -130,7 +131,7 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     sides = (old.fingerprint, new.fingerprint)
     comparison = Comparison(*sides, plan, policy, (request.old, request.new), _options(request, plan))
     planned = comparison.planned(cases)
-    budget, device = request.budget or _NO_BUDGET_SECONDS, request.device or suite.device
+    budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     return prepare(here, chosen, asked, Planned(planned, timing, budget, device, comparison))
 
 
@@ -142,7 +143,7 @@ def _options(request: UpgradeRequest, plan: Plan) -> tuple[str, ...]:
     return (*named, *files, "--pairs", str(plan.largest))
 
 
-def _two(asked: Asked) -> Asked:
+def told_apart(asked: Asked) -> Asked:
     """Both environments, told apart also where they are one."""
     old, new = asked.environments
     if old.fingerprint != new.fingerprint:

@@ -1,0 +1,125 @@
+"""Which comparison a bisection makes next, and where it ends."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .case_results import BROKEN, CaseResult
+
+#: `good`: the same as what it was set against, or faster. `bad`: slower, or broken where the other works.
+#: `unclear`: more pairs may tell. `skip`: nothing will, as of one that cannot be built.
+Said = Literal["good", "bad", "unclear", "skip"]
+
+Kind = Literal["pair", "range", "gradual", "alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What comparing the candidate at position `new` with the one at `old` has said."""
+
+    old: int
+    new: int
+    said: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Two candidates to compare next, by position; `again` with a larger plan, as the first was unclear."""
+
+    old: int
+    new: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a bisection ends: at the nearest two candidates, by position, that are known to differ.
+
+    - `pair`: their own comparison proves that they do, and nothing lies between them.
+    - `range`: so it does, and those in `between` could not be told: the change is in one of them or in `bad`.
+    - `gradual`: `bad` differs from the first candidate and `good` does not, but the two are not proved to
+      differ from each other: the change came in steps too small to be seen one by one.
+    - `alike`: the two ends are not proved to differ, or the good one is no use; nothing was walked.
+    """
+
+    kind: Kind
+    good: int
+    bad: int
+    between: tuple[int, ...] = ()
+
+
+def answer(result: CaseResult, metric: str) -> Said:
+    """What one case in two environments says about the new one, by the metric that decides."""
+    if result.broke:
+        return "bad"
+    if result.old.status in BROKEN:
+        return "skip"
+    verdict = result.verdicts.get(metric)
+    if not result.works or verdict is None:
+        return "unclear"
+    if verdict.word == "not comparable":
+        return "skip"
+    if verdict.word in ("unclear", "no data"):
+        return "unclear"
+    return "bad" if verdict.word == "slower" else "good"
+
+
+def walk(count: int, answers: Sequence[Answer]) -> Question | End:
+    """What follows from the answers so far about `count` candidates, at least two, the good end first.
+
+    The ends are compared first, then the middle of what is left with the good end, and at last the two that
+    remain with each other. What stays unclear under a larger plan is passed over, as what is skipped is: its
+    neighbour is tried. For k candidates between the ends these are at most ceil(log2(k + 1)) comparisons, one
+    for each that is passed over, those made twice, and two.
+    """
+    if count < 2:
+        raise ValueError("a bisection has two ends")
+    last = count - 1
+    ends = _settled(answers, 0, last)
+    if isinstance(ends, Question):
+        return ends
+    if ends != "bad":
+        return End("alike", 0, last)
+    low, high = _known(last, answers)
+    if between := _open(low, high, answers):
+        asked = _settled(answers, 0, between[len(between) // 2])
+        # What is open has no last word yet.
+        assert isinstance(asked, Question)
+        return asked
+    between = tuple(range(low + 1, high))
+    direct = _settled(answers, low, high)
+    if isinstance(direct, Question):
+        return direct
+    if direct != "bad":
+        return End("gradual", low, high, between)
+    return End("range" if between else "pair", low, high, between)
+
+
+def left(count: int, answers: Sequence[Answer]) -> tuple[int, int]:
+    """How many candidates between have no last word yet, and about how many comparisons that takes."""
+    low, high = _known(count - 1, answers)
+    many = len(_open(low, high, answers))
+    return many, many.bit_length()
+
+
+def _known(last: int, answers: Iterable[Answer]) -> tuple[int, int]:
+    """The last candidate known to be good and the first known to be bad."""
+    low, high = 0, last
+    for one in answers:
+        if one.old == 0 and 0 < one.new < last:
+            low = max(low, one.new) if one.said == "good" else low
+            high = min(high, one.new) if one.said == "bad" else high
+    return low, high
+
+
+def _open(low: int, high: int, answers: Sequence[Answer]) -> tuple[int, ...]:
+    """The candidates between two that have no last word yet."""
+    return tuple(at for at in range(low + 1, high) if isinstance(_settled(answers, 0, at), Question))
+
+
+def _settled(answers: Iterable[Answer], old: int, new: int) -> Said | Question:
+    """The last word on two candidates, or the question that is open about them."""
+    said: list[Said] = [one.said for one in answers if (one.old, one.new) == (old, new)]
+    if not said or (said[0] == "unclear" and len(said) == 1):
+        return Question(old, new, again=bool(said))
+    return said[-1]
