@@ -80,6 +80,7 @@ def examine(here: Context) -> dict[str, Any]:
 #: What each rung of GPU utilisation is, for people.
 _RUNGS = {
     "gpm": "SM utilisation from hardware counters",
+    "dcgm": "SM utilisation from hardware counters, through a DCGM host engine",
     "samples": "GPU busy time from the driver's buffer, no SM utilisation",
     "polling": "GPU busy time by polling, no SM utilisation",
     "none": "no utilisation of any kind",

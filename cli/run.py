@@ -65,8 +65,9 @@ def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResu
 def resume(here: Context, run: str, json: bool, interrupts: Interrupts) -> RunResult:
     """Go on with a run that was interrupted or killed; raises CannotResume when that makes no sense."""
     folder = find_run(here, run)
-    resumable(folder)
+    # First, for a run that is complete may still wait to be stored.
     store_pending(here)
+    resumable(folder)
     with alone():
         prepared = prepare_again(folder)
         conclude = _conclude(here, json)

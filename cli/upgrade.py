@@ -84,10 +84,10 @@ def resume(here: Context, run: str, request: UpgradeRequest, interrupts: Interru
     """Go on with an upgrade that was interrupted; raises CannotResume when that makes no sense."""
     check_reports(request.reports)
     folder = find_run(here, run)
+    store_pending(here)
     header, _, _ = resumable(folder)
     if header.comparison is None:
         raise CannotResume(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
-    store_pending(here)
     with alone():
         return _concluded(here, prepare_again(folder), request, interrupts)
 

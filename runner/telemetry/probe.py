@@ -6,10 +6,11 @@ As a program (`python -m runner.telemetry.probe`) it asks and prints one line of
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .capability import Capability, GpuCapabilities, Probe, Rung
+from .dcgm import trial
 from .nvml import (
     Absent,
     N,
@@ -53,9 +54,12 @@ def ask_all() -> Probe:
         driver, version = text(ask(N.nvmlSystemGetDriverVersion)), ask(N.nvmlSystemGetCudaDriverVersion)
         cuda = "" if isinstance(version, Absent) else f"{version // 1000}.{version % 1000 // 10}"
         found: list[GpuCapabilities] = []
-        for index, handle in enumerate(gpus()):
-            found.append(_gpu(index, handle))
-            found += [_gpu(index, mig, handle) for mig in mig_devices(handle)]
+        handles = gpus()
+        lacking = (text(ask(N.nvmlDeviceGetUUID, each)) for each in handles if _no_gpm(each))
+        dcgm = trial([uuid for uuid in lacking if uuid])
+        for index, handle in enumerate(handles):
+            found.append(_gpu(index, handle, dcgm))
+            found += [_gpu(index, mig, {}, handle) for mig in mig_devices(handle)]
         return Probe(driver, cuda, tuple(found), "" if found else "the driver lists no GPU")
 
 
@@ -77,8 +81,8 @@ _READINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
-    rung, utilisation = _utilisation(handle, parent)
+def _gpu(index: int, handle: Any, dcgm: Mapping[str, str], parent: Any = None) -> GpuCapabilities:
+    rung, utilisation = _utilisation(handle, dcgm, parent)
     capabilities = [utilisation, _busy(handle)]
     for name, (how, read) in _READINGS.items():
         answer = read(handle)
@@ -94,14 +98,29 @@ def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
     )
 
 
-def _utilisation(handle: Any, parent: Any) -> tuple[Rung, Capability]:
-    """The best rung, and whether true SM utilisation is among what it gives."""
+def _utilisation(handle: Any, dcgm: Mapping[str, str], parent: Any) -> tuple[Rung, Capability]:
+    """The best rung, and whether true SM utilisation is among what it gives.
+
+    `dcgm` says by UUID why a host engine does not tell it, and nothing where it does.
+    """
     name = "sm_utilisation"
+    absent = _no_gpm(handle, parent)
+    if absent is None:
+        return "gpm", Capability(name, True, "hardware counters (GPM)")
+    why = dcgm.get(text(ask(N.nvmlDeviceGetUUID, handle)))
+    if why == "":
+        return "dcgm", Capability(name, True, "hardware counters through a DCGM host engine")
+    reason = f"{absent.reason}; by DCGM: {why}" if why else absent.reason
+    return busy_rung(handle), Capability(name, False, reason)
+
+
+def _no_gpm(handle: Any, parent: Any = None) -> Absent | None:
+    """Why a device's hardware counters cannot be read through NVML; None where they can."""
     gpm = gpm_of(handle, parent)
     if isinstance(gpm, Absent):
-        return busy_rung(handle), Capability(name, False, gpm.reason)
+        return gpm
     gpm.close()
-    return "gpm", Capability(name, True, "hardware counters (GPM)")
+    return None
 
 
 def _busy(handle: Any) -> Capability:

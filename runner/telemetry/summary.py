@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
 from ..worker.messages import Window
+from .capability import Rung
 from .columns import COLUMNS, Summary
 from .reading import Recording
 
 #: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
 _LEAST_ROWS = 3
 #: What the driver averages over up to a second still holds what was before the window (NVML's utilisation
-#: counters; nvml.h: 1 s down to 1/6 s). Counters of the hardware are read at both ends of each row.
-_AVERAGED = ("samples", "polling")
-_AVERAGED_NS = 1_000_000_000
+#: counters; nvml.h: 1 s down to 1/6 s), and so does what a DCGM host engine tells late: by its interval of
+#: 0.2 s, and 0.3 s were seen (github.com/NVIDIA/DCGM, issue 170). Counters of the hardware that we read
+#: ourselves are read at both ends of each row.
+_SETTLING_NS: Mapping[Rung, int] = {"dcgm": 500_000_000, "samples": 1_000_000_000, "polling": 1_000_000_000}
 #: Energy counters move in steps of 20 to 100 ms: over less than this their error is no longer small.
 _LEAST_ENERGY_NS = 1_000_000_000
 
@@ -24,7 +26,7 @@ def rows_of(recordings: Sequence[Recording], window: Window) -> tuple[Recording,
     """The recordings cut to what belongs to the window; one without rows keeps its notes."""
     cut: list[Recording] = []
     for one in recordings:
-        settled = window.started_ns + (_AVERAGED_NS if one.rung in _AVERAGED else 0)
+        settled = window.started_ns + _SETTLING_NS.get(one.rung, 0)
         cut.append(one.within(settled, window.ended_ns))
     return tuple(cut)
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from builders import a_run
 
-from cli.run import gpus_in_use
+from cli.preparing import gpus_in_use
 from dashboard.wording import reproduce_command
 from runner import machine
 from runner.environment import Environment

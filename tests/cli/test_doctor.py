@@ -1,9 +1,13 @@
 """What `doctor`, `environments` and `db` say about this machine."""
 
 import json
+from typing import get_args
 
 import pytest
 from measuring_site import Site
+
+from cli.doctor import telemetry_lines
+from runner.telemetry.capability import GpuCapabilities, Probe, Rung
 
 pytestmark = pytest.mark.torch
 
@@ -18,6 +22,13 @@ def test_doctor_says_what_can_be_measured_what_cannot_and_why(site: Site) -> Non
     assert "broken: environment gone: there is no interpreter at" in found["environments"]["gone"]
     assert found["data_dir"] == str(site.folder / ".pyrometer")
     assert any(sentence.startswith("numactl is not installed: ") for sentence in found["cannot"])
+
+
+def test_doctor_has_words_for_every_rung() -> None:
+    gpus = tuple(GpuCapabilities(0, "GPU-1", "A100", rung, ()) for rung in get_args(Rung))
+    lines = telemetry_lines(Probe("580", "13.0", gpus), ())
+    assert len({*lines}) == len(gpus) + 1
+    assert any("through a DCGM host engine" in line for line in lines)
 
 
 def test_the_environments_describe_themselves(site: Site) -> None:

@@ -61,8 +61,9 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> Non
     ) as controllers:
         assert controllers.stdin is not None and controllers.stdout is not None
         for _ in range(UNDER_WAY):
-            # About one life in ten is long enough for an outcome, on a fast machine as on a slow one.
-            controllers.stdin.write(f"{rng.uniform(0.0, 1.1 * pace)}\n")
+            # Few lives are long enough for an outcome, on a fast machine as on a slow one: were it many, the
+            # run would be over before the last of them.
+            controllers.stdin.write(f"{rng.uniform(0.0, 0.8 * pace)}\n")
             controllers.stdin.flush()
             assert int(controllers.stdout.readline()) == signal.SIGKILL
             now = outcomes_by_plan(site.journal(run))

@@ -65,8 +65,10 @@ def test_only_rows_of_the_window_count_and_averages_settle_first() -> None:
     host = recorded(cpu_busy=(1.0,) * 20)
     slow = recorded("GPU-1", "samples", gpu_busy=(1.0,) * 20)
     counters = recorded("GPU-2", "gpm", sm_utilisation=(1.0,) * 20)
-    cut = {one.device: one for one in rows_of([host, slow, counters], WINDOW)}
-    assert {name: len(one.started_ns) for name, one in cut.items()} == {"host": 15, "GPU-1": 10, "GPU-2": 15}
+    late = recorded("GPU-3", "dcgm", dcgm_sm_utilisation=(1.0,) * 20)
+    cut = {one.device: one for one in rows_of([host, slow, counters, late], WINDOW)}
+    rows = {name: len(one.started_ns) for name, one in cut.items()}
+    assert rows == {"host": 15, "GPU-1": 10, "GPU-2": 15, "GPU-3": 12}
     assert cut["GPU-1"].started_ns[0] == 2_000 * MS
 
 
