@@ -5,9 +5,10 @@ import io
 import os
 import signal
 import sys
+import traceback
 
-#: Exit code of whoever is interrupted.
-_INTERRUPTED = 130
+#: Exit codes of whoever is interrupted, and of a defect of ours: 1 would pass for a verdict.
+_INTERRUPTED, _DEFECT = 130, 70
 
 
 def main() -> None:
@@ -19,7 +20,12 @@ def main() -> None:
     from .commands import app
 
     signal.signal(signal.SIGINT, before)
-    app()
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.write("pyrometer: that is a defect in Pyrometer; what was measured is in the journal\n")
+        sys.exit(_DEFECT)
 
 
 def _give_up(*_: object) -> None:

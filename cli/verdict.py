@@ -55,8 +55,14 @@ def check_reports(files: Sequence[Path]) -> None:
     for file in files:
         if file.suffix not in _FORMATS:
             raise UsageError(f"{file}: a report is a file that ends in {', '.join(_FORMATS)}")
-        if file.is_dir() or not os.access(file.parent, os.W_OK):
-            raise UsageError(f"{file}: no file can be written there")
+        there = file.exists()
+        try:
+            with file.open("a"):
+                pass
+            if not there:
+                file.unlink()
+        except OSError as error:
+            raise UsageError(f"{file}: no file can be written there ({error.strerror})") from None
 
 
 def judge(header: Header, result: RunResult) -> Judged:
@@ -77,15 +83,20 @@ def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Co
         else:
             print_upgrade(console, judged.subject, judged.results, judged.upgrade)
         for file in files:
-            _write(file, _FORMATS[file.suffix](judged))
-            say(f"report: {file}")
+            try:
+                _write(file, _FORMATS[file.suffix](judged))
+            except OSError as error:
+                # The verdict stands all the same, and `pyrometer report` tells it again.
+                say(f"pyrometer: {file} could not be written: {error.strerror or error}")
+            else:
+                say(f"report: {file}")
 
     return _concluded
 
 
 def _write(file: Path, text: str) -> None:
     # Whole or not at all: half a report would still be read.
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial = file.with_name(f".report-{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.replace(file)
 

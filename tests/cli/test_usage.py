@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -179,3 +180,10 @@ def test_what_there_is_can_be_listed_for_machines(site: Site) -> None:
     assert suites["quick"]["cases"][0] == ADD and suites["quick"]["replicates"] == 2
     shown = json.loads(site.call("cases", "show", "add", "--cases", "cases.py", "--json").out)
     assert shown["offered"] == [ADD] and shown["suites"]["quick"] == [ADD]
+
+
+def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:
+    broken = "import cli.commands; cli.commands.app = lambda: 1 / 0; from cli.app import main; main()"
+    done = site.execute(sys.executable, "-c", broken)
+    assert done.code == 70
+    assert "ZeroDivisionError" in done.err and "defect in Pyrometer" in done.err
