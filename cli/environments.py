@@ -213,7 +213,7 @@ def remove_environments(names: list[str]) -> None:
     """Delete what was built, by name, version or folder; interpreters that exist stay as they are."""
     with in_one_sentence():
         here = context()
-        for built in [each for name in names for each in _meant(here, name)]:
+        for built in {each.name: each for each in (_meant(here, name) for name in names)}.values():
             store_of(here).remove(built)
             typer.echo(f"removed {built.name}, {built.size_mib / 1024:.1f} GiB")
 
@@ -227,10 +227,7 @@ def show_environment(name: str, as_json: Json = False) -> None:
         if one and one.python:
             body: dict[str, Any] = {"name": name, **describing(here)(name, one.python).facts}
         else:
-            (built, *more) = _meant(here, name)
-            if more:
-                folders = ", ".join(each.name for each in (built, *more))
-                raise UsageError(f'"{name}" means several: {folders}')
+            built = _meant(here, name)
             freeze = built.folder / FREEZE
             body = {"name": name, **_built_row(built), "recipe": dict(built.recipe), "freeze": str(freeze)}
             body |= {"seconds": built.seconds, **{k: v for k, v in built.facts.items() if k not in body}}
@@ -242,14 +239,23 @@ def show_environment(name: str, as_json: Json = False) -> None:
         typer.echo(f"{key:15} {str(shown).strip()}")
 
 
-def _meant(here: Context, text: str) -> list[Built]:
-    """What was built that `text` means; raises UsageError where there is nothing."""
-    store = store_of(here)
-    if found := store.named(text):
-        return found
-    one = wanted(here.settings, text)
-    if one.recipe is None:
-        raise UsageError(f"environment {text} is the interpreter {one.python}: Pyrometer did not build it")
-    if found := built_of(store, one.recipe) or next(iter(store.named(one.recipe.label)), None):
-        return [found]
-    raise UsageError(f"environment {text} is not built")
+def _meant(here: Context, text: str) -> Built:
+    """What was built that `text` means; raises UsageError where that is nothing, or several."""
+    store, names = store_of(here), declared(here.settings)
+    # A declared name means its own recipe and nothing that happens to be of the same version.
+    found = [] if text in names else store.named(text)
+    if not found:
+        one = wanted(here.settings, text)
+        if one.recipe is None:
+            raise UsageError(
+                f"environment {text} is the interpreter {one.python}: Pyrometer did not build it"
+            )
+        if exact := built_of(store, one.recipe):
+            return exact
+        # Nor does a wheel mean another of its version; a version means whatever was built of it.
+        found = [] if text in names or one.recipe.wheel else store.named(one.recipe.label)
+    if len(found) > 1:
+        raise UsageError(f'"{text}" means several: {", ".join(each.name for each in found)}')
+    if not found:
+        raise UsageError(f"environment {text} is not built")
+    return found[0]

@@ -6,23 +6,25 @@ from pathlib import Path
 
 from analysis.plan import FEWEST, Plan
 from analysis.policy import Policy
+from analysis.thresholds import threshold_of
 from runner import harness as harnesses
 from runner import plan as sessions
 from runner.environment import Environment
 from runner.records import Timing
+from runner.suites.suite import Suite
 from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult
 from scheduled_jobs.upgrade import Comparison, again
 
 from .building import make_ready, wanted
-from .context import Context, UsageError, say, store_pending
+from .context import INTERRUPTED, Context, UsageError, say, store_pending
 from .interrupts import Interrupts
 from .measuring import alone, measured
 from .policies import choose_policy
 from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable
 from .preparing import Plan as Planned
-from .selection import choose_cases, choose_profile, choose_suite, spelled
+from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
 from .verdict import check_reports, conclude_upgrade, judge
 
 #: Exit codes of an upgrade; 2 and 130 are those of every command.
@@ -60,7 +62,11 @@ def run(
         return resume(context(), resumed, request, interrupts)
     if not (request.old and request.new):
         raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
-    return start(context(), request, interrupts)
+    try:
+        return start(context(), request, interrupts)
+    except KeyboardInterrupt:
+        say("interrupted before anything was measured")
+        return INTERRUPTED
 
 
 def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int:
@@ -101,7 +107,7 @@ def _concluded(here: Context, prepared: Prepared, request: UpgradeRequest, inter
 def exit_code(header: Header, result: RunResult) -> int:
     """0 go, 1 no-go, 3 unclear, and 130 for an upgrade that was interrupted."""
     if result.state == "interrupted":
-        return 130
+        return INTERRUPTED
     return CODES[judge(header, result).upgrade.decision]
 
 
@@ -126,18 +132,22 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
         deadline_seconds=request.deadline or suite.timing.deadline_seconds,
         contention_limit=here.settings.contention_limit,
     )
+    _note_unmatched(policy, request.policy or here.settings.policy, cases)
     if request.budget:
-        plan = _affordable(plan, request.budget, cases, timing)
+        exact = threshold_of(policy.metric, policy.thresholds).exact
+        plan = _affordable(plan, request.budget, cases, timing, 1 if exact else FEWEST)
     sides = (old.fingerprint, new.fingerprint)
-    comparison = Comparison(*sides, plan, policy, (request.old, request.new), _options(request, plan))
+    comparison = Comparison(*sides, plan, policy, (request.old, request.new), _options(request, plan, suite))
     planned = comparison.planned(cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     return prepare(here, chosen, asked, Planned(planned, timing, budget, device, comparison))
 
 
-def _options(request: UpgradeRequest, plan: Plan) -> tuple[str, ...]:
+def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
     """What a command needs beside the two environments and a case to measure and judge the same."""
     given = {"--profile": request.profile, "--policy": request.policy, "--device": request.device}
+    given["--suite"] = suite.name if suite.name != CHOSEN else None
+    given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
     named = [part for option, value in given.items() if value for part in (option, value)]
     files = [part for file in request.case_files for part in ("--cases", str(file))]
     return (*named, *files, "--pairs", str(plan.largest))
@@ -148,7 +158,10 @@ def told_apart(asked: Asked) -> Asked:
     old, new = asked.environments
     if old.fingerprint != new.fingerprint:
         return asked
-    say("note: both are the same environment: whatever differs comes from the method or the machine")
+    if old.python == new.python:
+        say("note: both are the same environment: whatever differs comes from the method or the machine")
+    else:
+        say("note: both say they are the same: whatever differs is nothing that a fingerprint knows")
     return replace(asked, environments=(old, _again(new)))
 
 
@@ -157,10 +170,22 @@ def _again(environment: Environment) -> Environment:
     return replace(environment, name=f"{environment.name}-again", facts=facts)
 
 
-def _affordable(plan: Plan, budget: float, cases: Sequence[str], timing: Timing) -> Plan:
-    """The plan that the budget has room for; made before the first pair, never after one."""
+def _note_unmatched(policy: Policy, name: str, cases: Sequence[str]) -> None:
+    """Tell of globs that match no case: misspelt, or meant for another suite."""
+    for rule, glob in policy.unmatched(cases):
+        say(f'note: policy {name}: {rule} "{glob}" matches none of the {len(cases)} cases')
+
+
+def _affordable(plan: Plan, budget: float, cases: Sequence[str], timing: Timing, fewest: int) -> Plan:
+    """The plan that the budget has room for; made before the first pair, never after one.
+
+    With fewer than `fewest` pairs no case is judged.
+    """
     seconds = sum(sessions.estimate(one, timing) for one in sessions.replicates(cases, 2))
     room = int(budget // max(seconds, 1.0))
     if room < plan.largest:
-        say(f"note: a budget of {budget:g} s has room for about {room} pairs of each case")
+        note = f"note: a budget of {budget:g} s has room for about {room} pairs of each case"
+        if room < fewest:
+            note += f", and fewer than {fewest} are not judged: unless a case breaks, it can only end unclear"
+        say(note)
     return plan.within(room)

@@ -1,8 +1,6 @@
 """One contender: a case alive in one process, from its start to its outcome."""
 
 import contextlib
-import hashlib
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .compile_cache import prepare_cache
 from .gate import Gate, blamed
 from .launching import affinity_held
 from .measuring import Blocks
@@ -20,7 +19,6 @@ from .telemetry.reading import Recording
 from .telemetry.source import Telemetry
 from .telemetry.summary import rows_of, summarise
 from .tracing import Tracing
-from .worker.case_key import CaseKey
 from .worker.messages import (
     PROTOCOL,
     STATUSES,
@@ -41,12 +39,8 @@ from .worker.messages import (
     Window,
 )
 
-#: Not imported from worker/compiling.py, which imports torch.
-_HEADERS = "precompiled_headers"
 #: How long after its pipe has closed a worker may take to be dead, its descendants included.
 _LAST_BREATH_SECONDS = 5.0
-#: File systems allow 255 bytes; a suffix and a temporary name's decoration must fit as well.
-_FILE_NAME_BYTES = 180
 
 #: The driver's own averages are no fresher than 1/6 s, and GPM wants 0.1 s between two samples.
 _OBSERVE_HZ = 5.0
@@ -73,7 +67,10 @@ class Over(Exception):
 
 
 class Contender:
-    """Drives one worker. The first thing that goes wrong decides the outcome; nothing raises but Over."""
+    """Drives one worker. The first thing that goes wrong decides the outcome; nothing raises but Over.
+
+    `build` is the torch that it must say it has (see `messages.torch_build`), empty for any.
+    """
 
     def __init__(
         self,
@@ -85,11 +82,13 @@ class Contender:
         on_phase: OnPhase,
         tracing: Tracing | None = None,
         telemetry: Telemetry | None = None,
+        build: str = "",
     ) -> None:
         self.planned = planned
         self.outcome: Outcome | None = None
         self._timing = timing
         self._device = device
+        self._build = build
         self._on_phase = on_phase
         self._tracing = tracing
         self._started_at = datetime.now(UTC).isoformat()
@@ -120,6 +119,9 @@ class Contender:
         self._hello = self._expect(Hello)
         if self._hello.protocol != PROTOCOL:
             raise self._over("crashed", f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}")
+        if self._build and self._hello.build and self._hello.build != self._build:
+            changed = f"torch {self._hello.build}, not {self._build}"
+            raise self._over("lost", f"the environment has changed since the run began: {changed}")
         self._ready = self._ask(
             Prepare(
                 case=self.planned.case,
@@ -367,33 +369,3 @@ def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:
         meaning = _SIGNALS.get(number, "")
         return "crashed", f"killed by {name} in {phase}" + (f" ({meaning})" if meaning else "")
     return "crashed", f"exited with code {report.get('exit_code')} in {phase}, before it was done"
-
-
-def prepare_cache(folder: Path) -> str:
-    """Whether the compile cache in `folder` was filled by an earlier process; empties it if not.
-
-    Only a process that ended well leaves the mark, so a half-filled cache never passes for a warm one.
-    """
-    if (folder / ".filled").exists():
-        return "warm"
-    shutil.rmtree(folder, ignore_errors=True)
-    # Inductor's precompiled headers lie beside it (see worker/compiling.py) and are part of what is cold.
-    shutil.rmtree(folder.parent / _HEADERS, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    return "cold"
-
-
-def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
-    """Where the case's compile cache lives within one run; None for a case that compiles nothing."""
-    if key.axis("compile") == "none":
-        return None
-    return root / environment / file_name(str(key))
-
-
-def file_name(case: str) -> str:
-    """A case key as the name of a file or folder; a very long one ends in its hash instead."""
-    name = case.replace("/", "__")
-    if len(name.encode()) <= _FILE_NAME_BYTES:
-        return name
-    kept = name.encode()[: _FILE_NAME_BYTES - 13].decode(errors="ignore")
-    return f"{kept}-{hashlib.sha256(case.encode()).hexdigest()[:12]}"

@@ -33,6 +33,7 @@ class Gate:
         self._own_cpus = own_cpus
         self._limit = limit
         self._before: Reading | None = None
+        self._own: frozenset[int] = frozenset()
         self._troubles: dict[str, None] = {}
         self._silent = 0
         self._first: tuple[float, CpuTimes] | None = None
@@ -40,13 +41,14 @@ class Gate:
     def before(self) -> None:
         """Read the counters; nothing is timed yet."""
         self._before = self._read()
+        # A child of ours may be gone after the block: nobody could say then whose it was.
+        self._own = own_processes() if _company(self._before) else frozenset()
 
     def after(self, wall_ns: int) -> Taint | None:
         """Read them again, and say what disturbed the block of `wall_ns` between."""
         before, after = self._before, self._read()
         if before is None or after is None:
             return None
-        company = any(gpu.processes for gpu in (*before.gpus, *after.gpus))
         taint = tainted(
             before,
             after,
@@ -54,7 +56,7 @@ class Gate:
             self._cpus,
             self._limit,
             own_cpus=self._own_cpus,
-            own=own_processes() if company else (),
+            own=self._own | own_processes() if _company(before) or _company(after) else (),
         )
         if taint and taint.cause == "cpu" and self._first is None:
             self._first = time.monotonic(), cpu_times()
@@ -79,6 +81,10 @@ class Gate:
             self._troubles[reading.trouble] = None
         self._silent = 0 if reading.host or reading.gpus else self._silent + 1
         return reading
+
+
+def _company(reading: Reading | None) -> bool:
+    return reading is not None and any(gpu.processes for gpu in reading.gpus)
 
 
 def blamed(culprit: Culprit | None) -> str:

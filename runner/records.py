@@ -37,11 +37,15 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The environment a contender runs in: name, interpreter, fingerprint."""
+    """The environment a contender runs in: name, interpreter, fingerprint.
+
+    `build` is the torch it had when the run began (see `messages.torch_build`); empty where nobody asked.
+    """
 
     name: str
     python: str
     fingerprint: str
+    build: str = ""
 
 
 @dataclass(frozen=True, slots=True)

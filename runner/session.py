@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from . import tracing
-from .contender import Contender, OnPhase, Over, cache_folder, file_name
+from .compile_cache import cache_folder, file_name
+from .contender import Contender, OnPhase, Over
 from .harness import Harness
 from .launching import SPIN_SECONDS, CannotLaunch, allowed_cpus, start_of, usable_numactl
 from .process import Launch
@@ -178,7 +179,9 @@ class Session:
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
         )
         telemetry = self._telemetry
-        return Contender(planned, launch, timing, conditions.device, cache, on_phase, traced, telemetry)
+        return Contender(
+            planned, launch, timing, conditions.device, cache, on_phase, traced, telemetry, target.build
+        )
 
 
 def _unsupported(planned: Planned, reason: str) -> Outcome:

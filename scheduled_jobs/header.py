@@ -12,6 +12,7 @@ from runner.machine import MachineFacts
 from runner.profile import Profile
 from runner.records import Planned, Target, Timing
 from runner.telemetry.capability import Capability, Probe
+from runner.worker.messages import torch_build
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Header:
     @property
     def targets(self) -> dict[str, Target]:
         """The environments by fingerprint."""
-        return {e["fingerprint"]: Target(e["name"], e["python"], e["fingerprint"]) for e in self.environments}
+        return {e["fingerprint"]: _target(e) for e in self.environments}
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -117,6 +118,12 @@ class Header:
                 **({"telemetry": self.telemetry} if self.telemetry else {}),
             },
         )
+
+
+def _target(environment: Mapping[str, Any]) -> Target:
+    facts = environment["facts"]
+    build = torch_build(facts.get("torch", ""), facts.get("torch_git"))
+    return Target(environment["name"], environment["python"], environment["fingerprint"], build)
 
 
 def machine_body(machine: MachineFacts) -> dict[str, Any]:

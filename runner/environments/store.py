@@ -118,7 +118,9 @@ class Store:
         descriptor = self._open(built.name)
         try:
             if not _taken(descriptor, fcntl.LOCK_EX) or _running(built.folder):
-                raise EnvironmentInUse(f"environment {built.name} is in use: it is measured at present")
+                raise EnvironmentInUse(
+                    f"environment {built.name} is in use: it is measured, or somebody's process runs in it"
+                )
             self.discard(built.folder)
         finally:
             os.close(descriptor)
@@ -249,13 +251,42 @@ def _taken(descriptor: int, kind: int) -> bool:
 
 
 def _running(folder: Path) -> bool:
-    """Whether a process was started by the environment's interpreter: people may use it by hand."""
-    mark = os.fsencode(folder / "bin") + b"/"
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if (entry / "cmdline").read_bytes().startswith(mark):
-                    return True
+    """Whether a process lives in the environment: people may use it by hand.
+
+    Its interpreter is a link to another, so /proc/PID/exe does not tell. Of other users' processes only the
+    command line can be read.
+    """
+    processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    real = os.fsencode(folder.resolve())
+    return any(test(entry, real) for entry in processes for test in (_started, _activated, _maps))
+
+
+def _started(process: Path, folder: bytes) -> bool:
+    """By the environment's interpreter, by whatever path it was called."""
+    with suppress(OSError):
+        called = (process / "cmdline").read_bytes().partition(b"\0")[0]
+        if b"/" not in called:
+            return False
+        if not called.startswith(b"/"):
+            called = os.path.join(os.fsencode(os.readlink(process / "cwd")), called)
+        return os.path.realpath(os.path.dirname(called)) == folder + b"/bin"
+    return False
+
+
+def _activated(process: Path, folder: bytes) -> bool:
+    """In a shell that had activated the environment."""
+    with suppress(OSError):
+        for variable in (process / "environ").read_bytes().split(b"\0"):
+            name, _, value = variable.partition(b"=")
+            if name == b"VIRTUAL_ENV":
+                return bool(value) and os.path.realpath(value) == folder
+    return False
+
+
+def _maps(process: Path, folder: bytes) -> bool:
+    """A library of the environment, such as torch's, is mapped."""
+    with suppress(OSError):
+        return b" " + folder + b"/" in (process / "maps").read_bytes()
     return False
 
 

@@ -6,7 +6,7 @@ from statistics import fmean, median
 from ..worker.messages import Window
 from .capability import Rung
 from .columns import COLUMNS, Summary
-from .reading import Recording
+from .reading import HOST, Recording
 
 #: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
 _LEAST_ROWS = 3
@@ -17,6 +17,8 @@ _LEAST_ROWS = 3
 _SETTLING_NS: Mapping[Rung, int] = {"dcgm": 500_000_000, "samples": 1_000_000_000, "polling": 1_000_000_000}
 #: Energy counters move in steps of 20 to 100 ms: over less than this their error is no longer small.
 _LEAST_ENERGY_NS = 1_000_000_000
+#: Of less of the window than this, mean power is not the window's.
+_LEAST_ENERGY_SHARE = 0.5
 
 #: A value of a column and the nanoseconds it is about.
 Row = tuple[float, int]
@@ -80,14 +82,19 @@ def _over_devices(metric: str, values: Sequence[float]) -> float:
 
 
 def _energy(recordings: Sequence[Recording], window: Window, items: float) -> dict[str, float]:
-    """Rows lie within the window and need not fill it: their mean power holds for all of it."""
+    """Rows lie within the window and fill half of it or more: their mean power holds for all of it."""
     length = window.ended_ns - window.started_ns
     done = window.iterations * items
     if length < _LEAST_ENERGY_NS or done <= 0:
         return {}
-    told = [_told(one, one.values["energy"]) for one in recordings if "energy" in one.values]
-    if not told or any(len(rows) < _LEAST_ROWS for rows in told):
-        # Of some GPUs only, it would be the energy of nothing.
-        return {}
-    joules = sum(sum(joule for joule, _ in rows) / sum(ns for _, ns in rows) * length for rows in told)
-    return {"energy_per_item": joules / done}
+    joules: list[float] = []
+    for one in recordings:
+        if one.device == HOST:
+            continue
+        rows = _told(one, one.values.get("energy", (None,) * len(one.started_ns)))
+        covered = sum(ns for _, ns in rows)
+        if len(rows) < _LEAST_ROWS or covered < _LEAST_ENERGY_SHARE * length:
+            # Of some GPUs only, it would be the energy of nothing.
+            return {}
+        joules.append(sum(joule for joule, _ in rows) / covered * length)
+    return {"energy_per_item": sum(joules) / done} if joules else {}

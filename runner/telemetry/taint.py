@@ -113,15 +113,17 @@ def _taken(
     """By processes that are not ours, where ours waited for a CPU meanwhile.
 
     Waiting alone proves nothing: a case with more threads than CPUs waits for itself. Nor do others alone, on
-    a CPU that our threads did not want.
+    a CPU that our threads did not want, or so little of a long block that it cannot be what ours waited for.
     """
     foreign_ns = _foreign(before, after, cpus, apart)
     if foreign_ns is None:
         return None
     ticks = _TICK_NS * sqrt(len(cpus))
     foreign, certain = foreign_ns / elapsed, foreign_ns >= _CERTAIN_TICKS * ticks
+    if foreign <= limit:
+        return None
     if before.delay_ns is None or after.delay_ns is None:
-        if foreign <= limit or not certain:
+        if not certain:
             return None
         return Taint("contended", "cpu", f"others used {percent(foreign)} of a CPU", foreign)
     delay_ns = grown(before.delay_ns, after.delay_ns)

@@ -19,7 +19,7 @@ def describe() -> dict[str, Any]:
     The fingerprint covers interpreter, torch build and installed packages; it leaves out the machine,
     its devices and the variables, which are recorded beside it.
     """
-    packages = _packages()
+    packages, build = _packages(), torch.__config__.show()
     identity = {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -30,18 +30,25 @@ def describe() -> dict[str, Any]:
         "hip": getattr(torch.version, "hip", None),
         "debug": torch.version.debug,
         "packages": packages,
+        # Two builds of one commit differ in their flags and libraries, and in nothing above.
+        "build_digest": hashlib.sha256(without_machine(build).encode()).hexdigest()[:16],
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return {
         **identity,
         "fingerprint": digest[:16],
-        "build": torch.__config__.show(),
+        "build": build,
         "threads": torch.get_num_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "devices": _cuda_devices(),
         "executable": sys.executable,
         "variables": relevant_variables(os.environ),
     }
+
+
+def without_machine(build: str) -> str:
+    """What `torch.__config__.show()` says of a build, without the line about the CPU that it runs on."""
+    return "\n".join(line for line in build.splitlines() if "CPU capability usage" not in line)
 
 
 def _packages() -> list[str]:

@@ -97,13 +97,17 @@ class Finish(Message):
 
 @dataclass(frozen=True, slots=True)
 class Hello(Message):
-    """First line of a worker: torch is imported and the cases are registered."""
+    """First line of a worker: torch is imported and the cases are registered.
+
+    `build` is what torch this is (see `torch_build`).
+    """
 
     protocol: int
     harness: str
     pid: int
     import_seconds: float
     threads: int
+    build: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,11 @@ class _Registry:
             Described,
         )
     }
+
+
+def torch_build(version: str, git: str | None) -> str:
+    """One build of torch in one word or two: the version, and of what commit it is where that is known."""
+    return f"{version} ({git})" if git else version
 
 
 def parse(line: str) -> Message:

@@ -31,6 +31,7 @@ from .messages import (
     Trace,
     Traced,
     parse,
+    torch_build,
 )
 from .solo import Performer, Solo
 from .stage import UnknownCase, Unsupported
@@ -51,7 +52,8 @@ class Worker:
 
     def hello(self, harness: str, import_seconds: float) -> None:
         """Say that torch is imported and the cases are registered."""
-        self._say(Hello(PROTOCOL, harness, os.getpid(), import_seconds, torch.get_num_threads()))
+        build = torch_build(torch.__version__, getattr(torch.version, "git_version", None))
+        self._say(Hello(PROTOCOL, harness, os.getpid(), import_seconds, torch.get_num_threads(), build))
 
     def serve(self, lines: TextIO) -> None:
         """Answer messages until `finish`, a failure, or the controller's end of the pipe is closed."""

@@ -17,6 +17,7 @@ from torch_wheels import write_wheel
 from typer.testing import CliRunner
 
 from cli import commands
+from runner.environments.recipe import Recipe
 from runner.environments.store import MARK, Store
 
 VERSIONS = ("2.9.1", "2.10.0")
@@ -88,6 +89,29 @@ def test_an_environment_from_its_declaration_to_its_removal(place: Site) -> None
     assert not built.folder.exists()
     assert call(place, "environments", "remove", "old").one_sentence().endswith("old is not built")
     assert "did not build it" in call(place, "environments", "remove", "default").one_sentence()
+
+
+def test_only_what_is_meant_is_removed(place: Site, tmp_path: Path) -> None:
+    shelf = store(place)
+    for recipe in (Recipe(torch="2.9.1"), Recipe(torch="2.9.1", usual=False)):
+        shelf.write_recipe(recipe)
+        shelf.mark(recipe, {"torch": "2.9.1"}, seconds=1.0)
+    one, other = shelf.all()
+    # Declared with another package, and not built: neither of the two.
+    assert call(place, "environments", "add", "mine", "2.9.1", "--package", "six").code == 0
+    for command in ("remove", "show"):
+        refused = call(place, "environments", command, "mine").one_sentence()
+        assert refused.endswith("environment mine is not built")
+        refused = call(place, "environments", command, "2.9.1").one_sentence()
+        assert '"2.9.1" means several' in refused and one.name in refused and other.name in refused
+    refused = call(place, "environments", "remove", one.name, "2.9.1").one_sentence()
+    assert "means several" in refused and len(shelf.all()) == 2
+    wheel = write_wheel(tmp_path / "loose", "2.9.1")
+    assert call(place, "environments", "remove", str(wheel)).one_sentence().endswith("is not built")
+    assert call(place, "environments", "remove", one.name, one.name).code == 0
+    # What else was built of a version is meant by the version where it is alone.
+    assert call(place, "environments", "remove", "torch==2.9.1").out.startswith(f"removed {other.name}")
+    assert shelf.all() == []
 
 
 def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, tmp_path: Path) -> None:

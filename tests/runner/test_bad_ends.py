@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from measuring import CASE_FILES, QUICK, Happened, Scratch, alive, conditions, fill, key, measure
+from measuring import CASE_FILES, ENVIRONMENT, QUICK, Happened, Scratch, alive, conditions, fill, key, measure
 from measuring_site import unavailable
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -78,6 +78,22 @@ def test_the_run_goes_on_to_its_end(happened: Happened) -> None:
     last = happened.outcomes[-1]
     assert (last.status, last.reason) == ("ok", "")
     assert last.metrics["latency"] > 0
+
+
+def test_a_torch_that_is_another_than_when_the_run_began_is_not_measured(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE)
+    target = replace(shared.targets[ENVIRONMENT], build="1.0.0 (0123abc)")
+    happened = measure(replace(shared, targets={ENVIRONMENT: target}), [["good"]])
+    (outcome,) = happened.outcomes
+    assert (outcome.status, outcome.phase, outcome.metrics) == ("lost", "import", {})
+    found = re.fullmatch(
+        r"the environment has changed since the run began: torch (.+), not 1\.0\.0 \(0123abc\)",
+        outcome.reason,
+    )
+    assert found, outcome.reason
+    same = replace(target, build=found[1])
+    happened = measure(replace(shared, targets={ENVIRONMENT: same}), [["good"]])
+    assert happened.of("good").status == "ok"
 
 
 def test_nothing_stays_behind(happened: Happened, module_scratch: Scratch) -> None:

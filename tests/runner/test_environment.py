@@ -1,5 +1,6 @@
 """Environments describe themselves; broken ones, and broken files of cases, get one sentence."""
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def test_an_environment_says_what_it_is(described: Environment) -> None:
     assert facts["variables"]["OMP_WAIT_POLICY"] == "passive"
     assert not any(name.startswith("PYROMETER") for name in facts["variables"])
     assert described.python == str(measured_python())
+
+
+@pytest.mark.torch
+def test_builds_are_told_apart_by_their_flags_and_not_by_the_cpu_they_run_on(
+    described: Environment, tmp_path: Path
+) -> None:
+    profile = Profile("of the test", {"ATEN_CPU_CAPABILITY": "default"})
+    elsewhere = environment.describe("default", measured_python(), harness.build(tmp_path), profile)
+    assert described.facts["build"] != elsewhere.facts["build"]
+    assert described.fingerprint == elsewhere.fingerprint
+    kept = [line for line in described.facts["build"].splitlines() if "CPU capability" not in line]
+    digest = hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
+    assert described.facts["build_digest"] == digest
 
 
 @pytest.mark.torch

@@ -1,5 +1,7 @@
 """Which blocks count, when there are enough of them, and what becomes of a case of which too few do."""
 
+import subprocess
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -10,7 +12,7 @@ from runner.gate import Gate
 from runner.measuring import Blocks
 from runner.metrics import replicate_metrics
 from runner.records import Timing
-from runner.telemetry.reading import HostCounters, Reading, Recording
+from runner.telemetry.reading import GpuCounters, HostCounters, Reading, Recording
 from runner.telemetry.taint import Taint
 from runner.worker.messages import Block, Finished, Ready
 
@@ -137,6 +139,22 @@ def test_the_gate_reads_around_a_block_and_judges_it_by_the_contenders_cpus() ->
         assert (taint.status if taint else "") == wanted
         assert source.asked == [7, 7]
         assert gate.facts() == {}
+
+
+def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        busy = GpuCounters("GPU-1", processes=(child.pid,))
+        source = Scripted(Reading(0, gpus=(busy,)), Reading(100 * MS, gpus=(replace(busy, processes=()),)))
+        gate = Gate(source, 7, (), (), 0.05)
+        gate.before()
+        child.kill()
+    assert gate.after(100 * MS) is None
+    # Whoever is no child of ours is one.
+    source = Scripted(Reading(0, gpus=(replace(busy, processes=(1,)),)), Reading(100 * MS))
+    gate = Gate(source, 7, (), (), 0.05)
+    gate.before()
+    taint = gate.after(100 * MS)
+    assert taint is not None and taint.cause == "company"
 
 
 def test_a_source_that_tells_nothing_is_soon_asked_no_more_and_taints_nothing() -> None:

@@ -121,6 +121,38 @@ def test_what_somebody_runs_by_hand_cannot_be_removed(store: Store) -> None:
     assert not one.folder.exists()
 
 
+@pytest.mark.parametrize("how", ["relative", "linked", "activated", "mapped"])
+def test_it_is_in_use_however_it_was_started(store: Store, tmp_path: Path, how: str) -> None:
+    one, other = made(store, "2.1.0", 1.0), made(store, "2.2.0", 1.0)
+    (tmp_path / "link").symlink_to(one.folder)
+    library = one.folder / "library.so"
+    library.write_bytes(bytes(4096))
+    variables = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    mapping = (
+        f"import mmap; file = open({str(library)!r}); kept = mmap.mmap(file.fileno(), 0, prot=1); {code}"
+    )
+    program, more, code = {
+        "relative": ("bin/python", {}, code),
+        "linked": (str(tmp_path / "link/bin/python"), {}, code),
+        "activated": (sys.executable, {"VIRTUAL_ENV": str(tmp_path / "link")}, code),
+        "mapped": (sys.executable, {}, mapping),
+    }[how]
+    with subprocess.Popen(
+        [program, "-c", code],
+        cwd=one.folder if how == "relative" else tmp_path,
+        env=variables | more,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout and process.stdout.readline() == "up\n"
+        with pytest.raises(EnvironmentInUse, match="somebody's process runs in it"):
+            store.remove(one)
+        store.remove(other)
+    store.remove(one)
+
+
 def test_who_builds_waits_for_who_uses_and_can_give_up(store: Store) -> None:
     one = made(store, "2.1.0", 1.0)
     gives_up, told = threading.Event(), list[str]()

@@ -87,6 +87,22 @@ def test_energy_is_of_all_gpus_over_the_whole_window_by_its_items() -> None:
     assert "energy_per_item" not in summarise([one, silent], WINDOW, 5)[0]
 
 
+def test_no_energy_where_a_gpu_tells_none_or_too_little_of_the_window() -> None:
+    one = recorded("GPU-1", "gpm", first=1_100, energy=(80.0,) * 10)
+    host = recorded(first=1_100, cpu_busy=(1.0,) * 10)
+    assert summarise([one, host], WINDOW, 1)[0]["energy_per_item"] == pytest.approx(1200 / 60)
+    at = tuple((1_100 + i) * MS for i in range(10))
+    others = {
+        "has no such column": recorded("GPU-2", "gpm", first=1_100, power=(100.0,) * 10),
+        "was not recorded": Recording("GPU-2", "", "none", (), (), {}),
+        "tells of 1.4 s out of 3": recorded("GPU-2", "gpm", first=1_100, energy=(20.0,) * 7),
+        "has rows without length": Recording("GPU-2", "", "gpm", at, at, {"energy": (20.0,) * 10}),
+    }
+    told = {why: summarise([one, other], WINDOW, 1)[0] for why, other in others.items()}
+    assert [why for why, metrics in told.items() if "energy_per_item" in metrics] == []
+    assert summarise([host], WINDOW, 1)[0].keys() == {"cpu_busy"}
+
+
 numbers = st.none() | st.floats(0, 1e6)
 columns = st.dictionaries(st.sampled_from([*COLUMNS, "cpu0", "else"]), st.tuples(*[numbers] * 5), min_size=1)
 

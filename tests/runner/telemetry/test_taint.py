@@ -59,6 +59,12 @@ def test_a_case_of_more_threads_than_cpus_waits_for_itself() -> None:
     assert judged(busy={1: 100}, tree=65, delay=300) is not None
 
 
+def test_in_a_long_block_what_is_certain_may_still_be_too_little() -> None:
+    # Ten seconds of four threads on one CPU, and 100 ms of everybody else.
+    assert judged(busy={1: 10_000}, tree=9_900, delay=30_000, wall=100 * WALL) is None
+    assert judged(busy={1: 10_000}, tree=9_400, delay=30_000, wall=100 * WALL) is not None
+
+
 def test_others_on_a_cpu_that_it_does_not_want_do_not_matter() -> None:
     assert judged((0, 1), busy={0: 100, 1: 100}, tree=100, delay=0) is None
     assert judged((1,), busy={0: 100, 1: 100}, tree=100, delay=0) is None
