@@ -31,7 +31,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One case in both environments: `verdicts` by metric; `pair_seconds` is what one more pair costs."""
+    """One case in both environments: `verdicts` by metric; `pair_seconds` is what one more pair costs.
+
+    `failed` is how many of its replicates broke, old and new.
+    """
 
     case: str
     technique: str
@@ -39,6 +42,7 @@ class CaseResult:
     new: Side
     verdicts: Mapping[str, Verdict]
     pair_seconds: float = 0.0
+    failed: tuple[int, int] = (0, 0)
 
     @property
     def works(self) -> bool:
@@ -49,6 +53,11 @@ class CaseResult:
     def broke(self) -> bool:
         """Whether it worked in the old environment and does not in the new."""
         return self.old.status == "ok" and self.new.status in BROKEN
+
+    @property
+    def may_have_broken(self) -> bool:
+        """Whether it does not work in the new environment, and nothing is known of it in the old."""
+        return self.new.status in BROKEN and self.old.status not in ("ok", *BROKEN)
 
     @property
     def repaired(self) -> bool:
@@ -101,4 +110,9 @@ def judge_case(
         and METRICS[metric].better != "neither"
         and (threshold := threshold_of(metric, thresholds))
     }
-    return CaseResult((*old, *new)[0].case, technique, sides[0], sides[1], verdicts, pair_seconds)
+    failed = (_failed(old), _failed(new))
+    return CaseResult((*old, *new)[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed)
+
+
+def _failed(replicates: Sequence[Ended]) -> int:
+    return sum(one.status in BROKEN for one in replicates)

@@ -1,12 +1,14 @@
 """What a team wants from an upgrade."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from .metrics import METRICS
 from .thresholds import Threshold
+
+#: What is larger is a slip of the pen, and sums of it may be too large for a float.
+_MOST = 1e6
 
 
 def _worst() -> dict[str, float]:
@@ -26,7 +28,8 @@ class Policy:
     - `worst`: by how much any single case may be worse, by metric. 0.10 is 10 %.
     - `overall`: by how much the geomean may be worse; below 0 a gain is demanded.
     - `unmeasured_share`: more cases than this without a number, by weight, and nothing is decided.
-    - `false_discovery_rate`: of what is called faster or slower, the share that may be chance.
+    - `false_discovery_rate`: of what is called faster or slower, the share that may be chance; above 0, below
+      0.5.
     """
 
     metric: str = "latency_floor"
@@ -45,14 +48,22 @@ class Policy:
         for name in (self.metric, *self.thresholds, *self.worst):
             if name not in METRICS:
                 raise ValueError(f"no metric is called {name}")
-        for share in (self.slower_share, self.unmeasured_share, self.false_discovery_rate):
+            if METRICS[name].better == "neither":
+                raise ValueError(f"{name} is a metric that is neither better nor worse, and decides nothing")
+        for share in (self.slower_share, self.unmeasured_share):
             if not 0 <= share <= 1:
                 raise ValueError(f"a share lies between 0 and 1, and {share} does not")
+        if not 0 < self.false_discovery_rate < 0.5:
+            raise ValueError(
+                f"false_discovery_rate lies above 0 and below 0.5, and {self.false_discovery_rate} does not"
+            )
         for limit in (*self.worst.values(), *self.weights.values()):
-            if not (math.isfinite(limit) and limit > 0):
-                raise ValueError(f"weights and limits are finite numbers above 0, and {limit} is not")
-        if not (math.isfinite(self.overall) and self.overall > -1):
-            raise ValueError(f"the geomean can be worse by a finite share above -1, not by {self.overall}")
+            if not 0 < limit <= _MOST:
+                raise ValueError(f"weights and limits are numbers above 0, at most 1e6, and {limit:g} is not")
+        if not -1 < self.overall <= _MOST:
+            raise ValueError(
+                f"the geomean can be worse by a share above -1, at most 1e6, not by {self.overall:g}"
+            )
 
     def weight(self, case: str) -> float:
         """How much a case counts."""
@@ -65,6 +76,20 @@ class Policy:
     def forgives(self, case: str) -> bool:
         """Whether the case may break."""
         return any(_matches(case, glob) for glob in self.may_break)
+
+    def unmatched(self, cases: Sequence[str]) -> list[tuple[str, str]]:
+        """Rules and their globs that match none of the cases, as (`must_not_regress`, glob)."""
+        rules = {
+            "must_not_regress": self.must_not_regress,
+            "may_break": self.may_break,
+            "weights": self.weights,
+        }
+        return [
+            (rule, glob)
+            for rule, globs in rules.items()
+            for glob in globs
+            if not any(_matches(case, glob) for case in cases)
+        ]
 
 
 def _matches(case: str, glob: str) -> bool:

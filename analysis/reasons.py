@@ -9,6 +9,7 @@ from .case_results import CaseResult
 from .geomean import Geomean
 from .metrics import METRICS
 from .policy import Policy
+from .thresholds import threshold_of
 from .verdict import Verdict
 from .words import percent, word
 
@@ -75,7 +76,7 @@ def reasons(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> 
         *(reason for result in results if result.works for reason in _of_case(result, policy)),
         *_unguarded(results, policy),
         *_share(results, policy),
-        _overall(overall, policy),
+        _overall(results, overall, policy),
         *_unmeasured(results, policy),
         *_gains(results, policy),
     ]
@@ -84,24 +85,35 @@ def reasons(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> 
 def measured(result: CaseResult, policy: Policy) -> bool:
     """Whether the case has an interval, or an exact verdict, on the metric that decides."""
     verdict = result.verdicts.get(policy.metric)
-    return result.works and verdict is not None and verdict.n > 0 and verdict.low is not None
+    if not result.works or verdict is None or not verdict.n:
+        return False
+    # An exact metric that is 0 in both has no ratio, and is known all the same.
+    return verdict.low is not None or verdict.word in ("faster", "slower", "same")
 
 
 def _correctness(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     for result in results:
         case, weight = (result.case,), policy.weight(result.case)
-        if result.broke:
-            forgiven = policy.forgives(result.case)
-            text = f"{result.case} broke: {result.new.status}"
-            text += f" ({result.new.reason})" if result.new.reason else ""
-            text += ", and may" if forgiven else ""
-            yield Reason("go" if forgiven else "no-go", "broke", text, case, weight=weight)
+        if result.broke or result.may_have_broken:
+            yield _broke(result, policy)
         elif result.repaired:
             text = f"{result.case} works now; it was {result.old.status}"
             yield Reason("go", "repaired", text, case, weight=weight)
-        elif result.works and result.new.reason and not result.old.reason:
-            text = f"{result.case}: {result.new.reason} in the new environment, none in the old"
+        elif result.works and result.failed[1] > result.failed[0]:
+            before = str(result.failed[0] or "none")
+            text = f"{result.case}: {result.new.reason} in the new environment, {before} in the old"
             yield Reason("unclear", "shaky", text, case, weight=weight)
+
+
+def _broke(result: CaseResult, policy: Policy) -> Reason:
+    forgiven = policy.forgives(result.case)
+    text = f"{result.case} {'broke' if result.broke else 'may have broken'}: {result.new.status}"
+    text += f" ({result.new.reason})" if result.new.reason else ""
+    text += "" if result.broke else f" in the new environment, and the old ended {result.old.status}"
+    if forgiven:
+        text += ", and may" if result.broke else ", which is allowed"
+    speaks: Decision = "go" if forgiven else "no-go" if result.broke else "unclear"
+    return Reason(speaks, "broke", text, (result.case,), weight=policy.weight(result.case))
 
 
 def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
@@ -110,19 +122,41 @@ def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
         verdict = result.verdicts.get(metric)
         if verdict is None:
             continue
-        near, far = worsening(verdict)
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
         about = (_about(result.case, verdict), (result.case,), metric, size)
         if guarded and could_be_slower(verdict):
             yield _reason(verdict.word == "slower", "guarded", *about, ": it must not regress")
-        limit = policy.worst.get(metric, math.inf)
-        if verdict.word in ("slower", "unclear") and verdict.n and far > math.log1p(limit) and far < math.inf:
-            proved = verdict.word == "slower" and near > math.log1p(limit)
-            yield _reason(
-                proved, "worst", *about, f": at most {percent(verdict.cost * math.log1p(limit))} is allowed"
-            )
-        elif verdict.word == "slower" and near == math.inf and limit < math.inf:
-            yield _reason(True, "worst", *about, ": it was 0")
+        # Cases without a number have a share of their own.
+        known = verdict.word != "no data" or measured(result, policy)
+        if known and metric in policy.worst and (found := _beyond(verdict, policy)):
+            yield _reason(found[0], "worst", *about, found[1])
+
+
+def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, str] | None:
+    """Whether it is proved that a metric is worse than `worst` allows, and how; None where it is within."""
+    limit = math.log1p(policy.worst[verdict.metric])
+    near, far = worsening(verdict)
+    exact = threshold_of(verdict.metric, policy.thresholds).exact
+    if verdict.word == "no data":
+        return False, ": no pair counts"
+    if verdict.word == "slower" and near == math.inf:
+        return True, ": it was 0"
+    if verdict.word == "unclear" and exact and verdict.change is None:
+        # Of one pair without a difference nothing is feared.
+        return (False, ": it was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
+    if not (verdict.n and limit < far < math.inf) or _negligible(verdict, far, policy):
+        return None
+    # Who sets a threshold above the limit has not lifted the limit.
+    proved = verdict.word in ("slower", "same") and near > limit and not _negligible(verdict, near, policy)
+    return proved, f": at most {percent(verdict.cost * limit)} is allowed"
+
+
+def _negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
+    """Whether a metric called the same, worse by that logarithm, is worse within its absolute threshold."""
+    absolute = threshold_of(verdict.metric, policy.thresholds).absolute
+    if verdict.word != "same" or verdict.old is None or not absolute:
+        return False
+    return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
 
 
 def _reason(
@@ -177,8 +211,12 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     yield Reason(speaks, "share", text, about, policy.metric, proved)
 
 
-def _overall(overall: Geomean, policy: Policy) -> Reason:
+def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> Reason:
     if overall.change is None or overall.low is None or overall.high is None:
+        if any(measured(result, policy) for result in results) and policy.overall >= 0:
+            # Cases that are worse without a ratio speak for themselves.
+            text = f"{METRICS[policy.metric].title}: no case has a ratio, so there is no geomean"
+            return Reason("go", "overall", text, metric=policy.metric)
         return Reason("unclear", "overall", "no case has enough pairs for a geomean", metric=policy.metric)
     cost = -1 if METRICS[policy.metric].better == "higher" else 1
     near, far = sorted((overall.low * cost, overall.high * cost))

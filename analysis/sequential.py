@@ -20,13 +20,15 @@ class Advice:
         return self.more > 0
 
 
-def advise(verdict: Verdict, plan: Plan, cases: int = 1, affordable: int | None = None) -> Advice:
+def advise(
+    verdict: Verdict, plan: Plan, cases: int = 1, affordable: int | None = None, rate: float = RATE
+) -> Advice:
     """Go on to the next look, or stop: settled, at the plan's end, or out of budget.
 
     `verdict` is that of `judge` under the same plan; `affordable` is how many more pairs the budget has room
     for. What is called `faster` or `slower` goes on until it would stand alone among all `cases` of the suite
-    (see `discovery.control`): stopped as soon as it is called, half of what is true was seen to be taken
-    back.
+    (see `discovery.control`) at the false discovery `rate`: stopped as soon as it is called, half of what is
+    true was seen to be taken back.
 
     Stopping early for whatever reason adds no false verdicts, and neither does going on: the error is spent
     per look. What must not happen is to go beyond the plan's largest number with the same pairs. What is
@@ -35,7 +37,7 @@ def advise(verdict: Verdict, plan: Plan, cases: int = 1, affordable: int | None 
     if verdict.word == "not comparable":
         return Advice(0, verdict.reason)
     called = verdict.word in ("faster", "slower")
-    sure = verdict.p is None or verdict.p <= RATE / cases
+    sure = verdict.p is None or verdict.p <= rate / cases
     if verdict.word == "same" or (called and sure):
         return Advice(0, f"{verdict.word} after {verdict.n} pairs")
     counting = verdict.n + verdict.left_out.count(WAITS)

@@ -1,6 +1,7 @@
 """The command people type: `pyrometer ...`, its commands and their options."""
 
 from importlib.metadata import version as installed
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -48,6 +49,14 @@ CaseFiles = Annotated[
     list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
 ]
 
+
+def _finite(value: float | None) -> float | None:
+    # `inf` and `nan` are numbers to Python, and pass every smallest value.
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"{value} is no number of seconds")
+    return value
+
+
 _RUN_HELP = """Measure this machine with a suite and keep every number.
 
 \b
@@ -78,8 +87,12 @@ def run(
     profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
     device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
-    budget: Annotated[float | None, typer.Option(min=1, help="seconds the whole run may take")] = None,
-    deadline: Annotated[float | None, typer.Option(min=1, help="seconds one replicate may take")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=1, callback=_finite, help="seconds the whole run may take")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=_finite, help="seconds one replicate may take")
+    ] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
@@ -132,8 +145,12 @@ def upgrade(
     pairs: Annotated[
         int | None, typer.Option(help="at most so many pairs of each case [default: 12]")
     ] = None,
-    budget: Annotated[float | None, typer.Option(min=1, help="seconds the measuring may take")] = None,
-    deadline: Annotated[float | None, typer.Option(min=1, help="seconds one process may take")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=1, callback=_finite, help="seconds the measuring may take")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=_finite, help="seconds one process may take")
+    ] = None,
     report: Annotated[
         list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
     ] = None,
@@ -195,7 +212,9 @@ def bisect(
     pairs: Annotated[
         int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
     ] = None,
-    deadline: Annotated[float | None, typer.Option(min=1, help="seconds one process may take")] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=_finite, help="seconds one process may take")
+    ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,

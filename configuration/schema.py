@@ -73,6 +73,7 @@ Share = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=1)]
 SomeSeconds = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)]
 
 Positive = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, lt=0.5)]
 Change = Annotated[float, BeforeValidator(_no_bool), Field(gt=-1, allow_inf_nan=False)]
 
 _COUNT = "a whole number, 1 or more"
@@ -196,7 +197,7 @@ class PolicySettings(Table):
     )
     overall: Change | None = Field(default=None, description="a share above -1, below 0 for a gain")
     unmeasured_share: Share | None = Field(default=None, description=_SHARE)
-    false_discovery_rate: Share | None = Field(default=None, description=_SHARE)
+    false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
 
 
 class Wanted(Table):

@@ -10,8 +10,9 @@ from runner.records import Outcome, Planned, SessionPlan, Timing
 
 #: A case that broke in so many pairs is not going to tell anything in the next ones.
 _BROKEN_ENOUGH = 2
-#: What infrastructure or others did says nothing about the next pair.
-_MAY_PASS = ("ok", "contended", "throttled", "lost", "skipped")
+#: What infrastructure or others did says nothing about the case.
+_SAYS_NOTHING = ("contended", "throttled", "lost", "skipped")
+_MAY_PASS = ("ok", *_SAYS_NOTHING)
 
 
 class Queue(Protocol):
@@ -144,7 +145,12 @@ class Pairs:
 
 
 def _broken(outcomes: Sequence[Outcome]) -> str:
-    """Why a case has no more to tell: it is unsupported, or broke in every pair so far and more than once."""
+    """Why a case has no more to tell: it is unsupported, or broke in every pair so far and more than once.
+
+    As long as one side has told nothing, it is not known whether the case broke or never worked.
+    """
+    if len({one.environment for one in outcomes if one.status not in _SAYS_NOTHING}) < 2:
+        return ""
     by_number: dict[int, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_number[outcome.replicate].append(outcome)

@@ -53,7 +53,8 @@ class Comparison:
             metric, policy = self.policy.metric, self.policy
             threshold = threshold_of(metric, policy.thresholds)
             pairs = pairs_of(metric, *self._sides(outcomes), threshold.exact)
-            advice = advise(judge(metric, pairs, threshold, self.plan), self.plan, cases)
+            verdict = judge(metric, pairs, threshold, self.plan)
+            advice = advise(verdict, self.plan, cases, rate=policy.false_discovery_rate)
             return "" if advice.go_on else f"not needed: {advice.reason}"
 
         return _enough

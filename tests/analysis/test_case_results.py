@@ -69,6 +69,14 @@ def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:
     assert (verdict.word, verdict.left_out) == ("no data", ("new ended crashed",) * 6)
     assert judge_case("eager", gone, replicates()).repaired
     assert judge_case("eager", gone, gone).never_worked
+    assert judge_case("eager", [], gone).may_have_broken
+
+
+def test_how_many_broke_is_told_of_either_side() -> None:
+    gone = [replace(one, status="crashed", reason="SIGSEGV", metrics={}) for one in replicates()]
+    result = judge_case("eager", [*gone[:1], *replicates()[1:]], [*gone[:4], *replicates()[4:]])
+    assert result.works
+    assert result.failed == (1, 4)
 
 
 def test_other_work_is_not_comparable() -> None:

@@ -85,6 +85,7 @@ def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
     called = told("slower", 8, p=0.004)
     assert not advise(called, Plan(), cases=10).go_on
     assert advise(called, Plan(), cases=40).more == 2
+    assert advise(called, Plan(), cases=10, rate=0.01).more == 2
     assert advise(told("faster", 12, p=0.004), Plan(), cases=40).reason == "faster after all 12 pairs"
 
 

@@ -170,6 +170,73 @@ def test_memory_counts_too() -> None:
     assert decide([*alike(), heavy], Policy(worst={FLOOR: 0.1})).decision == "go"
 
 
+@pytest.mark.parametrize(
+    ("percent", "noise", "decision"), [(15.0, 1.0, "no-go"), (10.0, 1.0, "unclear"), (5.0, 1.0, "go")]
+)
+def test_a_threshold_beyond_the_limit_does_not_lift_it(percent: float, noise: float, decision: str) -> None:
+    wide = Threshold(0.20)
+    pairs = [Pair(100.0, (100.0 + percent) * math.exp(noise * own)) for own in WOBBLE]
+    same = judge(FLOOR, pairs, wide)
+    policy = Policy(thresholds={FLOOR: wide}, overall=0.1)
+    upgrade = decide([*alike(30), result("mlp", verdicts={FLOOR: same})], policy)
+    assert (same.word, upgrade.decision) == ("same", decision)
+    assert [one.kind for one in upgrade.reasons[:1]] == (["worst"] if decision != "go" else ["overall"])
+
+
+@pytest.mark.parametrize(("new", "decision"), [(104.9, "go"), (130.0, "no-go")])
+def test_a_limit_leaves_what_is_too_little_in_any_unit(new: float, decision: str) -> None:
+    # 100 KiB more of half a MiB is a fifth, and no reason; of an exact metric 30 % may be called the same.
+    memory, wide = "cuda_peak_allocated", Threshold(0.5, absolute=1.0, exact=True)
+    tiny = judge(memory, [Pair(0.5, 0.6)] * 2, wide)
+    large = judge(memory, [Pair(100.0, new)] * 2, wide)
+    cases = [*alike(), result("a", verdicts={FLOOR: verdict(0.0), memory: tiny})]
+    cases.append(result("b", verdicts={FLOOR: verdict(0.0), memory: large}))
+    upgrade = decide(cases, Policy(thresholds={memory: wide}))
+    assert (tiny.word, large.word, upgrade.decision) == ("same", "same", decision)
+    assert {one.cases for one in upgrade.reasons if one.kind == "worst"} <= {("b",)}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "decision"),
+    [
+        ([Pair(0, 50), Pair(0, 0), Pair(0, 0)], "unclear"),
+        ([Pair(0, 50)], "unclear"),
+        ([Pair(0, 0)], "go"),
+        ([Pair(0, 0)] * 3, "go"),
+        ([Pair(0, 50)] * 3, "no-go"),
+        ([Pair(math.nan, 1, "old does not know graph_breaks")] * 3, "unclear"),
+    ],
+)
+def test_a_limited_metric_without_a_ratio_is_not_passed_over(pairs: list[Pair], decision: str) -> None:
+    breaks = judge("graph_breaks", pairs, threshold_of("graph_breaks"))
+    odd = result("mlp", verdicts={FLOOR: verdict(0.0), "graph_breaks": breaks})
+    upgrade = decide([*alike(), odd], Policy(worst={"graph_breaks": 0.5}))
+    assert upgrade.decision == decision
+    assert decide([*alike(), odd], Policy(worst={FLOOR: 0.5})).decision == "go"
+
+
+def test_a_case_without_any_number_counts_among_those() -> None:
+    left = [Pair(1.0, 1.0, "old left the CPUs it was given")] * 6
+    verdicts = {metric: judge(metric, left, threshold_of(metric)) for metric in (FLOOR, "rss_peak_steady")}
+    assert decide([*alike(), result("mlp", verdicts=verdicts)]).decision == "go"
+    verdicts[FLOOR] = verdict(0.0)
+    upgrade = decide([*alike(), result("mlp", verdicts=verdicts)])
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["worst"])
+
+
+def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
+    def breaking(new: int, cases: int = 4) -> list[CaseResult]:
+        judged = judge("graph_breaks", [Pair(0, new)] * 2, threshold_of("graph_breaks"))
+        return [result(f"case{new}-{at}", verdicts={"graph_breaks": judged}) for at in range(cases)]
+
+    policy = Policy(metric="graph_breaks", worst={})
+    upgrade = decide(breaking(0), policy)
+    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "gained"])
+    assert upgrade.overall.change is None
+    assert decide([*breaking(0), *breaking(1)], policy).decision == "no-go"
+    assert decide(breaking(0), Policy(metric="graph_breaks", worst={}, overall=-0.1)).decision == "unclear"
+
+
 def test_the_geomean_has_a_limit() -> None:
     slower = [result(f"case{number}", 0.9, noise=0.2) for number in range(5)]
     assert decide(slower).decision == "go"
@@ -189,10 +256,31 @@ def test_an_unclear_geomean_is_settled_by_its_noisiest_cases() -> None:
 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
-    upgrade = decide([*alike(), result("mlp", new=Side("ok", "1 of 6 replicates ended crashed"))])
-    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["shaky"])
-    both = Side("ok", "1 of 6 replicates ended crashed")
-    assert decide([*alike(), result("mlp", old=both, new=both)]).decision == "go"
+    def broke(old: int, new: int) -> Upgrade:
+        ends = [Side("ok", f"{many} of 6 replicates ended crashed" if many else "") for many in (old, new)]
+        return decide([*alike(), result("mlp", old=ends[0], new=ends[1], failed=(old, new))])
+
+    assert (broke(0, 1).decision, kinds(broke(0, 1), "unclear")) == ("unclear", ["shaky"])
+    assert (broke(1, 1).decision, broke(5, 1).decision) == ("go", "go")
+    upgrade = broke(1, 5)
+    assert (upgrade.decision, upgrade.reasons[0].text) == (
+        "unclear",
+        "mlp: 5 of 6 replicates ended crashed in the new environment, 1 in the old",
+    )
+
+
+@pytest.mark.parametrize("status", BROKEN)
+@pytest.mark.parametrize("before", ["contended", "throttled", "lost", "skipped"])
+def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str) -> None:
+    cases = [*alike(20), result("mlp", old=Side(before), new=Side(status, "why"), verdicts={})]
+    upgrade = decide(cases)
+    assert (upgrade.decision, kinds(upgrade, "unclear"), upgrade.broken) == ("unclear", ["broke"], ())
+    assert (
+        upgrade.reasons[0].text
+        == f"mlp may have broken: {status} (why) in the new environment, and the old ended {before}"
+    )
+    assert [(one.case, one.pairs) for one in upgrade.settle] == [("mlp", 12)]
+    assert decide(cases, Policy(may_break=("mlp",))).decision == "go"
 
 
 def test_reasons_come_in_order_of_weight() -> None:
@@ -269,21 +357,6 @@ def test_tables_of_their_own() -> None:
 )
 def test_how_a_case_ended(statuses: Sequence[tuple[str, str]], status: str, reason: str) -> None:
     assert side(statuses) == Side(status, reason)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"metric": "speed"},
-        {"worst": {"speed": 0.1}},
-        {"slower_share": 1.1},
-        {"weights": {"*": 0.0}},
-        {"overall": math.nan},
-    ],
-)
-def test_a_policy_that_cannot_be_meant_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"metric|share|above 0|geomean"):
-        Policy(**changes)
 
 
 STATUSES = ("ok", "ok", "ok", *BROKEN, "lost", "skipped")

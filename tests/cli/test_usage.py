@@ -110,6 +110,8 @@ def test_an_interpreter_without_torch_is_no_environment(site: Site) -> None:
             ["--replicates", "0"],
             "Invalid value for '--replicates': Input should be greater than or equal to 1",
         ),
+        (["--budget", "inf"], "Invalid value for '--budget': inf is no number of seconds"),
+        (["--deadline", "inf"], "Invalid value for '--deadline': inf is no number of seconds"),
         (["--suit", "smoke"], "No such option: --suit (Possible options: --suite)"),
         (["--colour", "red"], "No such option: --colour"),
     ],

@@ -87,6 +87,10 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
         ("contention_limit = 5", "contention_limit is 5, expected a share from 0 to 1 of a block"),
         ("contention_limit = true", "contention_limit is true, expected a share from 0 to 1 of a block"),
         ("suites.x.observe_seconds = -1", "suites.x.observe_seconds is -1, expected a number of seconds"),
+        (
+            "policies.x.false_discovery_rate = 0",
+            "policies.x.false_discovery_rate is 0, expected a share above 0 and below 0.5",
+        ),
         ("suites.x.replicates = true", "suites.x.replicates is true, expected a whole number, 1 or more"),
         ("suites.x.replicates = 0", "suites.x.replicates is 0, expected a whole number, 1 or more"),
         (

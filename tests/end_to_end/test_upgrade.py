@@ -139,8 +139,15 @@ def test_killed_in_the_middle_it_goes_on_and_measures_nothing_twice(place: Site)
 
 @pytest.mark.torch
 def test_an_environment_against_itself_says_so(place: Site) -> None:
-    done = place.call("upgrade", "default", "default", *narrowed(SPINS), *PAIRS, "--json")
+    settings = place.folder / "pyrometer.toml"
+    settings.write_text(
+        settings.read_text() + '[policies.strict]\nmust_not_regress = ["spins", "resnet5O"]\n'
+    )
+    given = (*narrowed(SPINS), *PAIRS, "--policy", "strict", "--json")
+    done = place.call("upgrade", "default", "default", *given)
     assert "both are the same environment" in done.err
+    assert 'policy strict: must_not_regress "resnet5O" matches none of the 1 cases\n' in done.err
+    assert '"spins"' not in done.err
     verdict = next(event for event in done.events if event["event"] == "verdict")
     assert verdict["cases"][0]["verdict"]["word"] in ("same", "unclear")
     assert done.code in (0, 3)
@@ -173,6 +180,13 @@ def test_a_policy_that_knows_no_such_metric_is_refused(place: Site) -> None:
         "no metric is called speed"
         in place.call("upgrade", "default", "default", "--policy", "odd").one_sentence()
     )
+
+
+@pytest.mark.torch
+def test_a_budget_without_room_for_a_verdict_says_so_beforehand(place: Site) -> None:
+    done = place.call("upgrade", "default", "default", *narrowed(SPINS), *PAIRS, "--budget", "1", "--json")
+    assert "room for about 0 pairs of each case, and fewer than 4 are not judged" in done.err
+    assert done.code == 3, done
 
 
 def test_reports_go_where_they_can_be_written(place: Site, tmp_path: Path) -> None:

@@ -2,8 +2,13 @@
 
 from collections.abc import Sequence
 
+import pytest
+
+from analysis.plan import Plan
+from analysis.policy import Policy
 from runner.records import Outcome, Planned, Timing
 from scheduled_jobs.queues import InOrder, Pairs
+from scheduled_jobs.upgrade import Comparison
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
 
@@ -61,6 +66,18 @@ def test_what_is_unsupported_once_stays_so():
     assert len(drained(queue(5, A), "unsupported")) == 1
 
 
+@pytest.mark.parametrize("status", ["crashed", "unsupported"])
+def test_a_case_of_which_one_side_has_told_nothing_goes_on(status: str):
+    ends = iter(["lost", status, status, "contended", "ok", status, "never"])
+    pairs = queue(5, A)
+    # Sides take turns at starting: the old one is lost, contended, and then works.
+    while (session := pairs.next()) is not None:
+        for one in session.contenders:
+            pairs.learn(Outcome(A, one.environment, one.replicate, next(ends)))
+    assert next(ends) == "never"
+    assert {reason for _, reason in pairs.settled()} == {f"not needed: ended {status} in 3 pairs"}
+
+
 def test_what_others_did_to_a_pair_ends_nothing():
     assert len(drained(queue(5, A), "contended")) == 5
 
@@ -98,6 +115,25 @@ def test_what_is_left_shrinks_as_cases_end():
     for one in session.contenders:
         pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
     assert {session.contenders[0].case for session in pairs.left()} == {B}
+
+
+@pytest.mark.parametrize(("rate", "reason"), [(0.05, "not needed: slower after 6 pairs"), (1e-15, "")])
+def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate: float, reason: str):
+    outcomes = [
+        Outcome(
+            A,
+            side,
+            number,
+            "ok",
+            started_at=f"2026-01-01T00:0{number}:00+00:00",
+            wall_seconds=5.0,
+            metrics={"latency_floor": value + 0.001 * number},
+        )
+        for number in range(6)
+        for side, value in (("old", 1.0), ("new", 1.1))
+    ]
+    comparison = Comparison("old", "new", Plan(), Policy(false_discovery_rate=rate))
+    assert comparison.enough(1)(outcomes) == reason
 
 
 def test_in_order_keeps_a_workloads_cases_together():
