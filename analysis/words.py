@@ -50,3 +50,8 @@ def word(verdict: Verdict) -> str:
     if METRICS[verdict.metric].unit in _SPEEDS:
         return verdict.word
     return {"faster": "better", "slower": "worse"}.get(verdict.word, verdict.word)
+
+
+def printable(text: str) -> str:
+    """The text in one line, without characters that steer a terminal or a page."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ from .context import INTERRUPTED, Context, UsageError, say, store_pending
 from .interrupts import Interrupts
 from .measuring import alone, measured
 from .policies import choose_policy
-from .preparing import Asked, Chosen, Prepared, ask, prepare, prepare_again
+from .preparing import Asked, Chosen, Prepared, ask, prepare, prepare_again, timing_of, typed
 from .preparing import Plan as Planned
 from .report import report_console
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
@@ -107,15 +106,11 @@ def _begin(here: Context, request: BisectRequest) -> Bisection:
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
-    timing = replace(
-        suite.timing,
-        deadline_seconds=request.deadline or suite.timing.deadline_seconds,
-        contention_limit=settings.contention_limit,
-    )
+    timing = timing_of(suite, request.deadline, settings)
     return Bisection(
         id=new_run_id(),
         started_at=datetime.now(UTC).isoformat(),
-        command=shlex.join(["pyrometer", *sys.argv[1:]]).encode(errors="replace").decode(),
+        command=typed(),
         candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
         case=spelled(request.case),
         suite=suite.name,

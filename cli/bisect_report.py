@@ -13,11 +13,11 @@ from rich.text import Text
 
 from analysis.bisection import End, Question, left
 from analysis.case_results import BROKEN, CaseResult, Side
+from analysis.words import printable
 from reports import wording
 from scheduled_jobs.bisections import Bisection, Step
 
 from .context import say
-from .wording import printable
 
 SCHEMA = "pyrometer.bisection/1"
 

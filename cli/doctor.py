@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from runner import harness, machine
 from runner.errors import BrokenEnvironment
 from runner.telemetry import host, probe
 from runner.telemetry.capability import Capability, Probe
+from scheduled_jobs.header import telemetry_body
 
 from .building import declared, present, store_of
 from .context import Context, context, in_one_sentence
@@ -26,8 +26,7 @@ def doctor(
         found = examine(context())
     gpus, cpu = probe.examine(), host.capabilities()
     if as_json:
-        telemetry = {"gpu": gpus.to_body(), "cpu": [asdict(each) for each in cpu]}
-        typer.echo(json.dumps({**found, "telemetry": telemetry}, indent=2, default=str))
+        typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))
         return
     typer.echo(f"hardware   {found['hardware']}")
     typer.echo(f"data       {found['data_dir']}")

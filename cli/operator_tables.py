@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.operators import KERNEL, OPERATOR, Change, Operator, difference, operators, total_us
+from analysis.words import printable
 from runner.records import Outcome
 
-from .wording import figure, printable
+from .wording import figure
 
 #: Rows of a table; the JSON, the dashboard and the trace have the rest.
 _TOP = 25

@@ -5,13 +5,14 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from configuration.nearest import unknown
+from configuration.settings import Settings
 from runner import drift, journal, machine
 from runner import environment as environments
 from runner.environment import Environment
@@ -80,6 +81,20 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
     return Asked(described, telemetry_body(asked.result(), host.capabilities()))
 
 
+def typed() -> str:
+    """The command as it was typed, for whoever wants to do the same again."""
+    return shlex.join(["pyrometer", *sys.argv[1:]]).encode(errors="replace").decode()
+
+
+def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timing:
+    """How long a run of the suite measures: another deadline if one was typed, the machine's own limit."""
+    return replace(
+        suite.timing,
+        deadline_seconds=deadline or suite.timing.deadline_seconds,
+        contention_limit=settings.contention_limit,
+    )
+
+
 def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs."""
     profile, harness, described = chosen.profile, chosen.harness, asked.environments
@@ -89,7 +104,7 @@ def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan) -> Prepared
         run=new_run_id(),
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
-        command=shlex.join(["pyrometer", *sys.argv[1:]]).encode(errors="replace").decode(),
+        command=typed(),
         machine=machine_body(machine.describe(gpus)),
         environments=tuple(environment_body(one) for one in described),
         profile=profile_body(profile),

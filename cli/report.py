@@ -12,6 +12,7 @@ from rich.table import Table
 
 from analysis.gains import Gain, gains
 from analysis.replicates import Summary, summarise
+from analysis.words import printable
 from runner.baselines import baselines
 from runner.records import Outcome
 from scheduled_jobs.retold import LATEST, Told, retell
@@ -21,7 +22,7 @@ from .gains import print_gains
 from .operator_tables import print_traces
 from .verdict import conclude_upgrade
 from .watchers import JsonWatcher, duration, report_console
-from .wording import figure, printable, times
+from .wording import figure, times
 
 #: Columns of the table: metric and heading.
 _COLUMNS = (

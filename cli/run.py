@@ -1,7 +1,7 @@
 """`pyrometer run`: measure this machine."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +20,7 @@ from .building import Ready, choose_environment, wanted
 from .context import FAILED, INTERRUPTED, Context, say, store_pending
 from .interrupts import Interrupts
 from .measuring import Conclude, alone, measured
-from .preparing import Chosen, Plan, Prepared, ask, find_run, prepare, prepare_again, resumable
+from .preparing import Chosen, Plan, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
 from .report import print_told
 from .selection import (
     choose_cases,
@@ -132,11 +132,7 @@ def _prepare(here: Context, request: RunRequest, chosen: Chosen) -> Prepared:
     if not cases:
         raise NothingToMeasure("no case is selected")
     cases = one_each(cases, patterns) if request.trace_steps else _beside_baselines(cases)
-    timing = replace(
-        suite.timing,
-        deadline_seconds=request.deadline or suite.timing.deadline_seconds,
-        contention_limit=settings.contention_limit,
-    )
+    timing = timing_of(suite, request.deadline, settings)
     replicates = request.replicates or suite.replicates
     refuse_too_many(len(cases), replicates)
     planned = plan.replicates(cases, replicates, described.fingerprint)

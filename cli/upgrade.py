@@ -22,7 +22,7 @@ from .context import INTERRUPTED, Context, UsageError, say, store_pending
 from .interrupts import Interrupts
 from .measuring import alone, measured
 from .policies import choose_policy
-from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable
+from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
 from .preparing import Plan as Planned
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
 from .verdict import check_reports, conclude_upgrade, judge
@@ -127,11 +127,7 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, here.settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
-    timing = replace(
-        suite.timing,
-        deadline_seconds=request.deadline or suite.timing.deadline_seconds,
-        contention_limit=here.settings.contention_limit,
-    )
+    timing = timing_of(suite, request.deadline, here.settings)
     _note_unmatched(policy, request.policy or here.settings.policy, cases)
     if request.budget:
         exact = threshold_of(policy.metric, policy.thresholds).exact

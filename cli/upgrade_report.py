@@ -9,11 +9,10 @@ from rich.text import Text
 from analysis import words
 from analysis.case_results import CaseResult
 from analysis.upgrade import Upgrade
+from analysis.words import printable
 from reports import sentences, wording
 from reports.rows import Row, Tone, left_out, rows, standings, techniques
 from reports.subject import Subject
-
-from .wording import printable
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 _DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}

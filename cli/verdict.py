@@ -70,7 +70,7 @@ def judge(header: Header, result: RunResult) -> Judged:
     assert header.comparison is not None
     comparison = Comparison.from_body(header.comparison)
     results = comparison.results(result.outcomes)
-    return Judged(_subject(header, comparison, result), results, comparison.verdict(result.outcomes))
+    return Judged(_subject(header, comparison, result), results, comparison.verdict(results))
 
 
 def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Conclude:

@@ -3,6 +3,7 @@
 from analysis.disturbance import disturbed
 from analysis.gains import Gain
 from analysis.metrics import METRICS
+from analysis.words import printable
 from runner.records import Outcome
 
 _SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
@@ -61,8 +62,3 @@ def outcome_line(outcome: Outcome, environment: str = "") -> str:
             parts.append(f"disturbed: {disturbance}")
         return f"{name}: {', '.join(parts)}"
     return f"{name}: {outcome.status}: {printable(outcome.reason)}"
-
-
-def printable(text: str) -> str:
-    """The text without control characters, which a terminal would obey."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -19,6 +19,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from . import codec, tables
+from .beside import beside
 from .engine import Database
 from .records import (
     Environment,
@@ -153,18 +154,7 @@ def samples(
     `environment` is a fingerprint.
     """
     table = tables.Samples
-    query = (
-        select(table.codec, table.blob)
-        .join(tables.Run, tables.Run.number == table.run_number)
-        .join(tables.BenchmarkCase, tables.BenchmarkCase.id == table.case_id)
-        .join(tables.Environment, tables.Environment.id == table.environment_id)
-        .where(
-            tables.Run.id == run_id,
-            tables.BenchmarkCase.key == case,
-            tables.Environment.fingerprint == environment,
-            table.replicate == replicate,
-        )
-    )
+    query = beside(select(table.codec, table.blob), table, run_id, case, environment, replicate)
     with database.reading() as connection:
         found = connection.execute(query).first()
     return codec.decode(found.codec, found.blob) if found else None

@@ -241,6 +241,12 @@ class Outcome(Base):
     __table_args__ = (CheckConstraint(f"status IN ({', '.join(map(repr, STATUSES))})", name="status"),)
 
 
+def _of_an_outcome(name: str) -> ForeignKeyConstraint:
+    """That a row stands beside an outcome, under the outcome's own key."""
+    key = ("run_number", "case_id", "environment_id", "replicate")
+    return ForeignKeyConstraint(key, [f"outcome.{column}" for column in key], name=name)
+
+
 class Samples(Base):
     """The raw samples of one outcome, apart from it so that lists never read them; `codec` says how to."""
 
@@ -253,13 +259,7 @@ class Samples(Base):
     codec: Mapped[int]
     blob: Mapped[bytes] = mapped_column(LargeBinary)
 
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["run_number", "case_id", "environment_id", "replicate"],
-            ["outcome.run_number", "outcome.case_id", "outcome.environment_id", "outcome.replicate"],
-            name="fk_samples_outcome",
-        ),
-    )
+    __table_args__ = (_of_an_outcome("fk_samples_outcome"),)
 
 
 class Telemetry(Base):
@@ -285,13 +285,7 @@ class Telemetry(Base):
     codec: Mapped[int]
     blob: Mapped[bytes] = mapped_column(LargeBinary)
 
-    __table_args__ = (
-        ForeignKeyConstraint(
-            ["run_number", "case_id", "environment_id", "replicate"],
-            ["outcome.run_number", "outcome.case_id", "outcome.environment_id", "outcome.replicate"],
-            name="fk_telemetry_outcome",
-        ),
-    )
+    __table_args__ = (_of_an_outcome("fk_telemetry_outcome"),)
 
 
 class Measurement(Base):

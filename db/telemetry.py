@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Select, delete, func, select
 
 from . import tables, telemetry_codec
+from .beside import beside
 from .engine import Database
 from .records import Pruned, Recording, TelemetryWindow
 
@@ -76,19 +77,8 @@ def recording(
     for one in a form that is not known here.
     """
     table = tables.Telemetry
-    query = (
-        select(table.device, table.name, table.rung, table.codec, table.blob)
-        .join(tables.Run, tables.Run.number == table.run_number)
-        .join(tables.BenchmarkCase, tables.BenchmarkCase.id == table.case_id)
-        .join(tables.Environment, tables.Environment.id == table.environment_id)
-        .where(
-            tables.Run.id == run,
-            tables.BenchmarkCase.key == case,
-            tables.Environment.fingerprint == environment,
-            table.replicate == replicate,
-            table.device == device,
-        )
-    )
+    columns = select(table.device, table.name, table.rung, table.codec, table.blob)
+    query = beside(columns, table, run, case, environment, replicate).where(table.device == device)
     with database.reading() as connection:
         found = connection.execute(query).first()
     if found is None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import wording
+from analysis import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def text(plain: str) -> str:
 
 
 def _escaped(plain: str) -> str:
-    return html.escape(wording.printable(plain))
+    return html.escape(words.printable(plain))
 
 
 def code(plain: str) -> str:

@@ -204,7 +204,7 @@ def _how(subject: Subject) -> str:
 
 
 def _again(subject: Subject, each: Sequence[Row]) -> str:
-    commands = "\n".join(wording.printable(subject.reproduce(row.case)) for row in each)
+    commands = "\n".join(words.printable(subject.reproduce(row.case)) for row in each)
     # A fence longer than any in the text, or a case's name could end it.
     longest = max((len(found) for found in re.findall("`+", commands)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -226,13 +226,13 @@ def _details(summary: str, body: str) -> str:
 
 def _text(text: str) -> str:
     """Text that is nothing but text: no markup, table cell, link, mention or issue number of its own."""
-    plain = re.sub(_MARKUP, lambda found: f"&#{ord(found[0])};", wording.printable(text))
+    plain = re.sub(_MARKUP, lambda found: f"&#{ord(found[0])};", words.printable(text))
     return re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
 
 
 def _code(text: str) -> str:
     """Text as code, also within a table."""
-    plain = wording.printable(text).replace("|", "\\|")
+    plain = words.printable(text).replace("|", "\\|")
     fence = "`" * (max((len(found) for found in re.findall("`+", plain)), default=0) + 1)
     space = " " if "`" in plain else ""
     return f"{fence}{space}{plain}{space}{fence}"

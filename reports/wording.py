@@ -11,7 +11,7 @@ from analysis.reasons import Decision
 from analysis.settling import Settling
 from analysis.upgrade import Upgrade
 from analysis.verdict import Verdict
-from analysis.words import NONE, figure, percent, word
+from analysis.words import NONE, figure, percent, printable, word
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -167,8 +167,3 @@ def plural(many: int, noun: str) -> str:
 def counted(words: Iterable[str]) -> str:
     """`2 slower, 5 same`, in the order in which they first come."""
     return ", ".join(f"{many} {word}" for word, many in Counter(words).items())
-
-
-def printable(text: str) -> str:
-    """The text in one line, without characters that steer a terminal or a page."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from .allocators import NoAllocator, variables_for
+from .process import listed
 from .profile import Profile, parse_cpus
 from .topology import Topology
 from .worker.case_key import CaseKey
@@ -73,7 +74,7 @@ def start_of(key: CaseKey, profile: Profile, machine: Topology, ask_numactl: Ask
         nodes = machine.nodes_of(cpus)
         numactl, problem = ask_numactl(nodes)
         if numactl:
-            prefix = (numactl, f"--physcpubind={_listed(cpus)}", f"--membind={_listed(nodes)}", "--")
+            prefix = (numactl, f"--physcpubind={listed(cpus)}", f"--membind={listed(nodes)}", "--")
             facts |= {"pinned_by": "numactl", "memory_nodes": list(nodes)}
         else:
             facts |= {"pinned_by": "affinity", "numactl": problem}
@@ -118,7 +119,7 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
         return "", "not installed"
     try:
         tried = subprocess.run(
-            [path, f"--membind={_listed(nodes)}", "--", path, "--show"],
+            [path, f"--membind={listed(nodes)}", "--", path, "--show"],
             capture_output=True,
             text=True,
             check=False,
@@ -131,10 +132,6 @@ def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
     if tried.returncode:
         return "", f"refused: {(tried.stderr.strip().splitlines() or ['without a word'])[0]}"
     return path, ""
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    return ",".join(map(str, numbers))
 
 
 def _cpus(value: str, profile: Profile, machine: Topology) -> tuple[int, ...]:

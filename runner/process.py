@@ -76,7 +76,7 @@ class WorkerProcess:
             *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
             *("--lifeline", str(lifeline), "--report", str(report), "--keep", f"{to_worker},{from_worker}"),
             *("--log", str(launch.log), "--deadline", str(launch.deadline_seconds)),
-            *("--cpus", _list(launch.cpus), "--own-cpus", _list(launch.own_cpus), "--"),
+            *("--cpus", listed(launch.cpus), "--own-cpus", listed(launch.own_cpus), "--"),
             *(*launch.prefix, launch.python, "-I", str(launch.harness.path), mode),
             *("--in", str(to_worker), "--out", str(from_worker)),
         ]
@@ -237,5 +237,6 @@ def _marked(mark: bytes) -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _list(cpus: tuple[int, ...]) -> str:
+def listed(cpus: tuple[int, ...]) -> str:
+    """CPU numbers as command lines have them: `0,1,4`."""
     return ",".join(map(str, cpus))

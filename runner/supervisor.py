@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -237,6 +237,13 @@ class Supervisor:
             self._log.write(data)
 
 
+def name_and_fields(stat: str) -> tuple[str, list[str]]:
+    """Of a /proc/PID/stat: the name, and the fields from the state on, which proc(5) counts as the third."""
+    # The name stands in parentheses and may itself hold spaces and parentheses.
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    return name, rest.split()
+
+
 def processes() -> Iterator[tuple[int, int, str]]:
     """(pid, parent's pid, name) of every process that is not a zombie."""
     for entry in os.listdir("/proc"):
@@ -247,25 +254,30 @@ def processes() -> Iterator[tuple[int, int, str]]:
                 text = file.read()
         except OSError:
             continue
-        # The name stands in parentheses and may itself hold spaces and parentheses.
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        fields = rest.split()
+        name, fields = name_and_fields(text)
         state, parent = fields[:2]
         # The main thread of a process may end before the others: a zombie with threads is alive.
         if state not in "ZX" or int(fields[_STAT_THREADS]) > 1:
             yield int(entry), int(parent), name
 
 
-def descendants(root: int) -> Iterator[tuple[int, str]]:
-    """(pid, name) of every living process below `root`."""
-    children: dict[int, list[tuple[int, str]]] = {}
-    for pid, parent, name in processes():
-        children.setdefault(parent, []).append((pid, name))
+def below(root: int, parents: Mapping[int, int]) -> Iterator[int]:
+    """Every pid below `root`, of processes and their parents."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents.items():
+        children.setdefault(parent, []).append(pid)
     waiting = [root]
     while waiting:
-        for pid, name in children.get(waiting.pop(), []):
+        for pid in children.get(waiting.pop(), ()):
             waiting.append(pid)
-            yield pid, name
+            yield pid
+
+
+def descendants(root: int) -> Iterator[tuple[int, str]]:
+    """(pid, name) of every living process below `root`."""
+    found = {pid: (parent, name) for pid, parent, name in processes()}
+    for pid in below(root, {pid: parent for pid, (parent, _) in found.items()}):
+        yield pid, found[pid][1]
 
 
 def tree_rss_kib() -> int:

@@ -66,9 +66,9 @@ class Comparison:
             by_case[outcome.case].append(outcome)
         return [self._result(case, own) for case, own in by_case.items()]
 
-    def verdict(self, outcomes: Iterable[Outcome]) -> Upgrade:
-        """The verdict on the upgrade."""
-        return decide(self.results(outcomes), self.policy, self.plan)
+    def verdict(self, results: Sequence[CaseResult]) -> Upgrade:
+        """The verdict on the upgrade, from the results of all its cases."""
+        return decide(results, self.policy, self.plan)
 
     def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
         old, new = self._sides(outcomes)

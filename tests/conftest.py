@@ -1,11 +1,13 @@
 """What several rooms' tests share."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from measuring_site import Done, Site, one_site
+from measuring_site import Done, Site, one_site, unavailable
+from playwright.sync_api import Browser, sync_playwright
 
 # The same examples every time, however busy the machine is.
 settings.register_profile("house", deadline=None, derandomize=True, database=None)
@@ -23,3 +25,16 @@ def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Si
     """A complete run of suite `mixed`, for tests that only look at one."""
     for place in one_site(tmp_path_factory.mktemp("measured")):
         yield place, place.run("mixed", "--json")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A real browser; skips the test where there is none, fails it where all must run."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        unavailable("no Chromium on PATH")
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield browser
+        browser.close()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..supervisor import descendants
+from ..supervisor import descendants, name_and_fields
 
 #: Fields of /proc/PID/stat from the state on, which proc(5) counts as the third.
 _USER, _SYSTEM, _THREADS, _STARTED, _PROCESSOR = 11, 12, 17, 19, 36
@@ -47,8 +47,7 @@ def cpu_times(proc: Path = Path("/proc")) -> CpuTimes:
             text = (proc / entry / "stat").read_text(errors="replace")
         except OSError:
             continue
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        fields = rest.split()
+        name, fields = name_and_fields(text)
         used = (int(fields[_USER]) + int(fields[_SYSTEM])) / ticks
         key = int(entry), int(fields[_STARTED])
         found[key] = Used(name, used, int(fields[_THREADS]), int(fields[_PROCESSOR]))

@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..supervisor import below, name_and_fields
+
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 #: Fields of /proc/PID/stat from the state on, which proc(5) counts as the third.
 _PARENT, _FLAGS, _USER, _SYSTEM, _REAPED_USER, _REAPED_SYSTEM = 1, 6, 11, 12, 13, 14
@@ -48,7 +50,7 @@ class Tree:
     def read(self) -> TreeCounts:
         """Everything now; empty for a root that is gone."""
         processes = dict(self._processes())
-        pids = frozenset(_below(self._root, processes))
+        pids = frozenset(below(self._root, {pid: one.parent for pid, one in processes.items()}))
         root = processes.get(self._root)
         reaped = sum(processes[pid].reaped_ticks for pid in pids) + (root.reaped_ticks if root else 0)
         own = (_process_ns(pid, processes[pid].ticks) for pid in pids)
@@ -117,25 +119,13 @@ def _process_ns(pid: int, ticks: int) -> int:
 
 
 def _parse(text: str) -> _Process:
-    # The name stands in parentheses and may itself hold spaces and parentheses.
-    fields = text.rpartition(")")[2].split()
+    _, fields = name_and_fields(text)
     return _Process(
         int(fields[_PARENT]),
         int(fields[_FLAGS]),
         int(fields[_USER]) + int(fields[_SYSTEM]),
         int(fields[_REAPED_USER]) + int(fields[_REAPED_SYSTEM]),
     )
-
-
-def _below(root: int, processes: dict[int, _Process]) -> Iterator[int]:
-    children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
-    waiting = [root]
-    while waiting:
-        for pid in children.get(waiting.pop(), ()):
-            waiting.append(pid)
-            yield pid
 
 
 def _threads(pid: int) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from runner.process import TOKEN_VARIABLE, inherited_variables
+from runner.process import TOKEN_VARIABLE, inherited_variables, listed
 
 from .reading import HOST, GpuCounters, HostCounters, Reading, Recording
 from .spool import bare, recordings
@@ -49,7 +49,7 @@ class Sampler:
         self._uuids = uuids
         self._command = [
             *(sys.executable, "-P", "-m", "runner.telemetry.sampler", f"--uuids={','.join(uuids)}"),
-            *(f"--cpus={_listed(cpus)}", f"--own-cpus={_listed(own_cpus)}"),
+            *(f"--cpus={listed(cpus)}", f"--own-cpus={listed(own_cpus)}"),
         ]
         self._variables = {**inherited_variables(), TOKEN_VARIABLE: token}
         self._lock = threading.Lock()
@@ -254,7 +254,3 @@ def _gpu(body: Mapping[str, Any]) -> GpuCounters:
 
 def _by_cpu(counts: Mapping[str, int]) -> dict[int, int]:
     return {int(cpu): count for cpu, count in counts.items()}
-
-
-def _listed(cpus: tuple[int, ...]) -> str:
-    return ",".join(map(str, cpus))

@@ -1,14 +1,12 @@
 """The pages in a real Chromium: what people see, in light, in dark and on a phone."""
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from builders import MLP, RESNET
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from telemetry_builders import H200
 
 from dashboard import links
@@ -22,21 +20,6 @@ LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": 
 
 #: Streamlit asks for these below every page's own path and carries on without.
 HARMLESS = ("/_stcore/health", "/_stcore/host-config")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        reason = "no Chromium on PATH"
-        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

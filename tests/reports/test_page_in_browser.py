@@ -1,13 +1,11 @@
 """The page in a real Chromium: wide, dark, on a phone, on paper, with and without its script."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from report_builders import a_large_upgrade, a_mixed_upgrade
 
 from reports.page import upgrade_html
@@ -15,21 +13,6 @@ from reports.page import upgrade_html
 pytestmark = pytest.mark.browser
 
 Look = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        reason = "no Chromium on PATH"
-        if os.environ.get("PYROMETER_TEST_REQUIRE_ALL") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
