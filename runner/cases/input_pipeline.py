@@ -68,9 +68,10 @@ class Fed(nn.Module):
         self._loader = loader
         self._non_blocking = non_blocking
         self._tell = tell
+        # A loop over a loader makes no graph; Dynamo would lose itself in the decoding instead. Said here and
+        # not at the method: there it would load all of Dynamo into every process, whatever it measures.
+        self.forward = torch.compiler.disable(self.forward)  # pyright: ignore[reportAttributeAccessIssue]
 
-    # A loop over a loader makes no graph; Dynamo would lose itself in the decoding instead.
-    @torch.compiler.disable()  # pyright: ignore[reportUntypedFunctionDecorator]
     def forward(self, where: Tensor) -> Tensor:
         if is_tracing() or torch.compiler.is_compiling():
             raise NotImplementedError("a trace would keep the batches it saw, and fetch no more")

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from measuring_site import measured_python
 
 from runner import harness
 
@@ -111,3 +112,18 @@ def test_processes_that_build_at_once_leave_one_whole_file(tmp_path: Path) -> No
     (path,) = {Path(answer.strip()) for answer in answers}
     assert path.read_bytes() == harness.build(tmp_path / "own").path.read_bytes()
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.torch
+def test_an_eager_case_pays_for_no_compiler(tmp_path: Path) -> None:
+    path = harness.build(tmp_path).path
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from runner.worker.main import load_cases\n"
+        "import runner.worker.serve\n"
+        "load_cases([])\n"
+        "print([name for name in ('torch._dynamo', 'torch._inductor') if name in sys.modules])"
+    )
+    told = subprocess.run(
+        [measured_python(), "-I", "-c", program, path], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "[]\n"
