@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .metrics import METRICS
-from .pairs import Measured, pairs_of
+from .pairs import Measured, measured_alone, pairs_of
 from .plan import Plan
 from .thresholds import Threshold, threshold_of
 from .verdict import Verdict, judge
@@ -33,7 +33,8 @@ class Side:
 class CaseResult:
     """One case in both environments: `verdicts` by metric; `pair_seconds` is what one more pair costs.
 
-    `failed` is how many of its replicates broke, old and new.
+    `failed` is how many of its replicates broke, old and new. `turns` says why processes of one pair were not
+    alive together; empty where all were.
     """
 
     case: str
@@ -43,6 +44,7 @@ class CaseResult:
     verdicts: Mapping[str, Verdict]
     pair_seconds: float = 0.0
     failed: tuple[int, int] = (0, 0)
+    turns: str = ""
 
     @property
     def works(self) -> bool:
@@ -111,7 +113,17 @@ def judge_case(
         and (threshold := threshold_of(metric, thresholds))
     }
     failed = (_failed(old), _failed(new))
-    return CaseResult((*old, *new)[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed)
+    every = (*old, *new)
+    turns = _turns(every)
+    return CaseResult(every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, turns)
+
+
+def _turns(replicates: Sequence[Ended]) -> str:
+    """How many were not alive together with their partner, and why; empty for none."""
+    alone = [why for one in replicates if one.status == "ok" and (why := measured_alone(one))]
+    if not alone:
+        return ""
+    return f"{len(alone)} of {len(replicates)} processes had to run alone: out of memory {alone[0]}"
 
 
 def _failed(replicates: Sequence[Ended]) -> int:

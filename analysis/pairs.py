@@ -67,6 +67,11 @@ def together(one: Measured, other: Measured) -> bool:
     return begun < other_ended and other_begun < ended
 
 
+def measured_alone(one: Measured) -> str:
+    """Why a process was measured when the others of its session were gone; empty where it was not."""
+    return str(one.facts.get("measured_alone", ""))
+
+
 def left_its_cpus(facts: Mapping[str, Any]) -> bool:
     """Whether a process did not stay on the CPUs it was given."""
     launch = facts.get("launch")
@@ -93,7 +98,8 @@ def _pair(metric: str, old: Measured | None, new: Measured | None, exact: bool) 
     whys = [
         f"{name} {why}" for name, side in (("old", old), ("new", new)) if (why := _unfit(metric, side, exact))
     ]
-    if old and new and not whys and not together(old, new):
+    # For want of memory they may have taken turns as whole processes; whoever judges them says so.
+    if old and new and not whys and not (together(old, new) or measured_alone(old) or measured_alone(new)):
         whys.append("the two were not measured in one session")
     if old and new and not whys and old.facts.get("items") != new.facts.get("items"):
         whys.append(UNLIKE)

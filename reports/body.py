@@ -71,6 +71,7 @@ def _case(row: Row, subject: Subject) -> dict[str, Any]:
         "new": asdict(result.new),
         "weight": subject.policy.weight(row.case),
         "pair_seconds": result.pair_seconds,
+        "turns": result.turns,
         "verdict": _verdict(row.verdict) if row.verdict else None,
         "reproduce": subject.reproduce(row.case),
     }

@@ -70,7 +70,8 @@ class Row:
     def told(self) -> str:
         """The verdict in words, or how the case ended; why it did stands among the exclusions."""
         if self.result.works:
-            return wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
+            said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"
+            return f"{said}; {self.result.turns}" if self.result.turns else said
         return f"{self.standing}: {_ends(self.result)}"
 
     @property

@@ -4,7 +4,7 @@ import contextlib
 import random
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,9 @@ from .records import Outcome, Planned, SessionPlan, Target, Timing
 from .telemetry.source import StartTelemetry, Telemetry
 from .topology import read
 from .worker.case_key import CaseKey
+
+#: The fact of an outcome that it was measured when the others of its session were gone, and why.
+MEASURED_ALONE = "measured_alone"
 
 #: Called with each outcome as soon as it is known.
 OnOutcome = Callable[[Outcome], None]
@@ -53,23 +56,22 @@ class Session:
         self._token = token
         self._cancelled = threading.Event()
         self._alive: list[Contender] = []
+        self._crowded: dict[Planned, str] = {}
         self._telemetry: Telemetry | None = None
 
     def run(self, on_phase: OnPhase, on_outcome: OnOutcome) -> bool:
         """Measure all contenders; answers False if it was cancelled.
 
         Every contender gets exactly one outcome, unless cancelled: then those that had not ended get none.
+        Who runs out of memory beside others is measured once more when they are gone, and its outcome says
+        so: what does not fit at once takes turns as whole processes.
         """
         spool = self._conditions.folder / "telemetry" / "rows"
         try:
             self._telemetry = self._start_telemetry(spool)
-            self._prepare(on_phase, on_outcome)
-            self._interleave(on_outcome)
-            for contender in list(self._alive):
-                self._guarded(contender, contender.finish, on_outcome)
-                if contender in self._alive and contender.outcome is not None:
-                    self._alive.remove(contender)
-                    self._hand_over(contender, on_outcome)
+            self._measure(self._plan.contenders, on_phase, on_outcome)
+            for planned in list(self._crowded):
+                self._measure((planned,), on_phase, on_outcome)
         finally:
             for contender in self._alive:
                 contender.abandon()
@@ -99,8 +101,18 @@ class Session:
             spool.mkdir(parents=True, exist_ok=True)
         return conditions.telemetry(spool, devices, cpus, conditions.profile.housekeeping, self._token)
 
-    def _prepare(self, on_phase: OnPhase, on_outcome: OnOutcome) -> None:
-        for planned in self._plan.contenders:
+    def _measure(self, contenders: Iterable[Planned], on_phase: OnPhase, on_outcome: OnOutcome) -> None:
+        """Contenders alive together, from their starts to their outcomes."""
+        self._prepare(contenders, on_phase, on_outcome)
+        self._interleave(on_outcome)
+        for contender in list(self._alive):
+            self._guarded(contender, contender.finish, on_outcome)
+            if contender in self._alive and contender.outcome is not None:
+                self._alive.remove(contender)
+                self._hand_over(contender, on_outcome)
+
+    def _prepare(self, contenders: Iterable[Planned], on_phase: OnPhase, on_outcome: OnOutcome) -> None:
+        for planned in contenders:
             if self._cancelled.is_set():
                 return
             try:
@@ -144,8 +156,12 @@ class Session:
             return
         others = sum(1 for other in self._alive if other is not contender)
         if outcome.status == "oom" and others:
-            # What fits alone may not fit beside them: the reason must not blame the case for all of it.
-            outcome = replace(outcome, reason=f"{outcome.reason} (beside {others} others of its session)")
+            # What fits alone may not fit beside them: that says nothing about the case.
+            beside = "1 other" if others == 1 else f"{others} others"
+            self._crowded[outcome.planned] = f"beside {beside} of its session ({outcome.reason})"
+            return
+        if crowded := self._crowded.get(outcome.planned):
+            outcome = replace(outcome, facts={**outcome.facts, MEASURED_ALONE: crowded})
         on_outcome(outcome)
 
     def _start(self, planned: Planned, on_phase: OnPhase) -> Contender:

@@ -39,6 +39,12 @@ def still(outcomes: list[Outcome]) -> list[Outcome]:
     return [replace(one, metrics={**one.metrics, **values}) for one in outcomes]
 
 
+def alone(one: Outcome, crowded: str) -> Outcome:
+    """The same, measured when its partner was gone."""
+    later = one.started_at + timedelta(hours=1)
+    return replace(one, started_at=later, facts={**one.facts, "measured_alone": crowded})
+
+
 def test_every_metric_that_knows_a_better_is_judged() -> None:
     old, new = still(replicates()), replicates(slower=0.05, breaks=2.0)
     result = judge_case("eager", old, new, pair_seconds=6.6)
@@ -50,6 +56,17 @@ def test_every_metric_that_knows_a_better_is_judged() -> None:
     assert (result.case, result.technique, result.pair_seconds) == (old[0].case, "eager", 6.6)
     assert result.works and not result.broke
     assert result.verdicts["latency_floor"].change == pytest.approx(0.05 + sum(WOBBLE) / 6)
+
+
+def test_processes_that_had_to_take_turns_are_pairs_and_it_is_said() -> None:
+    crowded = "beside 1 other of its session (no room)"
+    old, new = still(replicates()), replicates(slower=0.05)
+    apart = [alone(one, crowded) if one.replicate % 2 else one for one in old]
+    others = [one if one.replicate % 2 else alone(one, crowded) for one in new]
+    result = judge_case("eager", apart, others)
+    assert result.verdicts["latency_floor"].word == "slower"
+    assert result.turns == f"6 of 12 processes had to run alone: out of memory {crowded}"
+    assert judge_case("eager", old, new).turns == ""
 
 
 def test_thresholds_and_the_plan_are_the_callers() -> None:

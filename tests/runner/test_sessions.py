@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 
+from analysis.pairs import pairs_of
 from runner.profile import Profile
+from runner.session import MEASURED_ALONE
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -181,6 +183,26 @@ def test_the_others_go_on_when_one_contender_ends_badly(scratch: Scratch) -> Non
     assert statuses == {"good": "ok", "raises_in_third_block": "crashed", "first": "ok"}
     assert [ended.kind for ended in happened.ended] == ["done"]
     scratch.nobody_left(happened.run)
+
+
+def test_who_does_not_fit_beside_the_other_has_its_turn_afterwards(scratch: Scratch) -> None:
+    keys = [f"fits_alone/infer/side={side}/eager" for side in ("old", "new")]
+    happened = measure(conditions(scratch.folder, CASE_FILES / "ends_badly.py"), [keys])
+    first, second = happened.outcomes
+    assert [(one.case, one.status) for one in (first, second)] == [(keys[0], "ok"), (keys[1], "ok")]
+    assert MEASURED_ALONE not in first.facts
+    told = r"beside 1 other of its session \(MemoryError: the room is taken\)"
+    assert re.fullmatch(told, second.facts[MEASURED_ALONE])
+    assert [pair.left_out for pair in pairs_of("latency", [first], [second])] == [""]
+    scratch.nobody_left(happened.run)
+
+
+def test_who_does_not_fit_alone_either_is_out_of_memory(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, CASE_FILES / "ends_badly.py")
+    happened = measure(shared, [["good", "python_runs_out_of_memory"]])
+    statuses = {outcome.case.split("/")[0]: outcome.status for outcome in happened.outcomes}
+    assert statuses == {"good": "ok", "python_runs_out_of_memory": "oom"}
+    assert happened.of("python_runs_out_of_memory").reason.startswith("MemoryError")
 
 
 def test_an_attempt_that_cannot_start_is_lost_with_a_reason(scratch: Scratch) -> None:

@@ -1,6 +1,7 @@
 """Cases that end badly, each in a way of its own, and a good one."""
 
 import ctypes
+import fcntl
 import gc
 import mmap
 import os
@@ -44,6 +45,18 @@ def protocol_pipe():
 @case()
 def good():
     """Goes well."""
+    ones = torch.ones(8)
+    return lambda: ones + ones
+
+
+@case(side=["old", "new"])
+def fits_alone(side):
+    """Memory that only one process at a time can have; it goes back when the process ends."""
+    room = os.open(Path(os.environ["CASES_SCRATCH"], "room"), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(room, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise MemoryError("the room is taken") from None
     ones = torch.ones(8)
     return lambda: ones + ones
 
