@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import exp, isfinite
 from typing import Protocol
 
 from .disturbance import disturbed
 from .metrics import METRICS
-from .pairs import NEVER_COMPARED, Measured, left_its_cpus, partners
+from .pairs import NEVER_COMPARED, Measured, left_its_cpus, log_ratio, partners
 from .replicates import summarise
 
 
@@ -97,9 +97,8 @@ def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured]
     numbers = {one.replicate for one in (*case, *base)}
     ratios: list[float] = []
     for one, other in pairs:
-        mine, its = _value(one, metric), _value(other, metric)
-        if mine is not None and its is not None:
-            ratios.append(mine / its / (against.ranks if against.kind == "efficiency" else 1))
+        if (ratio := _ratio(one, other, metric)) is not None:
+            ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
     reason = _refused(case, base) or ("" if ratios else _no_pair(case, base, pairs, metric))
     about = (against.kind, case[0].case, case[0].environment, key, metric)
     if reason:
@@ -117,6 +116,18 @@ def _metric(against: Against, case: Sequence[Measured], base: Sequence[Measured]
         on_device = any("cuda_peak_allocated" in one.metrics for one in (*case, *base))
         return "cuda_peak_allocated" if on_device else "rss_peak_steady"
     return against.estimator
+
+
+def _ratio(one: Measured, other: Measured, metric: str) -> float | None:
+    """How much more `one` does in a unit of time, or holds in memory; None if either is not known."""
+    mine, its = _value(one, metric), _value(other, metric)
+    if mine is None or its is None:
+        return None
+    # Of two that took turns the time is known round by round: see `rounds.change`.
+    change = log_ratio(metric, other, one)
+    if change is None:
+        return mine / its
+    return _number(one.facts["items"]) / _number(other.facts["items"]) * exp(-change)
 
 
 def _value(one: Measured, metric: str) -> float | None:

@@ -1,11 +1,12 @@
 """Which replicates belong together, and what a pair of them says about one metric."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import isfinite, nan
 from typing import Any, Protocol
 
+from . import rounds
 from .disturbance import disturbed
 
 #: A fast wrong answer is no gain, and neither is one that silently ran something else.
@@ -42,13 +43,21 @@ class Pair:
 
     `left_out` says why the pair does not count, and is empty where it does. The reason must come from
     something else than the two values: who leaves out what looks odd, judges a sample of his own making.
-    `new_first` says which side was started first, where that is known.
+    `new_first` says which side was started first, where that is known. `change` is the logarithm of new / old
+    where that is known better than from the two values (see `rounds.change`).
     """
 
     old: float
     new: float
     left_out: str = ""
     new_first: bool | None = None
+    change: float | None = None
+
+    @property
+    def log(self) -> float:
+        """The logarithm of new / old."""
+        # Not the logarithm of the ratio, which may be too large or too small for a float.
+        return self.change if self.change is not None else math.log(self.new) - math.log(self.old)
 
 
 def partners(one: Sequence[Measured], other: Sequence[Measured]) -> list[tuple[Measured, Measured]]:
@@ -103,7 +112,19 @@ def _pair(metric: str, old: Measured | None, new: Measured | None, exact: bool) 
         whys.append("the two were not measured in one session")
     if old and new and not whys and old.facts.get("items") != new.facts.get("items"):
         whys.append(UNLIKE)
-    return Pair(values[0], values[1], ", ".join(whys), _new_first(old, new))
+    change = log_ratio(metric, old, new) if old and new and not whys else None
+    return Pair(values[0], values[1], ", ".join(whys), _new_first(old, new), change)
+
+
+def log_ratio(metric: str, old: Measured, new: Measured) -> float | None:
+    """The logarithm of new / old, round by round, where both took turns block by block; else None.
+
+    Inputs of several shapes have no fastest iteration in common: there the values speak.
+    """
+    alike = all(int(one.facts.get("shapes") or 1) == 1 for one in (old, new))
+    if metric != rounds.METRIC or not alike or not together(old, new):
+        return None
+    return rounds.change(old.facts, new.facts)
 
 
 def _new_first(old: Measured | None, new: Measured | None) -> bool | None:
@@ -114,7 +135,7 @@ def _new_first(old: Measured | None, new: Measured | None) -> bool | None:
 
 def _value(metric: str, side: Measured | None) -> float:
     value = side.metrics.get(metric) if side else None
-    return float(value) if isinstance(value, int | float) else nan
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def _unfit(metric: str, side: Measured | None, exact: bool) -> str:
@@ -127,7 +148,7 @@ def _unfit(metric: str, side: Measured | None, exact: bool) -> str:
     if not exact and (why := disturbed(side.facts)):
         return why
     value = _value(metric, side)
-    if not isfinite(value) or value < 0:
+    if not math.isfinite(value) or value < 0:
         return f"does not know {metric}"
     return "" if value > 0 or exact else f"has no {metric} above 0"
 

@@ -119,7 +119,7 @@ def _sides(verdict: Verdict, used: Sequence[Pair]) -> Verdict:
 
 
 def _too_few(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
-    change = median(_log(pair) for pair in used)
+    change = median(pair.log for pair in used)
     reason = f"{len(used)} of at least {plan.smallest} pairs"
     return replace(verdict, change=change, reason=reason, needed=plan.smallest)
 
@@ -133,14 +133,9 @@ def _lopsided(used: Sequence[Pair]) -> str:
     return ""
 
 
-def _log(pair: Pair) -> float:
-    # Not the logarithm of the ratio, which may be too large or too small for a float.
-    return math.log(pair.new) - math.log(pair.old)
-
-
 def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
     """The verdict at a look."""
-    found = locate([_log(pair) for pair in used])
+    found = locate([pair.log for pair in used])
     share = plan.share(found.n)
     half = found.half(plan.alpha * share / 2)
     half_same = found.half(plan.alpha_same * share)
@@ -203,7 +198,7 @@ def _larger_plans(
 def _exact(verdict: Verdict, used: Sequence[Pair], threshold: Threshold) -> Verdict:
     """A metric that hardly varies: what matters is whether all pairs agree."""
     if all(pair.old > 0 and pair.new > 0 for pair in used):
-        logs = [_log(pair) for pair in used]
+        logs = [pair.log for pair in used]
         verdict = replace(verdict, change=median(logs), low=min(logs), high=max(logs))
     if len(used) < _EXACT_FEWEST:
         return replace(verdict, reason=f"1 of at least {_EXACT_FEWEST} pairs", needed=_EXACT_FEWEST)
@@ -220,6 +215,6 @@ def _direction(pair: Pair, threshold: Threshold) -> int:
     if abs(difference) <= threshold.absolute or difference == 0:
         return 0
     # Of 0, any other number is an infinite multiple.
-    if pair.old > 0 and pair.new > 0 and abs(_log(pair)) <= threshold.log:
+    if pair.old > 0 and pair.new > 0 and abs(pair.log) <= threshold.log:
         return 0
     return 1 if difference > 0 else -1

@@ -88,6 +88,11 @@ class Blocks:
         return status, reason + (blamed if worst.cause == "cpu" else "")
 
     def facts(self) -> Mapping[str, Any]:
-        """Which blocks do not count, by their number from 0, and why; nothing where all do."""
+        """Each block's fastest iteration, and which blocks do not count, by their number from 0, and why.
+
+        Contenders of a session take a block each in every round until they have enough: blocks of one number
+        are of one round.
+        """
         listed = [{"block": number, **taint.to_body()} for number, taint in self._taints.items()]
-        return {"tainted_blocks": listed} if listed else {}
+        floors = {"block_floors_ns": [min(block.samples_ns) for block in self.all]} if self.all else {}
+        return {**floors, **({"tainted_blocks": listed} if listed else {})}

@@ -65,11 +65,13 @@ def test_a_case_of_too_few_clean_blocks_says_how_many_and_who_it_was() -> None:
     assert taken(None).spoilt() is None
     facts = taken(None, SLOW).facts()
     assert facts == {
+        "block_floors_ns": [10_000_000] * 2,
         "tainted_blocks": [
             {"block": 1, "status": "contended", "cause": "cpu", "reason": SLOW.reason, "share": 0.5}
-        ]
+        ],
     }
-    assert taken(None, None).facts() == {}
+    assert "tainted_blocks" not in taken(None, None).facts()
+    assert taken().facts() == {}
 
 
 samples = st.lists(st.integers(1, 10**9), min_size=1, max_size=6).map(tuple)

@@ -1,0 +1,38 @@
+"""Two processes that took turns block by block, compared round by round."""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, cast
+
+#: The metric whose ratio is known round by round: it is made of each block's fastest iteration.
+METRIC = "latency_floor"
+#: With fewer rounds the two values are compared as they are.
+FEWEST = 4
+
+
+def change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
+    """The logarithm of new / old of the fastest iterations, from the facts of two processes of one session.
+
+    It is the median, over the rounds in which both took a block that counts, of the logarithm of the ratio
+    of the two blocks' fastest iterations. A machine that changes its pace from second to second changes it
+    for both sides of a round, and for the medians of either side not alike. None where fewer than `FEWEST`
+    rounds are known.
+    """
+    ours, theirs = _floors(old), _floors(new)
+    rounds = sorted(ours.keys() & theirs.keys())
+    if len(rounds) < FEWEST:
+        return None
+    return median(math.log(theirs[number]) - math.log(ours[number]) for number in rounds)
+
+
+def _floors(facts: Mapping[str, Any]) -> dict[int, float]:
+    """The fastest iteration, in nanoseconds, of each block that counts, by its number."""
+    listed = facts.get("block_floors_ns")
+    floors = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
+    tainted = {one.get("block") for one in facts.get("tainted_blocks") or ()}
+    return {
+        number: float(floor)
+        for number, floor in enumerate(floors)
+        if number not in tainted and isinstance(floor, int | float) and floor > 0
+    }
