@@ -13,7 +13,8 @@ from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
 
 from .context import UsageError, context, in_one_sentence
-from .offers import CaseFiles, Json, described, table, wide_console
+from .offers import Json, described, table, wide_console
+from .options import CaseFiles
 from .selection import all_suites
 
 cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)

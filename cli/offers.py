@@ -17,7 +17,6 @@ from .context import Context, UsageError
 from .selection import choose_profile
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
-CaseFiles = Annotated[list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own")]
 
 
 def described(here: Context, files: list[Path] | None) -> Environment:

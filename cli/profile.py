@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,6 +23,7 @@ from . import run as runs
 from .context import UsageError, context, in_one_sentence, store_pending
 from .interrupts import interruptible
 from .operator_tables import print_difference
+from .options import CaseFiles, Device, finite
 
 _DEFAULT = "case"
 
@@ -57,14 +58,12 @@ def trace(
         str | None, typer.Option("--environment", "-e", help="environment by name [default: default]")
     ] = None,
     python: Annotated[Path | None, typer.Option(help="trace this interpreter's PyTorch instead")] = None,
-    cases: Annotated[
-        list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
-    ] = None,
-    device: Annotated[
-        Literal["auto", "cpu"] | None, typer.Option(help="cpu: trace on the CPU even where a GPU is")
-    ] = None,
+    cases: CaseFiles = None,
+    device: Device = None,
     profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
-    deadline: Annotated[float | None, typer.Option(min=1, help="seconds one case may take")] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one case may take")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Run one case under torch.profiler: operator table and trace, stored as a run, never a measurement."""

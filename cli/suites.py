@@ -13,7 +13,8 @@ from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
 from .context import Context, context, in_one_sentence, say
-from .offers import CaseFiles, Json, described, table, wide_console
+from .offers import Json, described, table, wide_console
+from .options import CaseFiles
 from .selection import all_suites, expanded, refuse_unknown, suite_named
 from .suite_page import page
 
