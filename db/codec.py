@@ -1,6 +1,7 @@
 """Samples as bytes and back, to the nanosecond."""
 
 import struct
+import threading
 from collections.abc import Sequence
 from itertools import accumulate, chain, pairwise
 
@@ -11,6 +12,8 @@ from .errors import DamagedSamples, SchemaTooNew
 
 #: The form that `encode` writes today; a new form gets a new number and old ones stay readable for ever.
 BYTE_PLANES = 1
+
+_OF_A_THREAD = threading.local()
 
 
 def encode(blocks: Sequence[Sequence[int]]) -> tuple[int, bytes]:
@@ -25,7 +28,14 @@ def encode(blocks: Sequence[Sequence[int]]) -> tuple[int, bytes]:
     samples = np.array(list(chain.from_iterable(blocks)), dtype="<i8")
     planes = samples.view(np.uint8).reshape(-1, 8).T
     header = struct.pack(f"<{len(lengths) + 1}I", len(lengths), *lengths)
-    return BYTE_PLANES, zstandard.compress(header + planes.tobytes(), level=3)
+    return BYTE_PLANES, _compressor().compress(header + planes.tobytes())
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    """One for each thread: to make one takes longer than what it then does here."""
+    if not hasattr(_OF_A_THREAD, "compressor"):
+        _OF_A_THREAD.compressor = zstandard.ZstdCompressor(level=3)
+    return _OF_A_THREAD.compressor
 
 
 def decode(codec: int, blob: bytes) -> tuple[tuple[int, ...], ...]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from sqlalchemy import URL, Connection, Engine
 
 from . import schema
-from .connection import WRITES, in_a_sentence, make_engine, parse_url, shown, sqlite_path
+from .connection import READS, WRITES, at_rest, in_a_sentence, make_engine, parse_url, shown, sqlite_path
 from .errors import DatabaseUnavailable, SchemaTooOld
 
 
@@ -26,7 +26,12 @@ class Database:
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """A connection whose statements all see the same state of the database."""
-        with in_a_sentence(self.name), self.engine.connect() as connection, connection.begin():
+        options = READS if self.engine.dialect.name == "postgresql" else {}
+        with (
+            in_a_sentence(self.name),
+            self.engine.connect().execution_options(**options) as connection,
+            connection.begin(),
+        ):
             yield connection
 
     @contextmanager
@@ -139,7 +144,7 @@ def _migrate(url: URL, timeout: float) -> Upgrade:
 def _use_write_ahead_log(url: URL, timeout: float) -> None:
     """Let SQLite's readers and its one writer work side by side; the file remembers it."""
     path = sqlite_path(url)
-    if path is None:
+    if path is None or at_rest(path):
         return
     deadline = time.monotonic() + timeout
     with closing(sqlite3.connect(path, timeout=timeout)) as connection:

@@ -2,9 +2,12 @@
 
 * DatabaseError
   * DatabaseUnavailable   locked, gone, full: try again later, the journal keeps everything
+  * ReadOnly              this account may look, and not write
   * SchemaTooNew          written by a newer Pyrometer than this one
   * SchemaTooOld          needs `pyrometer db upgrade`
+  * BackupFailed          no whole copy could be made where it was wanted
   * BadDatabaseUrl        PYROMETER_DATABASE_URL is not something SQLAlchemy can open
+  * BadRole               what is to be the name of a role cannot be one
   * DamagedSamples        the stored samples of one outcome cannot be read back
   * DamagedTelemetry      one stored recording cannot be read back
 """
@@ -18,6 +21,10 @@ class DatabaseUnavailable(DatabaseError):
     """The database is locked, gone or full; what is not stored stays in the journal."""
 
 
+class ReadOnly(DatabaseError):
+    """This account may look at the database, and not write to it."""
+
+
 class SchemaTooNew(DatabaseError):
     """The database was written by a newer Pyrometer than this one."""
 
@@ -28,6 +35,14 @@ class SchemaTooOld(DatabaseError):
 
 class BadDatabaseUrl(DatabaseError):
     """The database URL cannot be used."""
+
+
+class BackupFailed(DatabaseError):
+    """No whole copy could be made; what was there under its name is there still."""
+
+
+class BadRole(DatabaseError):
+    """What is to be the name of a role cannot be one."""
 
 
 class DamagedSamples(DatabaseError):

@@ -12,16 +12,16 @@ from .records import Environment, Machine, Profile
 Values = Mapping[str, Any]
 
 
-def insert_for(connection: Connection, table: type[tables.Base]) -> sqlite.Insert | postgresql.Insert:
+def insert_for(dialect: str, table: type[tables.Base]) -> sqlite.Insert | postgresql.Insert:
     """An insert that understands ON CONFLICT, which each database spells in its own dialect."""
-    build = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    build = sqlite.insert if dialect == "sqlite" else postgresql.insert
     return build(table)
 
 
 def insert_missing(connection: Connection, table: type[tables.Base], rows: Sequence[Values]) -> None:
     """Insert the rows whose key is not there yet, waiting for whoever is just inserting the same."""
     if rows:
-        connection.execute(insert_for(connection, table).on_conflict_do_nothing(), rows)
+        connection.execute(insert_for(connection.dialect.name, table).on_conflict_do_nothing(), rows)
 
 
 def machine_id(connection: Connection, machine: Machine) -> int:

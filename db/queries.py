@@ -5,22 +5,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    Row,
     ScalarSelect,
-    Select,
     SQLColumnExpression,
     UnaryExpression,
     func,
     select,
     union_all,
 )
-from sqlalchemy.orm import InstrumentedAttribute, aliased
+from sqlalchemy.orm import aliased
 
 from . import codec, tables
 from .beside import beside
 from .engine import Database
+from .points import measured, measured_values, of_series, points
 from .records import (
     Environment,
     Hardware,
@@ -34,17 +32,17 @@ from .records import (
     SeriesKey,
     SeriesPoint,
 )
-
-# Columns are read by name; their types are those of the records that they end in.
-AnySelect = Select[*tuple[Any, ...]]
-AnyRow = Row[*tuple[Any, ...]]
+from .series_names import AnySelect, by_name, identity, series_key, series_names
 
 
 def recent_runs(database: Database, *, limit: int = 50, offset: int = 0) -> list[RunSummary]:
     """The newest runs first, by when they started."""
+    # Turned to in the index alone: the runs before the page are passed over without a look at them.
+    numbers = select(tables.Run.number).order_by(*_newest_run_first()).limit(limit).offset(offset)
+    page = numbers.subquery()
+    query = _summaries().join(page, page.c.number == tables.Run.number).order_by(*_newest_run_first())
     with database.reading() as connection:
-        page = _summaries().order_by(*_newest_run_first()).limit(limit).offset(offset)
-        return _run_summaries(connection, page)
+        return _run_summaries(connection, query)
 
 
 def count_runs(database: Database) -> int:
@@ -96,7 +94,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
         ).first()
         if row is None:
             return None
-        environments = tuple(_environments(connection, [row.number])[row.number])
+        environments = tuple(_environments(connection, row.number))
     return Run(
         id=row.id,
         suite=row.suite,
@@ -140,10 +138,10 @@ def outcomes_of_run(database: Database, run_id: str) -> list[Outcome]:
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
         .where(tables.Run.id == run_id)
-        .order_by(outcome.started_at, case.key, outcome.replicate)
+        .order_by(outcome.started_at, case.key, outcome.replicate, environment.id)
     )
     with database.reading() as connection:
-        return [Outcome(**row) for row in connection.execute(query).mappings()]
+        return [Outcome(*row) for row in connection.execute(query).all()]
 
 
 def samples(
@@ -169,7 +167,7 @@ def measurements_of_run(database: Database, run_id: str) -> list[Measurement]:
             case.key.label("case"),
             environment.fingerprint.label("environment"),
             series.metric,
-            *_values(),
+            *measured_values(),
         )
         .join(tables.Run, tables.Run.number == measurement.run_number)
         .join(series, series.id == measurement.series_id)
@@ -179,26 +177,32 @@ def measurements_of_run(database: Database, run_id: str) -> list[Measurement]:
         .order_by(case.key, environment.id, series.metric)
     )
     with database.reading() as connection:
-        return [Measurement(**row) for row in connection.execute(query).mappings()]
+        return [Measurement(*row) for row in connection.execute(query).all()]
 
 
 def series_keys(database: Database) -> list[SeriesKey]:
     """Every series there is, by case, metric, hardware and profile."""
     with database.reading() as connection:
-        rows = connection.execute(_keys()).all()
-    return sorted((_key(row) for row in rows), key=_by_name)
+        rows = connection.execute(series_names()).all()
+    return sorted((series_key(row) for row in rows), key=by_name)
 
 
-def series(database: Database, keys: Sequence[SeriesKey]) -> list[SeriesPoint]:
-    """All points of the series named by `keys`, by case and then by when their run started."""
-    identities = {_identity(key) for key in keys}
+def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None = None) -> list[SeriesPoint]:
+    """All points of the series named by `keys`, by case and then by when their run started.
+
+    With `newest` so many of each series at most, so that a chart costs the same after years; of points that
+    started at the same moment as the oldest of these none is left out.
+    """
+    identities = {identity(key) for key in keys}
     case, metric = tables.BenchmarkCase.key, tables.Series.metric
-    query = _keys().where(case.in_({key.case for key in keys}), metric.in_({key.metric for key in keys}))
+    query = series_names().where(
+        case.in_({key.case for key in keys}), metric.in_({key.metric for key in keys})
+    )
     with database.reading() as connection:
-        ids = [row.id for row in connection.execute(query) if _identity(_key(row)) in identities]
-        points = _points().where(tables.Measurement.series_id.in_(ids))
-        rows = connection.execute(points.order_by(case, *_oldest_point_first())).all()
-    return [_point(row) for row in rows]
+        found = [row for row in connection.execute(query) if identity(series_key(row)) in identities]
+        cases = {row.id: row.case for row in found}
+        read = [point for _, point in points(connection, of_series(cases, newest), cases)]
+    return sorted(read, key=lambda point: point.case)
 
 
 def headlines(database: Database, metric: str) -> list[Headline]:
@@ -212,20 +216,23 @@ def headlines(database: Database, metric: str) -> list[Headline]:
     # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
     ends = union_all(select(latest), previous).cte("ends")
     query = (
-        _points()
+        measured()
         .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
-        .order_by(*_oldest_point_first())
+        # The time is part of the clustered key: with it a point is found, without it searched for.
+        .join(tables.Run, (tables.Run.number == ends.c.run) & (tables.Run.started_at == point.started_at))
     )
-    points: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
+    by_run: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
     with database.reading() as connection:
-        keys = {row.id: _key(row) for row in connection.execute(_keys().where(table.metric == metric))}
-        for row in connection.execute(query):
-            points[row.series_id][row.run] = _point(row)
+        names = series_names().where(table.metric == metric)
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        cases = {series_id: key.case for series_id, key in keys.items()}
+        for series_id, each in points(connection, query, cases):
+            by_run[series_id][each.run] = each
     found: list[Headline] = []
-    for series_id, by_run in points.items():
-        *earlier, newest = by_run.values()
+    for series_id, of_runs in by_run.items():
+        *earlier, newest = of_runs.values()
         found.append(Headline(keys[series_id], newest, earlier[-1] if earlier else None))
-    return sorted(found, key=lambda headline: _by_name(headline.key))
+    return sorted(found, key=lambda headline: by_name(headline.key))
 
 
 def _newest_run(
@@ -272,109 +279,27 @@ def _summaries() -> AnySelect:
 
 def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]:
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    environments = _environments(connection, [row["number"] for row in rows])
-    summaries: list[RunSummary] = []
-    for row in rows:
-        here = environments[row.pop("number")]
-        versions = dict.fromkeys(each.torch_version for each in here if each.torch_version)
-        summaries.append(RunSummary(**row, torch_versions=tuple(versions)))
-    return summaries
-
-
-def _environments(connection: Connection, runs: Sequence[int]) -> dict[int, list[Environment]]:
-    """The environments of each run by its number, in the order in which they were given."""
     table, link = tables.Environment, tables.RunEnvironment
-    query = (
-        select(
-            link.run_number,
-            table.fingerprint,
-            table.name,
-            table.torch_version,
-            table.python_version,
-            table.facts,
-        )
-        .join(link, link.environment_id == table.id)
-        .where(link.run_number.in_(runs))
+    used = (
+        select(link.run_number, table.torch_version)
+        .join(table, table.id == link.environment_id)
+        .where(link.run_number.in_([row["number"] for row in rows]), table.torch_version != "")
         .order_by(link.position)
     )
-    found: dict[int, list[Environment]] = defaultdict(list)
-    for row in connection.execute(query):
-        found[row.run_number].append(
-            Environment(row.fingerprint, row.name, row.torch_version, row.python_version, row.facts)
-        )
-    return found
+    versions: dict[int, dict[str, None]] = defaultdict(dict)
+    for number, version in connection.execute(used):
+        versions[number][version] = None
+    named = [tuple(versions[row.pop("number")]) for row in rows]
+    return [RunSummary(**row, torch_versions=each) for row, each in zip(rows, named, strict=True)]
 
 
-def _keys() -> AnySelect:
-    """The series, each with its id and the columns of its key."""
-    table, case, hardware, profile = tables.Series, tables.BenchmarkCase, tables.Hardware, tables.Profile
-    return (
-        select(
-            table.id,
-            case.key.label("case"),
-            table.metric,
-            hardware.fingerprint.label("hardware"),
-            hardware.label.label("hardware_label"),
-            profile.fingerprint.label("profile"),
-            profile.name.label("profile_name"),
-        )
-        .join(case, case.id == table.case_id)
-        .join(hardware, hardware.id == table.hardware_id)
-        .join(profile, profile.id == table.profile_id)
+def _environments(connection: Connection, run: int) -> list[Environment]:
+    """The environments of the run of a number, in the order in which they were given."""
+    table, link = tables.Environment, tables.RunEnvironment
+    query = (
+        select(table.fingerprint, table.name, table.torch_version, table.python_version, table.facts)
+        .join(link, link.environment_id == table.id)
+        .where(link.run_number == run)
+        .order_by(link.position)
     )
-
-
-def _key(row: AnyRow) -> SeriesKey:
-    _, *values = row
-    return SeriesKey(*values)
-
-
-def _identity(key: SeriesKey) -> tuple[str, str, str, str]:
-    """A key without its labels, which may have been written differently."""
-    return key.case, key.metric, key.hardware, key.profile
-
-
-def _by_name(key: SeriesKey) -> tuple[str, ...]:
-    return key.case, key.metric, key.hardware_label, key.profile_name, key.hardware, key.profile
-
-
-def _values() -> tuple[InstrumentedAttribute[Any], ...]:
-    """The numbers of a measurement, in the order in which both records that hold them name them."""
-    table = tables.Measurement
-    return table.point, table.low, table.high, table.smallest, table.largest, table.spread, table.n
-
-
-def _points() -> AnySelect:
-    """Measurements as the columns of a SeriesPoint after the id of their series."""
-    table, run, link = tables.Measurement, tables.Run, tables.RunEnvironment
-    environment = tables.Environment
-    return (
-        select(
-            table.series_id,
-            tables.BenchmarkCase.key.label("case"),
-            run.id.label("run"),
-            run.started_at,
-            environment.fingerprint.label("environment"),
-            environment.torch_version,
-            tables.Machine.name.label("machine"),
-            run.harness,
-            *_values(),
-        )
-        .join(tables.Series, tables.Series.id == table.series_id)
-        .join(tables.BenchmarkCase, tables.BenchmarkCase.id == tables.Series.case_id)
-        # The time is part of the clustered key: with it a point is found, without it searched for.
-        .join(run, (run.number == table.run_number) & (run.started_at == table.started_at))
-        .join(tables.Machine, tables.Machine.id == run.machine_id)
-        .join(link, (link.run_number == run.number) & (link.environment_id == table.environment_id))
-        .join(environment, environment.id == table.environment_id)
-    )
-
-
-def _point(row: AnyRow) -> SeriesPoint:
-    _, *values = row
-    return SeriesPoint(*values)
-
-
-def _oldest_point_first() -> tuple[ColumnElement[Any], ...]:
-    run, link = tables.Run, tables.RunEnvironment
-    return run.started_at.asc(), run.number.asc(), link.position.asc()
+    return [Environment(*row) for row in connection.execute(query)]

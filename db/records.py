@@ -128,6 +128,16 @@ class Measurement:
     n: int
 
 
+@dataclass(frozen=True, slots=True)
+class MetricDefinition:
+    """A metric that came from outside and is in no catalogue of ours. `better`: lower, higher or neither."""
+
+    name: str
+    title: str
+    unit: str
+    better: str
+
+
 # -- answers of the queries ---------------------------------------------------------------
 
 
@@ -190,6 +200,22 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleasePoint:
+    """What one PyTorch version came to in a series: the median of its points, their range, how many runs.
+
+    `torch_version` is a whole version with its local part; `newest_at` is the start of the newest run.
+    """
+
+    key: SeriesKey
+    torch_version: str
+    runs: int
+    median: float
+    lowest: float
+    highest: float
+    newest_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorTable:
     """What one traced replicate spent its steps on; `rows` are those of `analysis.operators.operators`.
 
@@ -245,8 +271,17 @@ class TelemetryWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
-    """What was deleted, or would be: how many recordings of how many `bytes`."""
+class Replicate:
+    """The metrics of one replicate that ended well. `environment` is a fingerprint."""
 
-    windows: int
+    case: str
+    environment: str
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was deleted, or would be: how many blobs of how many `bytes`."""
+
+    count: int
     bytes: int

@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Insert, Row, bindparam, insert, select, update
 
 from . import codec, tables
 from .engine import Database
@@ -19,10 +20,31 @@ from .identities import (
     series_ids,
 )
 from .records import Measurement, Outcome, Run
+from .rollups import update_rollups
 from .telemetry import stored_values
 
 Values = dict[str, Any]
 AnyRow = Row[*tuple[Any, ...]]
+
+# Put together once: SQLAlchemy takes longer to do that than a database to answer.
+_RUN = (
+    select(
+        tables.Run.number,
+        tables.Run.started_at,
+        tables.Run.state,
+        tables.Run.counts,
+        tables.Run.profile_id,
+        tables.Machine.hardware_id,
+    )
+    .join(tables.Machine, tables.Machine.id == tables.Run.machine_id)
+    .where(tables.Run.id == bindparam("id"))
+    .with_for_update(of=tables.Run)
+)
+_ENVIRONMENTS = (
+    select(tables.Environment.fingerprint, tables.Environment.id, tables.Environment.torch_version)
+    .join(tables.RunEnvironment, tables.RunEnvironment.environment_id == tables.Environment.id)
+    .where(tables.RunEnvironment.run_number == bindparam("number"))
+)
 
 
 def save_run(database: Database, run: Run) -> None:
@@ -89,7 +111,7 @@ def save_outcomes(
 
 
 def save_measurements(database: Database, run_id: str, measurements: Sequence[Measurement]) -> None:
-    """Store the measurements of a run; one that is stored already takes the new values.
+    """Store the measurements of a run; one that is stored already takes the new values, and so do rollups.
 
     Raises ValueError for a value that is not finite, and if the run, or a measurement's environment in it,
     was never stored.
@@ -110,46 +132,48 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
                 "series_id": series[cases[each.case], each.metric],
                 "started_at": run.started_at,
                 "run_number": run.number,
-                "environment_id": environments[each.environment],
+                "environment_id": environments[each.environment].id,
                 **_measurement_values(each),
             }
             for each in measurements
         ]
-        statement = insert_for(connection, tables.Measurement)
-        changes = {name: statement.excluded[name] for name in _measurement_values(measurements[0])}
-        key = ["series_id", "started_at", "run_number", "environment_id"]
-        connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes), rows)
+        connection.execute(_upsert(connection.dialect.name), rows)
+        update_rollups(
+            connection,
+            {row["series_id"] for row in rows},
+            {environments[each.environment].torch_version for each in measurements},
+            run.started_at,
+        )
 
 
-class _KnownEnvironments(dict[str, int]):
-    """Environments of one run: id by fingerprint."""
+@cache
+def _upsert(dialect: str) -> Insert:
+    """Measurements that replace those of the same key."""
+    key = ["series_id", "started_at", "run_number", "environment_id"]
+    statement = insert_for(dialect, tables.Measurement)
+    others = set(tables.Measurement.__table__.columns.keys()) - set(key)
+    changes = {name: statement.excluded[name] for name in sorted(others)}
+    return statement.on_conflict_do_update(index_elements=key, set_=changes)
 
-    def __missing__(self, fingerprint: str) -> int:
+
+class _KnownEnvironments(dict[str, AnyRow]):
+    """Environments of one run: id and PyTorch version by fingerprint."""
+
+    def __missing__(self, fingerprint: str) -> AnyRow:
         raise ValueError(f"environment {fingerprint} does not belong to the run")
 
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
     """What the store needs to know of a run, which nobody else writes to until this transaction ends."""
-    run, machine = tables.Run, tables.Machine
-    found = connection.execute(
-        select(run.number, run.started_at, run.state, run.counts, run.profile_id, machine.hardware_id)
-        .join(machine, machine.id == run.machine_id)
-        .where(run.id == run_id)
-        .with_for_update(of=run)
-    ).first()
+    found = connection.execute(_RUN, {"id": run_id}).first()
     if found is None:
         raise ValueError(f"run {run_id} was never stored")
     return found
 
 
 def _environments_of(connection: Connection, run: AnyRow) -> _KnownEnvironments:
-    table, link = tables.Environment, tables.RunEnvironment
-    found = connection.execute(
-        select(table.fingerprint, table.id)
-        .join(link, link.environment_id == table.id)
-        .where(link.run_number == run.number)
-    )
-    return _KnownEnvironments({row.fingerprint: row.id for row in found})
+    found = connection.execute(_ENVIRONMENTS, {"number": run.number})
+    return _KnownEnvironments({row.fingerprint: row for row in found})
 
 
 def _not_stored(
@@ -167,7 +191,7 @@ def _not_stored(
     taken = {(row.case_id, row.environment_id, row.replicate) for row in stored}
     new: list[tuple[Values, Outcome]] = []
     for outcome in outcomes:
-        case, environment = cases[outcome.case], environments[outcome.environment]
+        case, environment = cases[outcome.case], environments[outcome.environment].id
         if (case, environment, outcome.replicate) in taken:
             continue
         taken.add((case, environment, outcome.replicate))

@@ -40,6 +40,12 @@ STATUSES = (
 
 STATES = ("running", "complete", "interrupted")
 
+#: Which direction of a metric is better; a test holds it equal to the catalogue's own words.
+DIRECTIONS = ("lower", "higher", "neither")
+
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
 
 class UtcTime(TypeDecorator[datetime]):
     """An aware datetime, stored and read back as UTC (SQLite keeps no zone, Postgres the session's)."""
@@ -77,7 +83,7 @@ class Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str:
-        return json.dumps(value, separators=(",", ":"))
+        return _JSON.encode(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)
@@ -140,6 +146,8 @@ class Environment(Base):
     python_version: Mapped[str]
     facts: Mapped[Facts]
 
+    __table_args__ = (Index(None, "torch_version"),)
+
 
 class Profile(Base):
     """A measurement profile."""
@@ -182,6 +190,19 @@ class Series(Base):
     )
 
 
+class Metric(Base):
+    """What a metric is that came from outside; ours are in the catalogue and have no row."""
+
+    __tablename__ = "metric"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    unit: Mapped[str]
+    better: Mapped[str]
+
+    __table_args__ = (CheckConstraint(f"better IN ({', '.join(map(repr, DIRECTIONS))})", name="better"),)
+
+
 class Run(Base):
     """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting."""
 
@@ -205,6 +226,7 @@ class Run(Base):
     __table_args__ = (
         CheckConstraint(f"state IN ({', '.join(map(repr, STATES))})", name="state"),
         Index(None, "started_at"),
+        Index(None, "suite", "started_at"),
     )
 
 
@@ -310,3 +332,24 @@ class Measurement(Base):
     n: Mapped[int]
 
     __table_args__ = (Index(None, "run_number"), {"sqlite_with_rowid": False})
+
+
+class ReleaseRollup(Base):
+    """What the measurements of one PyTorch version in one series come to; made anew from them at any time.
+
+    The version stands first in the clustered key: pages ask for few versions and many series. Between
+    `oldest_at` and `newest_at` lie all of the measurements, so that they are one stretch of their series.
+    """
+
+    __tablename__ = "release_rollup"
+
+    torch_version: Mapped[str] = mapped_column(primary_key=True)
+    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    runs: Mapped[int]
+    median: Mapped[float]
+    lowest: Mapped[float]
+    highest: Mapped[float]
+    oldest_at: Mapped[datetime]
+    newest_at: Mapped[datetime]
+
+    __table_args__ = ({"sqlite_with_rowid": False},)

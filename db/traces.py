@@ -68,5 +68,12 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(hardware, hardware.id == machine.hardware_id)
         .join(profile, profile.id == tables.Run.profile_id)
         .where(tables.Run.suite == SUITE)
-        .order_by(tables.Run.started_at.desc(), tables.Run.number.desc(), outcome.started_at)
+        .order_by(
+            tables.Run.started_at.desc(),
+            tables.Run.number.desc(),
+            outcome.started_at,
+            outcome.case_id,
+            outcome.environment_id,
+            outcome.replicate,
+        )
     )

@@ -1,6 +1,7 @@
 """What several rooms' tests share."""
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,11 @@ import pytest
 from hypothesis import settings
 from measuring_site import Done, Site, one_site, unavailable
 from playwright.sync_api import Browser, sync_playwright
+
+pytest_plugins = ["databases"]
+
+# Whoever started us in the background may have had interrupts ignored, and what we start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples every time, however busy the machine is.
 settings.register_profile("house", deadline=None, derandomize=True, database=None)

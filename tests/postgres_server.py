@@ -21,10 +21,10 @@ def postgres_binaries() -> Path | None:
 
 
 class PostgresServer:
-    """A server that listens on a socket in `folder` and nowhere else."""
+    """A server that listens on a socket in `folder` and nowhere else; only a `durable` one survives power."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
-        self.binaries, self.folder = binaries, folder
+    def __init__(self, binaries: Path, folder: Path, *, durable: bool = False) -> None:
+        self.binaries, self.folder, self._durable = binaries, folder, durable
         self._as_nobody_special: dict[str, Any] = {}
         if os.geteuid() == 0:  # Postgres refuses to run as root.
             user = pwd.getpwnam("postgres")
@@ -38,7 +38,7 @@ class PostgresServer:
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
-            "fsync": "off",
+            "fsync": "on" if self._durable else "off",
             # Not UTC, so that a time read back in the session's zone would be noticed.
             "timezone": "Asia/Kolkata",
         }

@@ -172,3 +172,12 @@ def test_a_row_without_what_it_refers_to_is_refused(url: str) -> None:
     refused = pytest.raises(DatabaseError, match="refused")
     with open_database(url) as database, refused, database.writing() as connection:
         connection.exec_driver_sql(orphan)
+
+
+def test_all_that_one_reading_sees_is_of_one_moment(url: str) -> None:
+    with open_database(url) as database:
+        with database.reading() as connection:
+            before = connection.execute(text("SELECT count(*) FROM run")).scalar()
+            store.save_run(database, a_run())
+            after = connection.execute(text("SELECT count(*) FROM run")).scalar()
+        assert (before, after, queries.count_runs(database)) == (0, 0, 1)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from alembic import command
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
-from sqlalchemy import Connection, create_engine, inspect
+from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
-from db import queries, schema, store, tables, telemetry
+from db import queries, rollups, schema, store, tables, telemetry
 from db.connection import make_engine, parse_url
 from db.engine import Database, Upgrade, open_database, upgrade
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
@@ -90,6 +90,35 @@ def _assert_filled(database: Database) -> None:
             assert (found or ()) == each.blocks
         assert len(queries.measurements_of_run(database, run.id)) == 6
     assert [headline.latest.run for headline in queries.headlines(database, "latency")] == ["night-1"] * 2
+    versions = ["2.13.0+cpu", "2.12.1+cpu"]
+    assert rollups.releases(database) == versions
+    mlp, _ = (rollups.release_points(database, [version], "latency")[0].median for version in versions)
+    assert mlp == 3.125, "made of the measurement of the two replicates 3 and 3.25"
+    assert rollups.rollup_differences(database) == []
+
+
+def _copy(file: Path, url: str) -> None:
+    """Make in the empty database at `url` what is in an old SQLite file, schema and rows."""
+    if url.startswith("sqlite"):
+        shutil.copy(file, url.removeprefix("sqlite:///"))
+        return
+    old, new = (make_engine(parse_url(each), timeout=30) for each in (f"sqlite:///{file}", url))
+    with old.connect() as source, new.begin() as target:
+        config = schema._config(schema.MIGRATIONS)
+        config.attributes["connection"] = target
+        command.upgrade(config, file.stem)
+        for table in tables.Base.metadata.sorted_tables:
+            if not inspect(source).has_table(table.name):
+                continue
+            there = {each["name"] for each in inspect(source).get_columns(table.name)}
+            rows = source.execute(select(*(each for each in table.c if each.name in there))).mappings().all()
+            if rows:
+                target.execute(insert(table), [dict(row) for row in rows])
+            if (key := table.autoincrement_column) is not None and rows:
+                sequence = func.pg_get_serial_sequence(table.name, key.name)
+                target.execute(select(func.setval(sequence, max(row[key.name] for row in rows))))
+    for engine in (old, new):
+        engine.dispose()
 
 
 def _schema(connection: Connection) -> dict[str, Any]:
@@ -179,12 +208,17 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         other = request.getfixturevalue("postgres").new_database()
     migrated = _schema_at(empty_url)
     assert migrated == _described_schema(other)
+    if empty_url.startswith("sqlite"):
+        assert migrated["without rowid"] == ["measurement", "release_rollup"]
     for name in (
         "ck_outcome_status",
         "ck_run_state",
         "fk_samples_outcome",
         "uq_run_id",
         "fk_telemetry_outcome",
+        "ck_metric_better",
+        "fk_release_rollup_series_id_series",
+        "ix_environment_torch_version",
     ):
         assert name in str(migrated), "what is not seen is not compared"
 
@@ -220,22 +254,13 @@ def test_an_old_recording_is_read_as_it_was(path: Path, tmp_path: Path) -> None:
     assert tuple(found) == _RECORDINGS
 
 
-def test_the_first_schema_takes_up_telemetry_and_keeps_its_rows(empty_url: str) -> None:
-    if empty_url.startswith("sqlite"):
-        Path(empty_url.removeprefix("sqlite:///")).touch()
-    engine = make_engine(parse_url(empty_url), timeout=30)
-    with engine.begin() as connection:
-        config = schema._config(schema.MIGRATIONS)
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-    old = Database("as it was", engine)
-    _fill(old)
-    old.close()
-    assert "telemetry" not in _schema_at(empty_url)
-    assert upgrade(empty_url).before == "0001"
+@pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
+def test_the_rows_of_every_schema_come_through(path: Path, empty_url: str) -> None:
+    _copy(path, empty_url)
+    assert ("telemetry" in _schema_at(empty_url)) == (path.stem >= "0002")
+    assert upgrade(empty_url).before == path.stem
     with open_database(empty_url) as database:
         _assert_filled(database)
-        assert telemetry.windows(database) == []
         _fill_with_telemetry(database)
         _assert_filled(database)
         assert [each.device for each in telemetry.windows(database)] == ["GPU-1", "host"]

@@ -24,10 +24,10 @@ from builders import (
 )
 from sqlalchemy import func, select
 
-from db import queries, store, tables
+from db import metrics, queries, store, tables
 from db.engine import Database, open_database
 from db.errors import DatabaseError
-from db.records import Measurement, Outcome
+from db.records import Measurement, MetricDefinition, Outcome
 from runner.worker.messages import STATUSES
 
 
@@ -66,6 +66,7 @@ def _full_run(database: Database) -> None:
     store.save_run(database, a_run(environments=[old, new]))
     store.save_outcomes(database, "run-1", outcomes)
     store.save_measurements(database, "run-1", measurements_for(outcomes))
+    metrics.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
 
 
 def test_storing_everything_twice_changes_nothing(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""A database to test with, once as SQLite and once in a real Postgres server of our own."""
+"""Fixtures: a database to test with, once as SQLite and once in a real Postgres server of our own."""
 
 import os
 import tempfile

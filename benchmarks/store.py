@@ -1,0 +1,234 @@
+"""The store at the size of years: every question of the pages, a night's ingest, readers beside a writer.
+
+    python benchmarks/store.py [--results N] [--telemetry N] [--growth [N ...]] [--on sqlite|postgres]
+
+Fills SQLite, and Postgres where initdb is found, from a seed. A night is one run with 350 results, 210
+outcomes and their samples, stored through `db.store`. Beside it stands the driver's bare executemany of the
+same rows into the same tables in one transaction, in turns, with and without the time to encode them; only
+the store looks for what is stored already and keeps the rollups. A reader is set beside a process that
+commits a night every 50 ms. `--growth` asks the questions at several sizes: 10 k, 100 k and 1 M results, or
+those given.
+"""
+
+import argparse
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from nights.filling import fill, size
+from nights.history import A_NIGHT, MACHINES, History
+from nights.ingest import BareNight, store_night
+from nights.questions import Question, questions
+
+from analysis.replicates import summarise
+from db.engine import Database, open_database
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from postgres_server import PostgresServer, postgres_binaries  # noqa: E402
+
+GOAL_MS, GOAL_INGEST_MS, GOAL_SHARE, GOAL_BESIDE = 50.0, 100.0, 0.8, 1.5
+SIZES = (10_000, 100_000, 1_000_000)
+#: How often a question is asked, a night is stored, and how long readers are looked at each time.
+ASKED, NIGHTS, READER_SECONDS = 40, 15, 4.0
+#: A night is committed every so many seconds beside the reader.
+EVERY_SECONDS = 0.05
+
+Times = dict[str, list[float]]
+
+
+def main() -> None:
+    """Print a table per database and size, or one over all sizes."""
+    options = _options()
+    if options.write:
+        _write_nights(options.write, History(options.results, options.telemetry))
+        return
+    sizes: Sequence[int] = [options.results] if options.growth is None else options.growth or SIZES
+    for kind in options.on or ("sqlite", "postgres"):
+        with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder, _server(kind, Path(folder)) as url:
+            if url is None:
+                print("postgres: no initdb under /usr/lib/postgresql or on PATH")
+                continue
+            tables = {many: _one(url(many), kind, many, options) for many in sizes}
+            if len(tables) > 1:
+                _print_growth(kind, tables)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=int, default=100_000)
+    parser.add_argument("--telemetry", type=int, help="rows of telemetry; by default ten times the results")
+    parser.add_argument("--growth", type=int, nargs="*", metavar="N", help="several sizes; 10 M on request")
+    parser.add_argument("--on", choices=("sqlite", "postgres"), action="append")
+    parser.add_argument("--write", metavar="URL", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.rows = options.telemetry
+    if options.telemetry is None:
+        options.telemetry = 10 * options.results
+    return options
+
+
+@contextmanager
+def _server(kind: str, folder: Path) -> Iterator[Callable[[int], str] | None]:
+    """Gives the URL of a new database by its size; None where there is no server."""
+    if kind == "sqlite":
+        yield lambda many: f"sqlite:///{folder}/{many}.db"
+        return
+    binaries = postgres_binaries()
+    if binaries is None:
+        yield None
+        return
+    server = PostgresServer(binaries, folder, durable=True)
+    try:
+        yield lambda many: server.new_database()
+    finally:
+        server.stop()
+
+
+def _one(url: str, kind: str, many: int, options: argparse.Namespace) -> Times:
+    samples = 10 * many if options.rows is None else options.rows
+    history = History(many, samples)
+    with open_database(url) as database:
+        started = time.perf_counter()
+        fill(database, history)
+        seconds = time.perf_counter() - started
+        print(
+            f"\n{kind}: {many:,} results, {samples:,} rows of telemetry; "
+            f"filled in {seconds:.0f} s, {size(database) / 2**20:,.0f} MiB"
+        )
+        asked = _ask(questions(database, history))
+        _print_questions(asked)
+        if options.growth is None:
+            _print_ingest(database, history)
+            _print_beside(database, url, many, samples)
+    return asked
+
+
+def _timed(call: Callable[[], object]) -> float:
+    """Milliseconds that a call takes."""
+    started = time.perf_counter()
+    call()
+    return (time.perf_counter() - started) * 1e3
+
+
+def _ask(asked: Mapping[str, Question]) -> Times:
+    times: Times = {}
+    for name, question in asked.items():
+        question(0)
+        times[name] = [_timed(lambda: question(number)) for number in range(1, ASKED + 1)]  # noqa: B023
+    return times
+
+
+def _share(times: Sequence[float], share: float) -> float:
+    """The time below which a share of all times lies, by nearest rank."""
+    return sorted(times)[max(0, round(share * len(times)) - 1)]
+
+
+def _print_questions(asked: Times) -> None:
+    print(f"{'':34}{'p50 ms':>9}{'p95 ms':>9}")
+    for name, times in asked.items():
+        p50, p95 = _share(times, 0.5), _share(times, 0.95)
+        print(f"{name:34}{p50:9.2f}{p95:9.2f}{'' if p95 < GOAL_MS else f'  above {GOAL_MS:g} ms'}")
+
+
+def _print_growth(kind: str, tables: Mapping[int, Times]) -> None:
+    print(f"\n{kind}, p50 / p95 ms" + "".join(f"{many:>18,}" for many in tables))
+    for name in next(iter(tables.values())):
+        cells = [(_share(asked[name], 0.5), _share(asked[name], 0.95)) for asked in tables.values()]
+        print(f"{name:34}" + "".join(f"{p50:9.2f} /{p95:7.2f}" for p50, p95 in cells))
+
+
+def _print_ingest(database: Database, history: History) -> None:
+    """Nights through the store, and nights as bare rows, in turns: A B B A."""
+    bare = BareNight(database, history)
+    ours: list[float] = []
+    theirs: list[float] = []
+    ready: list[float] = []
+    numbers = iter(range(history.count, history.count + 10 * NIGHTS))
+    rows = 0
+    for pair in range(NIGHTS + 1):
+        for through_the_store in (True, False) if pair % 2 else (False, True):
+            night = history.night(next(numbers), pair % MACHINES)
+            records = history.run(night), history.outcomes_of(night), history.measurements_of(night)
+            started = time.perf_counter()
+            if through_the_store:
+                store_night(database, history, night, records)
+                ours.append((time.perf_counter() - started) * 1e3)
+                continue
+            prepared = bare.rows(night, records)
+            encoded = time.perf_counter()
+            bare.store(prepared)
+            theirs.append((time.perf_counter() - started) * 1e3)
+            ready.append((time.perf_counter() - encoded) * 1e3)
+            rows = sum(map(len, prepared.values()))
+    # The first of each is warming up.
+    p50, p95 = _share(ours[1:], 0.5), _share(ours[1:], 0.95)
+    goal = _verdict(p95, GOAL_INGEST_MS)
+    print(f"a night of {A_NIGHT} results, {rows} rows in all: p50 {p50:.1f}, p95 {p95:.1f} ms, {goal}")
+    for what, times in (("with encoding", theirs), ("rows ready", ready)):
+        found = summarise([bare / own for bare, own in zip(times[1:], ours[1:], strict=True)])
+        low, high = found.low or math.nan, found.high or math.nan
+        print(
+            f"  bare executemany, {what}: p50 {_share(times[1:], 0.5):.1f} ms; the store's rate is "
+            f"{found.point:.2f} [{low:.2f}, {high:.2f}] of it, {_verdict(GOAL_SHARE, found.point)}"
+        )
+
+
+def _verdict(smaller: float, larger: float) -> str:
+    return "goal reached" if smaller <= larger else "goal missed"
+
+
+def _print_beside(database: Database, url: str, many: int, samples: int) -> None:
+    """A reader alone and beside a process that commits a night every 50 ms, in turns."""
+    asked = questions(database, History(many, samples))
+    mixed = [asked[name] for name in ("overview: headlines", "trends: one series", "run: outcomes")]
+    alone: list[float] = []
+    beside: list[float] = []
+    for turn in range(4):
+        times = beside if turn % 2 else alone
+        writer = _writer(url, many, samples) if turn % 2 else None
+        until = time.perf_counter() + READER_SECONDS
+        number = 0
+        while time.perf_counter() < until:
+            times.extend(_timed(lambda: question(number)) for question in mixed)  # noqa: B023
+            number += 1
+        if writer is not None:
+            writer.terminate()
+            writer.wait()
+    ratio = _share(beside, 0.95) / _share(alone, 0.95)
+    print(
+        f"reader alone p50 {_share(alone, 0.5):.2f}, p95 {_share(alone, 0.95):.2f} ms; beside a writer "
+        f"{_share(beside, 0.5):.2f}, {_share(beside, 0.95):.2f} ms; p95 {ratio:.2f} times, "
+        f"{_verdict(ratio, GOAL_BESIDE)}"
+    )
+
+
+def _writer(url: str, many: int, samples: int) -> subprocess.Popen[bytes]:
+    """A process that writes nights; returns when the first one is stored."""
+    arguments = ["--results", str(many), "--telemetry", str(samples), "--write", url]
+    writer = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    return writer
+
+
+def _write_nights(url: str, history: History) -> None:
+    first = history.count + 20 * NIGHTS + int(time.time()) % 100_000
+    with open_database(url) as database:
+        for number in range(first, first + 100_000):
+            started = time.perf_counter()
+            night = history.night(number, number % 4)
+            store_night(database, history, night)
+            if number == first:
+                print("writing", flush=True)
+            time.sleep(max(0.0, EVERY_SECONDS - (time.perf_counter() - started)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Release rollups: what the measurements of one PyTorch version in one series come to, ready for pages."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    union,
+)
+
+from . import tables
+from .engine import Database
+from .identities import insert_for
+from .median import median
+from .records import ReleasePoint, SeriesKey
+from .series_names import AnySelect, by_name, series_key, series_names
+
+#: Key of the Postgres advisory lock under which rollups are written ("roll" in ASCII).
+_LOCK = 0x726F6C6C
+
+#: Ids named in one statement: SQLite takes 32,766 values, Postgres 65,535.
+_AT_ONCE = 10_000
+
+
+def update_rollups(
+    connection: Connection, series: Collection[int], versions: Collection[str], started_at: datetime
+) -> None:
+    """Make the rollups of `versions` in `series` anew, after measurements of a run of `started_at` changed.
+
+    Read are only the measurements between the first and the last run of a version in these series. An empty
+    version is nobody's release and has no rollup. This is the last thing a transaction does: on Postgres,
+    whoever else writes rollups waits from here until its end, and then sees what it wrote.
+    """
+    _wait_for_others(connection)
+    dialect = connection.dialect.name
+    for version in sorted(set(versions) - {""}):
+        for ids in _in_parts(sorted(series)):
+            about = {"version": version, "series": ids}
+            ends = connection.execute(_SPAN, about).one()
+            moments = [started_at, *(each for each in ends if each is not None)]
+            connection.execute(_update(dialect), about | {"oldest": min(moments), "newest": max(moments)})
+
+
+def rebuild_rollups(database: Database) -> int:
+    """Make all rollups anew and return how many there are; reads every measurement there is."""
+    table = tables.ReleaseRollup
+    with database.writing() as connection:
+        _wait_for_others(connection)
+        connection.execute(delete(table))
+        rows = _computed(connection.dialect.name)
+        connection.execute(insert(table).from_select(table.__table__.columns.keys(), rows))
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def rollup_differences(database: Database) -> list[tuple[str, SeriesKey]]:
+    """The versions and series whose stored rollup is missing, left over or not what the measurements say.
+
+    There are none unless something else wrote to the database. Reads every measurement there is.
+    """
+    stored, computed = select(tables.ReleaseRollup), _computed(database.engine.dialect.name)
+    either = stored.except_(computed).subquery(), computed.except_(stored).subquery()
+    wrong = union(*(select(each.c.torch_version, each.c.series_id) for each in either)).subquery()
+    query = (
+        series_names()
+        .add_columns(wrong.c.torch_version)
+        .join(wrong, wrong.c.series_id == tables.Series.id)
+        .order_by(wrong.c.torch_version, wrong.c.series_id)
+    )
+    with database.reading() as connection:
+        return [(row.torch_version, series_key(row)) for row in connection.execute(query)]
+
+
+def releases(database: Database) -> list[str]:
+    """The PyTorch versions that have rollups, newest first; what is no version at all comes last."""
+    table, environment = tables.ReleaseRollup, tables.Environment
+    rolled_up = exists().where(table.torch_version == environment.torch_version)
+    query = select(environment.torch_version).where(rolled_up).distinct()
+    with database.reading() as connection:
+        return sorted(connection.execute(query).scalars(), key=_release_order, reverse=True)
+
+
+def release_points(
+    database: Database, versions: Collection[str], metric: str, *, cases: Collection[str] | None = None
+) -> list[ReleasePoint]:
+    """The rollups of `versions` in the series of `metric`: of all cases, or of `cases`.
+
+    They come by case, hardware and profile, and within a series oldest version first.
+    """
+    table = tables.ReleaseRollup
+    query = (
+        series_names()
+        .add_columns(
+            table.torch_version, table.runs, table.median, table.lowest, table.highest, table.newest_at
+        )
+        .join(table, table.series_id == tables.Series.id)
+        .where(tables.Series.metric == metric, table.torch_version.in_(set(versions)))
+    )
+    if cases is not None:
+        query = query.where(tables.BenchmarkCase.key.in_(set(cases)))
+    with database.reading() as connection:
+        points = [ReleasePoint(series_key(row), *row[7:]) for row in connection.execute(query)]
+    places = {each: _release_order(each) for each in {point.torch_version for point in points}}
+    return sorted(points, key=lambda point: (by_name(point.key), places[point.torch_version]))
+
+
+def _release_order(version: str) -> tuple[bool, Version, str]:
+    """Versions as versions: 2.9 comes before 2.10, and 2.14.0.dev20261120 before 2.14.0."""
+    try:
+        return True, Version(version), version
+    except InvalidVersion:
+        return False, Version("0"), version
+
+
+def _come_to(dialect: str) -> tuple[ColumnElement[Any], ...]:
+    """What a group of measurements comes to, as the columns of a rollup after its key."""
+    table = tables.Measurement
+    return (
+        func.count(table.run_number.distinct()),
+        median(dialect, table.point),
+        func.min(table.point),
+        func.max(table.point),
+        func.min(table.started_at),
+        func.max(table.started_at),
+    )
+
+
+def _computed(dialect: str) -> AnySelect:
+    """What all rollups should be, as the columns of their table."""
+    table, environment = tables.Measurement, tables.Environment
+    key = environment.torch_version, table.series_id
+    return (
+        select(*key, *_come_to(dialect))
+        .join(environment, environment.id == table.environment_id)
+        .where(environment.torch_version != "")
+        .group_by(*key)
+    )
+
+
+_VERSION, _SERIES = bindparam("version", type_=tables.PlainText()), bindparam("series", expanding=True)
+#: When a version was measured first and last in some series, as far as rollups know.
+_SPAN = select(func.min(tables.ReleaseRollup.oldest_at), func.max(tables.ReleaseRollup.newest_at)).where(
+    tables.ReleaseRollup.torch_version == _VERSION, tables.ReleaseRollup.series_id.in_(_SERIES)
+)
+
+
+@cache
+def _update(dialect: str) -> Insert:
+    """Put together once: that takes as long as a third of what the statement does."""
+    table, environment = tables.Measurement, tables.Environment
+    moment = tables.UtcTime()
+    rows = (
+        select(_VERSION, table.series_id, *_come_to(dialect))
+        .where(
+            table.series_id.in_(_SERIES),
+            table.started_at.between(bindparam("oldest", type_=moment), bindparam("newest", type_=moment)),
+            table.environment_id.in_(select(environment.id).where(environment.torch_version == _VERSION)),
+        )
+        .group_by(table.series_id)
+    )
+    columns = tables.ReleaseRollup.__table__.columns.keys()
+    statement = insert_for(dialect, tables.ReleaseRollup).from_select(columns, rows)
+    changes = {name: statement.excluded[name] for name in columns[2:]}
+    return statement.on_conflict_do_update(index_elements=columns[:2], set_=changes)
+
+
+def _wait_for_others(connection: Connection) -> None:
+    """SQLite's write lock does so already."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+
+
+def _in_parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for start in range(0, len(ids), _AT_ONCE):
+        yield ids[start : start + _AT_ONCE]
