@@ -44,10 +44,13 @@ class Context:
         return partial(open_database, self.places.database_url)
 
 
-def context(config: Path | None = None) -> Context:
-    """Settings and places of the current folder; raises ConfigurationError."""
+def context(config: Path | None = None, *, reading: bool = False) -> Context:
+    """Settings and places of the current folder; raises ConfigurationError.
+
+    With `reading` the database of a command that can do without writing need not be writable.
+    """
     settings = load_settings(config)
-    return Context(settings, resolve_places(settings))
+    return Context(settings, resolve_places(settings, reading=reading))
 
 
 @contextmanager

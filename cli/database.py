@@ -1,16 +1,31 @@
 """`pyrometer db`: the database itself."""
 
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from db.backup import back_up
+from db.check import Checked, looking
 from db.engine import open_database
 from db.engine import upgrade as upgrade_database
+from db.roles import OWNER, READER, WRITER, Roles, roles_sql
+from db.rollups import rebuild_rollups
 from scheduled_jobs import retention
+from scheduled_jobs.checking import check as check_all
+from scheduled_jobs.retention import Kept
 
-from .context import context, in_one_sentence
+from .context import FAILED, context, in_one_sentence
 
 app = typer.Typer(help="Look after the database.", no_args_is_help=True)
+
+#: Runs whose measurements, samples and recordings are looked at unless all are asked for.
+_NEWEST = 200
+#: Problems of one kind that are printed; JSON has them all.
+_PRINTED = 10
 
 
 @app.command("upgrade")
@@ -26,28 +41,148 @@ def upgrade() -> None:
         typer.echo(f"the file as it was before: {done.backup}")
 
 
+_CHECK_HELP = f"""Is everything stored, and as it was measured? Looks at the database and writes nothing.
+
+Schema, the pages of an SQLite file, references, counts, times and rollups are looked at as a whole;
+measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
+{_NEWEST} runs or with --all of every one. Journals that are not stored to their end are mentioned.
+
+Exit code: 0 all is sound, 1 something is not and how to mend it is said, 2 the database cannot be had.
+"""
+
+
+@app.command("check", help=_CHECK_HELP)
+def check(
+    every: Annotated[bool, typer.Option("--all", help="Look at every run, not only the newest.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Look for what is not as it should be (the help text is above, where its layout survives)."""
+    sound = True
+    with in_one_sentence():
+        here = context(reading=True)
+        newest = None if every else _NEWEST
+        with looking(here.places.database_url) as database:
+            for checked in check_all(database, here.places.data_dir, newest=newest, progress=_progress):
+                sound = sound and not checked.problems
+                _wipe()
+                typer.echo(json.dumps(asdict(checked)) if as_json else _in_lines(checked))
+    if as_json:
+        typer.echo(json.dumps({"sound": sound}))
+    else:
+        typer.echo("all is sound" if sound else "not everything is sound; nothing was changed")
+    if not sound:
+        raise typer.Exit(FAILED)
+
+
+def _in_lines(checked: Checked) -> str:
+    count = len(checked.problems)
+    found = "sound" if not count else "1 problem" if count == 1 else f"{count} problems"
+    lines = [f"{checked.name:12} {checked.count:>9} {checked.unit:12} {found}"]
+    lines += [f"    {note}" for note in checked.notes]
+    for problem in checked.problems[:_PRINTED]:
+        lines += [f"    {problem.sentence}", f"        {problem.mend}"]
+    if count > _PRINTED:
+        lines.append(f"    and {count - _PRINTED} more; --json has them all")
+    return "\n".join(lines)
+
+
+def _progress(what: str, done: int, there: int) -> None:
+    if sys.stderr.isatty() and (done % 10 == 0 or done == there):
+        sys.stderr.write(f"\r\033[K{what}: {done} of {there}")
+        sys.stderr.flush()
+
+
+def _wipe() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()
+
+
+_BACKUP_HELP = """Copy the whole database to FILE, as it is at one moment, while runs go on.
+
+The copy is checked and on the disk before it gets its name: there is a whole one or none.
+
+\b
+SQLite     FILE is a database like the first. To restore it, stop every pyrometer, move pyrometer.db away
+           with its pyrometer.db-wal and pyrometer.db-shm, and copy FILE to pyrometer.db. A -wal left behind
+           would be played into the copy.
+Postgres   FILE is an archive made by pg_dump. To restore it into a new, empty database:
+           createdb NAME && pg_restore --no-owner --dbname=NAME FILE
+
+After a restore the next command stores what the journals have and the backup had not yet.
+"""
+
+
+@app.command("backup", help=_BACKUP_HELP)
+def backup(
+    file: Annotated[Path, typer.Argument(help="where the copy goes")],
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Copy the database (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        size = back_up(context(reading=True).places.database_url, file, force=force)
+    typer.echo(f"{file}: {size / 2**20:.1f} MiB, checked")
+
+
+@app.command("rollups")
+def rollups() -> None:
+    """Make all release rollups anew from the measurements; needed only when `db check` says so."""
+    with in_one_sentence(), open_database(context().places.database_url, create=False) as database:
+        count = rebuild_rollups(database)
+    typer.echo(f"made {count} rollups anew")
+
+
+_ROLES_HELP = """Print the SQL of three roles for a Postgres server; nothing is executed.
+
+The owner makes and upgrades the tables. The writer stores runs and can neither drop nor alter anything.
+The reader sees everything and writes nothing: it is what a dashboard needs.
+
+\b
+pyrometer db upgrade                                  makes the tables
+pyrometer db roles | psql --dbname=NAME               as a superuser; once more after each later upgrade
+psql --dbname=NAME --command='\\password pyrometer_reader'
+"""
+
+
+@app.command("roles", help=_ROLES_HELP)
+def roles(
+    owner: Annotated[str, typer.Option(help="name of the role that owns the tables")] = OWNER,
+    writer: Annotated[str, typer.Option(help="name of the role that measures")] = WRITER,
+    reader: Annotated[str, typer.Option(help="name of the role that looks")] = READER,
+) -> None:
+    """Print the SQL of the roles (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        statements = roles_sql(Roles(owner, writer, reader))
+    typer.echo(statements, nl=False)
+
+
 @app.command("prune")
 def prune(
     telemetry_days: Annotated[
         int | None,
         typer.Option(min=1, help="Keep the telemetry of this many days; else what the settings say."),
     ] = None,
+    samples_days: Annotated[
+        int | None,
+        typer.Option(min=1, help="Keep the samples of this many days; else what the settings say."),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes/--dry-run", help="Delete it, or only say what would go.")
     ] = False,
 ) -> None:
-    """Delete the telemetry rows of old runs; every outcome and every metric stays.
+    """Delete the telemetry rows and the samples of old runs; every outcome and every metric stays.
 
-    A run does so at its end. An SQLite file keeps its size and fills the room again.
+    Unless told otherwise, telemetry is kept for 90 days and samples for ever. A run does the same at its end.
+    An SQLite file keeps its size and fills the room again.
     """
     with in_one_sentence():
         here = context()
-        days = telemetry_days or here.settings.telemetry_days
+        settings = here.settings
+        kept = Kept(telemetry_days or settings.telemetry_days, samples_days or settings.samples_days)
         with open_database(here.places.database_url, create=False) as database:
-            pruned = retention.prune(database, days, dry_run=not yes)
-    if not pruned.windows:
-        typer.echo("no telemetry is old enough to go")
-    elif yes:
-        typer.echo(f"deleted {retention.described(pruned, days)}")
-    else:
-        typer.echo(f"would delete {retention.described(pruned, days)}; --yes does it")
+            found = False
+            for gone in retention.prune(database, kept, dry_run=not yes):
+                found = True
+                typer.echo(f"deleted {gone}" if yes else f"would delete {gone}; --yes does it")
+    if not found:
+        typer.echo("nothing is old enough to go")

@@ -11,6 +11,7 @@ from runner.exclusive import exclusive
 from runner.profile import Profile
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, measure
+from scheduled_jobs.retention import Kept
 
 from .building import store_of
 from .context import INTERRUPTED, Context, say
@@ -56,7 +57,7 @@ def _watched(
             here.open_database,
             watcher,
             interrupts.asked,
-            here.settings.telemetry_days,
+            Kept(here.settings.telemetry_days, here.settings.samples_days),
         )
         watcher.finished(result)
     conclude(console, header, result)

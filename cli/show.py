@@ -20,7 +20,7 @@ def dashboard(
     from dashboard.errors import DashboardError
 
     with in_one_sentence():
-        here = context()
+        here = context(reading=True)
         for note in here.places.notes:
             say(f"note: {note}")
         store_pending(here)

@@ -28,12 +28,15 @@ class Places:
     notes: tuple[str, ...]
 
 
-def resolve_places(settings: Settings, *, environ: Mapping[str, str] | None = None) -> Places:
+def resolve_places(
+    settings: Settings, *, reading: bool = False, environ: Mapping[str, str] | None = None
+) -> Places:
     """The places to write to, tried by writing; the answer depends on the settings and the file system alone.
 
     Creates the data folder and the SQLite file's folder. A place that nobody chose and that cannot be
     written is replaced by `$XDG_STATE_HOME/pyrometer` (default `~/.local/state/pyrometer`). Raises
-    UnwritablePlace when a chosen place cannot be written, or when neither can.
+    UnwritablePlace when a chosen place cannot be written, or when neither can. With `reading` a chosen SQLite
+    file that is there and can be read is taken as it is.
     """
     environ = os.environ if environ is None else environ
     notes: list[str] = []
@@ -43,6 +46,8 @@ def resolve_places(settings: Settings, *, environ: Mapping[str, str] | None = No
         notes.append(_note("data", settings.data_dir, refusal, data_dir, "DATA_DIR"))
     database_url = settings.database_url
     file = sqlite_file(database_url)
+    if reading and file and "database_url" in settings.explicit and os.access(file, os.R_OK):
+        return Places(data_dir, database_url, tuple(notes))
     if file and (refusal := _refusal(file.parent) or _file_refusal(file)):
         state = _instead("database_url", file, refusal, settings, environ)
         database_url = anchored(f"sqlite:///{file.name}", state)

@@ -214,6 +214,7 @@ class Wanted(Table):
         default=0.05, description="a share from 0 to 1 of a block that others may take, 1 for any"
     )
     telemetry_days: Count = Field(default=90, description=_COUNT)
+    samples_days: Count | None = Field(default=None, description=_COUNT)
     profiles: Mapping[Name, ProfileSettings] = Field(
         default_factory=dict[str, ProfileSettings], description="tables [profiles.NAME]"
     )

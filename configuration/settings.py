@@ -44,6 +44,7 @@ class Settings(BaseModel):
     profile: str
     contention_limit: float
     telemetry_days: int
+    samples_days: int | None
     profiles: Mapping[str, ProfileSettings]
     environments: Mapping[str, EnvironmentSettings]
     environments_gib: float
@@ -102,6 +103,7 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
         profile=wanted.profile,
         contention_limit=wanted.contention_limit,
         telemetry_days=wanted.telemetry_days,
+        samples_days=wanted.samples_days,
         profiles=profiles,
         environments=environments,
         environments_gib=wanted.environments_gib,

@@ -1,15 +1,15 @@
-"""Recordings of telemetry windows: what each comes to, lists of them, one whole, and how the old ones go."""
+"""Recordings of telemetry windows: what each comes to, lists of them, and one whole."""
 
-from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select
+from sqlalchemy import Connection, exists, func, select
 
 from . import tables, telemetry_codec
 from .beside import beside
 from .engine import Database
-from .records import Pruned, Recording, TelemetryWindow
+from .records import Recording, TelemetryWindow
+from .series_names import AnyRow, AnySelect
 
 #: The column that a rung is about; that of `none` is the host's, and no GPU has it.
 UTILISATION = {
@@ -59,13 +59,16 @@ def windows(
     database: Database, *, run: str | None = None, case: str | None = None, limit: int = 100
 ) -> list[TelemetryWindow]:
     """The recordings of a run, of a case key, of both or of all, newest run and then newest outcome first."""
-    query = _windows().limit(limit)
-    if run is not None:
-        query = query.where(tables.Run.id == run)
-    if case is not None:
-        query = query.where(tables.BenchmarkCase.key == case)
     with database.reading() as connection:
-        return [TelemetryWindow(**row) for row in connection.execute(query).mappings()]
+        runs = _runs(connection, run, case, limit)
+        query = _windows().where(tables.Telemetry.run_number.in_(list(runs)))
+        if case is not None:
+            query = query.where(tables.BenchmarkCase.key == case)
+        rows = connection.execute(query).all()
+    places = {number: place for place, number in enumerate(runs)}
+    # Stable: within a run they stay as they came.
+    rows = sorted(rows, key=lambda row: places[row[0]])[:limit]
+    return [_window(runs[row[0]], row) for row in rows]
 
 
 def recording(
@@ -89,37 +92,57 @@ def recording(
     )
 
 
-def prune(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:
-    """Delete the recordings of runs that started before a moment, or with `dry_run` only count them.
-
-    Outcomes and measurements, and with them every metric that was made of a recording, stay for ever.
-    """
-    table = tables.Telemetry
-    of_old_runs = table.run_number.in_(select(tables.Run.number).where(tables.Run.started_at < before))
-    size = func.length(table.blob)
-    if dry_run:
-        with database.reading() as connection:
-            sizes = connection.execute(select(size).where(of_old_runs)).scalars().all()
-    else:
-        with database.writing() as connection:
-            sizes = connection.execute(delete(table).where(of_old_runs).returning(size)).scalars().all()
-    return Pruned(len(sizes), sum(sizes))
-
-
-def _windows() -> Select[*tuple[Any, ...]]:
-    """What the records of a list hold, without a look at any blob."""
-    table, run, outcome = tables.Telemetry, tables.Run, tables.Outcome
-    case, environment, machine = tables.BenchmarkCase, tables.Environment, tables.Machine
-    return (
+def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:
+    """A run, or the newest ones that have so many windows together, by number: no look at all the others."""
+    table, telemetry, machine = tables.Run, tables.Telemetry, tables.Machine
+    mine = telemetry.run_number == table.number
+    if case is not None:
+        key = tables.BenchmarkCase
+        mine &= telemetry.case_id == select(key.id).where(key.key == case).scalar_subquery()
+    query = (
         select(
-            run.id.label("run"),
-            run.started_at,
-            case.key.label("case"),
-            environment.fingerprint.label("environment"),
-            environment.name.label("environment_name"),
-            environment.torch_version,
+            table.number,
+            table.id,
+            table.started_at,
             tables.Hardware.label.label("hardware"),
             machine.name.label("machine"),
+            select(func.count()).where(mine).correlate(table).scalar_subquery().label("windows"),
+        )
+        .join(machine, machine.id == table.machine_id)
+        .join(tables.Hardware, tables.Hardware.id == machine.hardware_id)
+        .where(exists().where(mine).correlate(table))
+        .order_by(table.started_at.desc(), table.number.desc())
+        .limit(windows)
+    )
+    if run is not None:
+        query = query.where(table.id == run)
+    found: dict[int, AnyRow] = {}
+    # Read as far as needed: counting is what costs.
+    with connection.execute(query, execution_options={"yield_per": 16}) as rows:
+        for row in rows:
+            found[row.number] = row
+            windows -= row.windows
+            if windows <= 0:
+                break
+    return found
+
+
+def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
+    values: list[Any] = [run.id, run.started_at, *row[1:5], run.hardware, run.machine, *row[5:]]
+    return TelemetryWindow(*values)
+
+
+def _windows() -> AnySelect:
+    """What the records of a list hold beside their run, without a look at any blob; newest outcome first."""
+    table, outcome = tables.Telemetry, tables.Outcome
+    case, environment = tables.BenchmarkCase, tables.Environment
+    return (
+        select(
+            table.run_number,
+            case.key,
+            environment.fingerprint,
+            environment.name,
+            environment.torch_version,
             table.replicate,
             table.device,
             table.name,
@@ -130,7 +153,6 @@ def _windows() -> Select[*tuple[Any, ...]]:
             table.power,
             table.temperature,
         )
-        .join(run, run.number == table.run_number)
         .join(
             outcome,
             (outcome.run_number == table.run_number)
@@ -140,11 +162,7 @@ def _windows() -> Select[*tuple[Any, ...]]:
         )
         .join(case, case.id == table.case_id)
         .join(environment, environment.id == table.environment_id)
-        .join(machine, machine.id == run.machine_id)
-        .join(tables.Hardware, tables.Hardware.id == machine.hardware_id)
         .order_by(
-            run.started_at.desc(),
-            run.number.desc(),
             outcome.started_at.desc(),
             table.case_id,
             table.environment_id,

@@ -1,16 +1,19 @@
 """From journals to the database: as often as one likes, the same thing once."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
 from analysis.replicates import summarise
-from db import queries, records, store
+from db import records, store
 from db.engine import Database
+from db.replicates import replicates_of_run, stored_outcomes
+from db.together import together
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
@@ -20,6 +23,8 @@ from .header import Header
 
 #: Beside a journal: its size when all of it was stored.
 _STORED = "stored"
+#: Of a journal with more bad lines than this the page of its run counts the rest.
+_NOTED_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +36,45 @@ class Ingested:
     set_aside: tuple[str, ...]
 
 
-def ingest(path: Path, database: Database, *, running: bool = False) -> Ingested:
-    """Store one journal; storing it again changes nothing.
+def ingest(path: Path, database: Database) -> Ingested:
+    """Store one journal, all of it or nothing; storing it again changes nothing, whoever else does so too.
+
+    Lines that cannot be used are set aside, and noted with the run.
 
     Raises JournalError when it has no header that can be read or its lines do not fit together,
     DatabaseError when the database refuses.
     """
     try:
-        return _ingested(path, database, running)
+        return _ingested(path, database)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         # A line with a right checksum may still hold anything; it must not stop the journals after it.
         raise JournalError(f"{path} does not fit together: {type(error).__name__}: {error}") from error
 
 
-def _ingested(path: Path, database: Database, running: bool) -> Ingested:
+def _ingested(path: Path, database: Database) -> Ingested:
     size = path.stat().st_size
     contents = journal.read(path)
     header = Header.from_body(contents.header)
     complete = not contents.missing(header.replicates)
-    state = "complete" if complete else "running" if running else "interrupted"
-    ended_at = str(contents.ended["at"]) if contents.ended and state != "running" else None
-    store.save_run(database, header.run_record(state, ended_at))
-    new = store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.outcomes])
-    store.save_outcomes(database, header.run, [stored_outcome(o) for o in contents.canaries], planned=False)
-    store.save_measurements(database, header.run, measurements(contents.outcomes + contents.canaries))
-    if not running:
-        mark_stored(path, size)
-    return Ingested(header.run, new, contents.set_aside)
+    ended_at = str(contents.ended["at"]) if contents.ended else None
+    run = header.run_record("complete" if complete else "interrupted", ended_at)
+    run = replace(run, notes=run.notes + _notes(contents.set_aside))
+    with together(database) as database:
+        store.save_run(database, run)
+        new = store.save_outcomes(database, run.id, [stored_outcome(o) for o in contents.outcomes])
+        store.save_outcomes(database, run.id, [stored_outcome(o) for o in contents.canaries], planned=False)
+        # Not of the journal's outcomes: another process may meanwhile have read and stored more lines of it.
+        store.save_measurements(database, run.id, measured(replicates_of_run(database, run.id)))
+    mark_stored(path, size, len(contents.outcomes), contents.set_aside)
+    return Ingested(run.id, new, contents.set_aside)
+
+
+def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
+    """What the page of the run says about lines that could not be stored."""
+    notes = [f"journal {line}; set aside" for line in set_aside[:_NOTED_LINES]]
+    if more := len(set_aside) - len(notes):
+        notes.append(f"{more} more lines of the journal were set aside")
+    return tuple(notes)
 
 
 def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | JournalError]:
@@ -65,7 +82,7 @@ def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | Jo
 
     A journal that another process is writing just now is left to that process.
     """
-    for path in pending(data_dir, queries.run_ids(database)):
+    for path in pending(data_dir, stored_outcomes(database)):
         try:
             if not journal.in_use(path):
                 yield ingest(path, database)
@@ -75,37 +92,37 @@ def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | Jo
             yield JournalError(f"{path}: {error.strerror or error}")
 
 
-def pending(data_dir: Path, known: Collection[str]) -> list[Path]:
+def pending(data_dir: Path, known: Mapping[str, int]) -> list[Path]:
     """The journals with something in them that is not stored yet, oldest run first.
 
-    `known` are the runs in the database: the mark beside a journal speaks of the database it was stored in,
-    which may have been deleted or exchanged since. An empty journal belongs to a run that was killed before
-    it began.
+    `known` says how many outcomes of each run the database holds: the mark beside a journal speaks of the
+    database it was stored in, which may have been deleted, exchanged or restored since. An empty journal
+    belongs to a run that was killed before it began.
     """
     found: list[Path] = []
     for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
-        mark = path.with_name(_STORED)
-        try:
-            stored = int(mark.read_text()) if mark.exists() else 0
-        except ValueError:
-            stored = 0
         size = path.stat().st_size
-        if size and (stored != size or path.parent.name not in known):
+        stored, outcomes = _mark(path)
+        if size and (stored != size or known.get(path.parent.name, -1) < outcomes):
             found.append(path)
     return found
 
 
 def measurements(outcomes: Iterable[Outcome]) -> list[records.Measurement]:
     """One measurement per case, environment and metric, from the replicates that ended well."""
+    ended_well = (outcome for outcome in outcomes if outcome.status == "ok")
+    return measured(records.Replicate(o.case, o.environment, _finite_metrics(o)) for o in ended_well)
+
+
+def measured(replicates: Iterable[records.Replicate]) -> list[records.Measurement]:
+    """One measurement per case, environment and metric of the replicates."""
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for outcome in outcomes:
-        if outcome.status == "ok":
-            for metric, value in outcome.metrics.items():
-                if isfinite(value):
-                    values[outcome.case, outcome.environment, metric].append(value)
+    for replicate in replicates:
+        for metric, value in replicate.metrics.items():
+            values[replicate.case, replicate.environment, metric].append(value)
     found: list[records.Measurement] = []
-    for (case, environment, metric), replicates in values.items():
-        s = summarise(replicates)
+    for (case, environment, metric), each in values.items():
+        s = summarise(each)
         found.append(
             records.Measurement(
                 case, environment, metric, s.point, s.low, s.high, s.smallest, s.largest, s.spread, s.n
@@ -126,12 +143,16 @@ def stored_outcome(outcome: Outcome) -> records.Outcome:
         phase=outcome.phase,
         started_at=started,
         wall_seconds=outcome.wall_seconds,
-        metrics={name: value for name, value in outcome.metrics.items() if isfinite(value)},
+        metrics=_finite_metrics(outcome),
         facts=_finite({**outcome.facts, "phases": dict(outcome.phases)}),
         log_tail=outcome.log_tail,
         blocks=outcome.blocks,
         telemetry=tuple(map(_stored_recording, outcome.telemetry)),
     )
+
+
+def _finite_metrics(outcome: Outcome) -> dict[str, float]:
+    return {name: value for name, value in outcome.metrics.items() if isfinite(value)}
 
 
 def _stored_recording(recording: Recording) -> records.Recording:
@@ -147,13 +168,26 @@ def _stored_recording(recording: Recording) -> records.Recording:
     )
 
 
-def mark_stored(path: Path, size: int) -> None:
-    """Remember beside a journal that its first `size` bytes are stored."""
+def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] = ()) -> None:
+    """Remember beside a journal that its first `size` bytes are stored with so many outcomes of the plan.
+
+    With lines set aside that holds for this version of Pyrometer: another one may understand them.
+    """
+    mark = [str(size), str(outcomes), *([version("pyrometer")] if set_aside else [])]
     try:
-        path.with_name(_STORED).write_text(str(size))
+        path.with_name(_STORED).write_text(" ".join(mark))
     except OSError:
         # Storing twice changes nothing, so a lost mark costs only time.
         return
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    """How many bytes of a journal are stored and how many outcomes that was, as far as its mark says so."""
+    try:
+        size, outcomes, *by = path.with_name(_STORED).read_text().split(" ")
+        return (int(size), int(outcomes)) if by in ([], [version("pyrometer")]) else (0, 0)
+    except (OSError, ValueError):
+        return 0, 0
 
 
 def _finite(value: Any) -> Any:

@@ -24,6 +24,7 @@ from runner.telemetry.sampling import Sampler
 from .header import Header
 from .queues import InOrder, Pairs, Queue
 from .recorder import OpenDatabase, Recorder
+from .retention import FOR_EVER, Kept
 from .upgrade import Comparison
 
 #: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
@@ -89,20 +90,20 @@ def measure(
     open_database: OpenDatabase,
     watcher: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
-    telemetry_days: int | None = None,
+    kept: Kept = FOR_EVER,
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
 
-    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end the
-    telemetry rows of runs older than `telemetry_days` are deleted, with None none. Raises JournalError when
-    another process measures the same run, or when its journal cannot be begun.
+    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end raw rows of
+    old runs are deleted, as `kept` says. Raises JournalError when another process measures the same run, or
+    when its journal cannot be begun.
     """
     with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
         sweep(header.run)
         done = {outcome.planned for outcome in known}
         todo = tuple(p for p in header.replicates if p not in done)
-        recorder = Recorder(writing, header, open_database, watcher.note, telemetry_days)
+        recorder = Recorder(writing, header, open_database, watcher.note, kept)
         boundaries = _Boundaries(header, profile, recorder, journal.read(writing.path).canaries)
         conditions = Conditions(
             run=header.run,

@@ -14,7 +14,7 @@ from runner.records import Outcome
 
 from .header import Header
 from .ingest import ingest, mark_stored, measurements, stored_outcome
-from .retention import described, prune
+from .retention import FOR_EVER, Kept, prune
 
 #: Opens the database; raises DatabaseError while it cannot be had.
 OpenDatabase = Callable[[], Database]
@@ -26,7 +26,7 @@ _RETRY_SECONDS = 30.0
 class Recorder:
     """Journal and database of one run; `note` is called with a sentence when something changes for people.
 
-    At the end the telemetry rows of runs older than `telemetry_days` are deleted, with None none.
+    At the end raw rows of old runs are deleted, as `kept` says.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class Recorder:
         header: Header,
         open_database: OpenDatabase,
         note: Callable[[str], None],
-        telemetry_days: int | None = None,
+        kept: Kept = FOR_EVER,
     ) -> None:
         self._journal = journal
         self._header = header
         self._open = open_database
         self._note = note
-        self._telemetry_days = telemetry_days
+        self._kept = kept
         self._database: Database | None = None
         self._outcomes: list[Outcome] = []
         self._unstored: list[Outcome] = []
@@ -91,7 +91,7 @@ class Recorder:
             if self._journal.waiting:
                 # The journal holds less than memory does: reading it back would store less.
                 self._save(state, at)
-                mark_stored(self._journal.path, self._journal.path.stat().st_size)
+                mark_stored(self._journal.path, self._journal.path.stat().st_size, 0)
             else:
                 ingest(self._journal.path, self._opened())
         except DatabaseError as error:
@@ -102,15 +102,11 @@ class Recorder:
         return True
 
     def _prune(self, database: Database) -> None:
-        if self._telemetry_days is None:
-            return
         try:
-            gone = prune(database, self._telemetry_days)
+            for gone in prune(database, self._kept):
+                self._note(f"deleted {gone}")
         except DatabaseError as error:
-            self._note(f"{error} Old telemetry is still there; the next run deletes it.")
-            return
-        if gone.windows:
-            self._note(f"deleted {described(gone, self._telemetry_days)}")
+            self._note(f"{error} Old telemetry or samples are still there; the next run deletes them.")
 
     def _store(self) -> None:
         try:

@@ -1,29 +1,52 @@
-"""How long raw telemetry is kept."""
+"""How long raw rows are kept: the telemetry and the samples of a run; all that was made of them stays."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from db import telemetry
 from db.engine import Database
+from db.prune import prune_samples, prune_telemetry
 from db.records import Pruned
 
 
-def prune(database: Database, days: int, *, dry_run: bool = False) -> Pruned:
-    """Delete the recordings of runs that started more than `days` days ago, or only count them.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """For how many days after the start of a run its raw rows are kept; None: for ever."""
 
+    telemetry_days: int | None = None
+    samples_days: int | None = None
+
+
+FOR_EVER = Kept()
+
+
+def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[str]:
+    """Delete what is older than it is kept, or only look; answers for a sentence what went, or would go.
+
+    That is how much of what and how old, and that all metrics stay; nothing where nothing is old enough.
     Raises DatabaseError.
     """
-    now = datetime.now(UTC)
+    if kept.telemetry_days is not None and (before := _days_ago(kept.telemetry_days)):
+        gone = prune_telemetry(database, before, dry_run=dry_run)
+        if gone.count:
+            recordings = "1 recording" if gone.count == 1 else f"{gone.count} recordings"
+            yield f"{recordings} {_described(gone, kept.telemetry_days)}"
+    if kept.samples_days is not None and (before := _days_ago(kept.samples_days)):
+        gone = prune_samples(database, before, dry_run=dry_run)
+        if gone.count:
+            outcomes = "1 outcome" if gone.count == 1 else f"{gone.count} outcomes"
+            yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
+
+
+def _days_ago(days: int) -> datetime | None:
+    """The moment so many days ago; None for more than the calendar has: that is to keep everything."""
     try:
-        before = now - timedelta(days=days)
+        return datetime.now(UTC) - timedelta(days=days)
     except OverflowError:
-        # Whoever asks for more years than the calendar has wants to keep them.
-        return Pruned(0, 0)
-    return telemetry.prune(database, before, dry_run=dry_run)
+        return None
 
 
-def described(pruned: Pruned, days: int) -> str:
-    """What went, or would go, for a sentence: how many recordings, how large, of what age, and what stays."""
-    recordings = "1 recording" if pruned.windows == 1 else f"{pruned.windows} recordings"
+def _described(pruned: Pruned, days: int) -> str:
     age = "1 day" if days == 1 else f"{days} days"
     size = f"{pruned.bytes / 2**20:.1f} MiB" if pruned.bytes >= 2**20 else f"{pruned.bytes / 2**10:.1f} KiB"
-    return f"{recordings} ({size}) of runs that started more than {age} ago; all metrics stay"
+    return f"({size}) of runs that started more than {age} ago; all metrics stay"

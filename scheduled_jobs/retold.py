@@ -1,13 +1,16 @@
 """A run as it was left, told again: from its journal, or from the database where the journal is gone."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from configuration.nearest import unknown
-from db import queries, records
+from db import metrics, queries, records
 from db.engine import Database
 from db.errors import DatabaseError
+from db.replicates import stored_outcomes
+from exchange.formats import came_from
 from runner import journal
 from runner.records import Outcome
 
@@ -25,7 +28,7 @@ class Told:
     """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
 
     `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
-    `header` is None where only the database knows the run.
+    `header` is None where only the database knows the run. `defined` are the metrics that came from outside.
     """
 
     result: RunResult
@@ -33,6 +36,9 @@ class Told:
     planned: int
     traced: bool
     header: Header | None = None
+    defined: Mapping[str, records.MetricDefinition] = field(
+        default_factory=dict[str, records.MetricDefinition]
+    )
 
     @staticmethod
     def of(header: Header, result: RunResult) -> "Told":
@@ -62,7 +68,7 @@ def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
             raise
         return _from_journal(journals[run if run != LATEST else max(journals)], stored=False)
     with database:
-        stored = queries.run_ids(database)
+        stored = stored_outcomes(database)
         known = {*stored, *journals}
         if not known:
             raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
@@ -87,15 +93,17 @@ def _from_database(database: Database, name: str) -> Told:
     run = queries.run_record(database, name)
     if run is None:
         raise NoSuchRun(f"run {name} has just gone from the database")
-    # The canary's environment alone has no PyTorch.
-    measured = {e.fingerprint for e in run.environments if e.torch_version}
+    # Of what we measured, the canary's environment alone has no PyTorch; a file may not say which it was.
+    foreign = came_from(run.id) != ""
+    measured = {e.fingerprint for e in run.environments if e.torch_version or foreign}
     stored = queries.outcomes_of_run(database, name)
     outcomes = tuple(_measured(one) for one in stored if one.environment in measured)
     return Told(
         RunResult(name, run.state, outcomes, stored=True, seconds=None),
         started_at=run.started_at,
         planned=run.planned,
-        traced=bool(run.facts.get("timing", {}).get("trace_steps")),
+        traced=bool(dict(run.facts.get("timing") or {}).get("trace_steps")),
+        defined=metrics.metric_definitions(database) if foreign else {},
     )
 
 

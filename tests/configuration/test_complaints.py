@@ -78,6 +78,7 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
         ("profile = 3", "profile is 3, expected the name of a profile"),
         ("data_dir = ''", 'data_dir is "", expected the path of a folder'),
         ("telemetry_days = 0", "telemetry_days is 0, expected a whole number, 1 or more"),
+        ("samples_days = 0", "samples_days is 0, expected a whole number, 1 or more"),
         ("suites = 3", "suites is 3, expected tables [suites.NAME]"),
         ("suites.smoke = 'x'", 'suites.smoke is "x", expected a table [suites.smoke]'),
         (

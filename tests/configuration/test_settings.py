@@ -116,6 +116,7 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
         "profile": "as-it-comes",
         "contention_limit": "0.5",
         "telemetry_days": "7",
+        "samples_days": "400",
         "environments_gib": "9",
         "policy": "strict",
     }

@@ -12,8 +12,9 @@ from sqlalchemy import select, update
 from db import queries, store, tables
 from db.engine import Database
 from db.errors import DamagedTelemetry, SchemaTooNew
+from db.prune import prune_telemetry as prune
 from db.records import Pruned, Recording, TelemetryWindow
-from db.telemetry import UTILISATION, prune, recording, windows
+from db.telemetry import UTILISATION, recording, windows
 from runner.telemetry.capability import Rung
 from runner.telemetry.columns import COLUMNS
 

@@ -16,6 +16,7 @@ from measuring_site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 
 from db import queries
 from db.engine import Database, open_database
+from db.replicates import stored_outcomes
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
@@ -165,7 +166,7 @@ def test_a_line_that_comes_later_completes_the_run(
     the_journal.write_bytes(b"".join(most))
     (done,) = ingest_pending(data_dir, database)
     assert isinstance(done, Ingested) and done.new_outcomes == 7
-    assert pending(data_dir, queries.run_ids(database)) == []
+    assert pending(data_dir, stored_outcomes(database)) == []
     with the_journal.open("ab") as file:
         file.write(last)
     (done,) = ingest_pending(data_dir, database)
@@ -225,6 +226,6 @@ def test_a_mark_that_makes_no_sense_costs_nothing(
     the_journal: Path, data_dir: Path, database: Database
 ) -> None:
     the_journal.with_name("stored").write_text("yes")
-    assert pending(data_dir, queries.run_ids(database)) == [the_journal]
+    assert pending(data_dir, stored_outcomes(database)) == [the_journal]
     ingest(the_journal, database)
-    assert pending(data_dir, queries.run_ids(database)) == []
+    assert pending(data_dir, stored_outcomes(database)) == []

@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from builders import MLP, a_machine, a_recording, a_run, an_environment, an_outcome
+from builders import MLP, a_recording, a_run, an_environment, an_outcome
+from journals import a_header
 from typer.testing import CliRunner
 
 from cli.database import app
@@ -19,12 +19,11 @@ from db import queries, store, telemetry
 from db.engine import Database, open_database
 from db.records import Recording
 from runner.journal import FILE, Journal
-from runner.records import Outcome
+from runner.records import Outcome, Planned
 from runner.telemetry import reading
-from scheduled_jobs.header import Header
 from scheduled_jobs.ingest import ingest, stored_outcome
 from scheduled_jobs.recorder import Recorder
-from scheduled_jobs.retention import described, prune
+from scheduled_jobs.retention import FOR_EVER, Kept, prune
 
 ENVIRONMENT = an_environment().fingerprint
 NOW = datetime.now(UTC)
@@ -49,43 +48,12 @@ def database(url: str) -> Iterator[Database]:
         yield opened
 
 
-def a_header(run: str = "tonight") -> Header:
-    """A run of one replicate of the MLP."""
-    machine, environment = a_machine(), an_environment()
-    facts = {"torch": environment.torch_version, "python": environment.python_version}
-    return Header(
-        run=run,
-        suite="smoke",
-        started_at=NOW.isoformat(),
-        command="pyrometer run",
-        machine={
-            "fingerprint": machine.fingerprint,
-            "name": machine.name,
-            "hardware_fingerprint": machine.hardware.fingerprint,
-            "hardware_label": machine.hardware.label,
-            "hardware": {},
-            "conditions": {},
-        },
-        environments=(
-            {"fingerprint": ENVIRONMENT, "name": environment.name, "python": sys.executable, "facts": facts},
-        ),
-        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
-        harness="harness-1f3a",
-        harness_path="harness.zip",
-        user_version="",
-        timing={},
-        device="cpu",
-        budget_seconds=60.0,
-        planned=((MLP, ENVIRONMENT, 0),),
-    )
-
-
-def a_run_of(folder: Path, url: str, notes: list[str], days: int | None) -> Path:
+def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER) -> Path:
     """One measured and recorded run; returns its journal."""
-    header = a_header()
+    header = a_header("tonight", (Planned(MLP, ENVIRONMENT, 0),))
     journal = Journal(folder / header.run)
     journal.header(header.to_body())
-    recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, days)
+    recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, kept)
     recorder.begin((), ())
     recorder.outcome(OUTCOME)
     recorder.between_sessions()
@@ -107,7 +75,7 @@ def test_a_recording_reaches_the_database_as_it_was_measured(
     tmp_path: Path, url: str, database: Database
 ) -> None:
     notes: list[str] = []
-    path = a_run_of(tmp_path, url, notes, 90)
+    path = a_run_of(tmp_path, url, notes, Kept(90))
     about = ("tonight", MLP, ENVIRONMENT, 0, "GPU-1")
     assert telemetry.recording(database, *about) == STORED
     assert ingest(path, database).new_outcomes == 0, "the journal holds nothing that is not stored"
@@ -118,7 +86,7 @@ def test_a_recording_reaches_the_database_as_it_was_measured(
 
 
 def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> None:
-    path = a_run_of(tmp_path, url, [], None)
+    path = a_run_of(tmp_path, url, [])
     older: list[bytes] = []
     for raw in path.read_bytes().splitlines():
         line = json.loads(raw)
@@ -146,7 +114,7 @@ def test_the_end_of_a_run_deletes_old_telemetry_and_says_so(
     an_old_run(database, "older", 31)
     an_old_run(database, "younger", 29)
     notes: list[str] = []
-    a_run_of(tmp_path, url, notes, 30)
+    a_run_of(tmp_path, url, notes, Kept(30))
     assert observed_runs(database) == {"younger", "tonight"}
     assert queries.samples(database, "older", MLP, ENVIRONMENT, 0)
     (note,) = notes
@@ -156,7 +124,7 @@ def test_the_end_of_a_run_deletes_old_telemetry_and_says_so(
 
 def test_a_run_without_days_keeps_all(tmp_path: Path, url: str, database: Database) -> None:
     an_old_run(database, "older", 3000)
-    a_run_of(tmp_path, url, [], None)
+    a_run_of(tmp_path, url, [])
     assert observed_runs(database) == {"older", "tonight"}
 
 
@@ -169,18 +137,49 @@ def test_telemetry_that_cannot_be_deleted_costs_the_run_nothing(
             "CREATE TRIGGER stuck BEFORE DELETE ON telemetry BEGIN SELECT RAISE(FAIL, 'stuck'); END"
         )
     notes: list[str] = []
-    a_run_of(tmp_path, url, notes, 30)
+    a_run_of(tmp_path, url, notes, Kept(30))
     (note,) = notes
-    assert "stuck. Old telemetry is still there" in note
+    assert "stuck. Old telemetry or samples are still there" in note
     assert observed_runs(database) == {"older", "tonight"}
 
 
 def test_more_days_than_the_calendar_has_keep_all(database: Database) -> None:
     an_old_run(database, "older", 30_000)
-    assert prune(database, 10**9).windows == prune(database, 10**15).windows == 0
-    assert described(prune(database, 1), 1).endswith(
-        "of runs that started more than 1 day ago; all metrics stay"
-    )
+    assert not [
+        *prune(database, Kept(10**9, 10**9)),
+        *prune(database, Kept(10**15, 10**15)),
+        *prune(database, FOR_EVER),
+    ]
+    (gone,) = prune(database, Kept(1))
+    assert gone.startswith("1 recording (")
+    assert gone.endswith("of runs that started more than 1 day ago; all metrics stay")
+
+
+def test_samples_stay_unless_there_is_a_number_of_days(tmp_path: Path, url: str, database: Database) -> None:
+    an_old_run(database, "older", 401)
+    an_old_run(database, "younger", 399)
+    about = MLP, ENVIRONMENT, 0
+    before = queries.outcomes_of_run(database, "older")
+    a_run_of(tmp_path, url, [], Kept(30))
+    assert queries.samples(database, "older", *about)
+    (would,) = prune(database, Kept(samples_days=400), dry_run=True)
+    assert queries.samples(database, "older", *about), "a dry run deletes nothing"
+    notes: list[str] = []
+    a_run_of(tmp_path / "another", url, notes, Kept(30, 400))
+    assert notes == [f"deleted {would}"]
+    assert would.startswith("the samples of 1 outcome (0.")
+    assert would.endswith(" KiB) of runs that started more than 400 days ago; all metrics stay")
+    assert queries.samples(database, "older", *about) is None
+    assert queries.samples(database, "younger", *about)
+    assert queries.outcomes_of_run(database, "older") == before and before[0].metrics
+
+
+def test_more_runs_than_one_transaction_takes_all_go(database: Database) -> None:
+    for number in range(60):
+        an_old_run(database, f"run {number}", 100 + number)
+    (would,) = prune(database, Kept(samples_days=102), dry_run=True)
+    assert list(prune(database, Kept(samples_days=102))) == [would] and would.startswith("the samples of 58 ")
+    assert not list(prune(database, Kept(samples_days=102)))
 
 
 @pytest.fixture
@@ -207,11 +206,17 @@ def test_the_command_only_tells_unless_told_otherwise(typed: CliRunner, database
     assert observed_runs(database) == {"1 days", "31 days"}
     typed.invoke(app, ["prune", "--yes"])
     assert observed_runs(database) == {"1 days"} and queries.count_runs(database) == 3
-    assert typed.invoke(app, ["prune"]).stdout == "no telemetry is old enough to go\n"
+    assert typed.invoke(app, ["prune"]).stdout == "nothing is old enough to go\n"
+    would, did = (
+        typed.invoke(app, ["prune", "--samples-days", "50", *yes]).stdout for yes in ([], ["--yes"])
+    )
+    assert would.startswith("would delete the samples of 1 outcome (")
+    assert did == would.replace("would delete", "deleted").replace("; --yes does it", "")
 
 
 def test_mistakes_of_the_command_make_and_delete_nothing(typed: CliRunner, tmp_path: Path) -> None:
     missing = typed.invoke(app, ["prune", "--yes"])
     assert (missing.exit_code, missing.stdout) == (2, "") and "There is no database" in missing.stderr
     assert not (tmp_path / "pyrometer.db").exists()
-    assert typed.invoke(app, ["prune", "--telemetry-days", "0"]).exit_code == 2
+    for option in ("--telemetry-days", "--samples-days"):
+        assert typed.invoke(app, ["prune", option, "0"]).exit_code == 2

@@ -1,0 +1,197 @@
+"""A hundred `kill -9` of whoever stores journals, at random moments, with the invariants checked after each.
+
+    python benchmarks/ingest_kills.py [URL of an empty database; default: SQLite in a temporary folder]
+
+Each round adds a run's journal, starts two processes that store what is pending, and kills one or both of
+them somewhere in the time that storing takes. At the end everything must be stored exactly once: what the
+database holds is set beside a new one that was filled from the same journals in peace.
+"""
+
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+# The numbers are made by numpy: threads of its own would not survive a fork.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from db import queries
+from db.check import looking
+from db.engine import open_database
+from runner.errors import JournalError
+from runner.journal import Journal
+from runner.records import Outcome, Planned
+from scheduled_jobs.checking import check
+from scheduled_jobs.header import Header
+from scheduled_jobs.ingest import ingest_pending
+
+KILLS = 100
+SEED = 20261121
+CASES, REPLICATES = 6, 3
+#: Older runs are not written to any more; at the end all are looked at.
+LOOKED_AT = 5
+
+
+def main() -> None:
+    """Kill, check, and say how it ended; exit code 1 when something was lost, doubled or wrong."""
+    rng = random.Random(SEED)
+    with tempfile.TemporaryDirectory(prefix="pyrometer-") as name:
+        folder = Path(name)
+        url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{folder}/pyrometer.db"
+        data_dir = folder / "data"
+        write_journal(data_dir, "run-000")
+        store_all(url, data_dir)
+        write_journal(data_dir, "run-001")
+        pace = timed(url, data_dir)
+        kills = waiting = finished = wrong = 0
+        runs = 1
+        while kills < KILLS:
+            runs += 1
+            write_journal(data_dir, f"run-{runs:03}")
+            processes = [begin(url, data_dir) for _ in range(2)]
+            for process in processes[: rng.choice((1, 2))]:
+                time.sleep(rng.uniform(0, pace))
+                os.kill(process, signal.SIGKILL)
+            codes = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+            if any(code not in (0, -signal.SIGKILL) for code in codes):
+                raise SystemExit(f"an ingester failed: {codes}")
+            kills += codes.count(-signal.SIGKILL)
+            finished += codes.count(0)
+            found, unstored = problems(url, data_dir, LOOKED_AT)
+            waiting += unstored
+            wrong += len(found)
+            for problem in found:
+                print(f"round {runs}: {problem}")
+        print(
+            f"{kills} kills in {runs - 1} rounds of two, {finished} ran to their end; one takes {pace:.2f} s"
+        )
+        print(f"{waiting} of {runs - 1} looks met a journal that waits; {wrong} problems found")
+        store_all(url, data_dir)
+        store_all(clean := f"sqlite:///{folder}/clean.db", data_dir)
+        same = contents(url) == contents(clean)
+        found, unstored = problems(url, data_dir)
+        outcomes = sum(len(each) for _, each, _ in contents(url))
+        print(f"at the end: {runs + 1} runs with {outcomes} outcomes, {len(found)} problems")
+        print("the same as stored in peace" if same else "NOT the same as stored in peace")
+        expected = (runs + 1) * CASES * REPLICATES
+        if wrong or found or unstored or not same or outcomes != expected:
+            raise SystemExit(1)
+
+
+def write_journal(data_dir: Path, run: str) -> None:
+    """A complete run's journal."""
+    started = datetime.now(UTC)
+    plan = [
+        Planned(f"case_{case}/infer/-/eager", "environment", replicate)
+        for replicate in range(REPLICATES)
+        for case in range(CASES)
+    ]
+    with Journal(data_dir / "runs" / run) as journal:
+        journal.header(header(run, started, plan).to_body())
+        for number, planned in enumerate(plan):
+            journal.outcome(outcome(planned, started + timedelta(seconds=number)))
+        journal.ended({"at": (started + timedelta(hours=1)).isoformat(), "state": "complete"})
+
+
+def header(run: str, started: datetime, plan: list[Planned]) -> Header:
+    """A run on a made-up machine."""
+    environment = {"fingerprint": "environment", "name": "new", "python": sys.executable}
+    return Header(
+        run=run,
+        suite="kills",
+        started_at=started.isoformat(),
+        command="benchmarks/ingest_kills.py",
+        machine={
+            "fingerprint": "machine",
+            "name": "bench",
+            "hardware_fingerprint": "hardware",
+            "hardware_label": "a CPU",
+            "hardware": {},
+            "conditions": {},
+        },
+        environments=(environment | {"facts": {"torch": "2.13.0", "python": "3.12.3"}},),
+        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
+        harness="harness",
+        harness_path="harness.zip",
+        user_version="",
+        timing={},
+        device="cpu",
+        budget_seconds=60.0,
+        planned=tuple((each.case, each.environment, each.replicate) for each in plan),
+    )
+
+
+def outcome(planned: Planned, started: datetime) -> Outcome:
+    """A replicate with samples."""
+    latency = 2.0 + planned.replicate / 7
+    blocks = tuple(tuple(round(latency * 1e6) + n for n in range(50)) for _ in range(4))
+    return Outcome(
+        planned.case,
+        planned.environment,
+        planned.replicate,
+        "ok",
+        started_at=started.isoformat(),
+        wall_seconds=3.0,
+        metrics={"latency": latency, "latency_min": latency - 0.1, "throughput": 8 / latency},
+        blocks=blocks,
+    )
+
+
+def store_all(url: str, data_dir: Path) -> None:
+    """Store what is pending; a journal that cannot be stored is a failure here."""
+    with open_database(url, timeout=60) as database:
+        for done in ingest_pending(data_dir, database):
+            if isinstance(done, JournalError):
+                raise done
+
+
+def begin(url: str, data_dir: Path) -> int:
+    """A process that stores what is pending; its id."""
+    if process := os.fork():
+        return process
+    code = 1
+    try:
+        store_all(url, data_dir)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def timed(url: str, data_dir: Path) -> float:
+    """Seconds that it takes a process to open the database and store one journal."""
+    began = time.monotonic()
+    os.waitpid(begin(url, data_dir), 0)
+    return time.monotonic() - began
+
+
+def problems(url: str, data_dir: Path, newest: int | None = None) -> tuple[list[str], bool]:
+    """What is wrong with the database, and whether a journal waits; a new one may have no tables yet."""
+    if url.startswith("sqlite:") and not Path(url.removeprefix("sqlite:///")).exists():
+        return [], True
+    with looking(url) as database:
+        found = list(check(database, data_dir, newest=newest))
+    wrong = [problem.sentence for each in found for problem in each.problems]
+    waiting = any(each.notes for each in found if each.name == "journals")
+    return [one for one in wrong if not one.endswith("is empty.")], waiting
+
+
+def contents(url: str) -> list[tuple[Any, list[Any], list[Any]]]:
+    """Every run with its outcomes and measurements."""
+    with open_database(url, create=False) as database:
+        return [
+            (
+                queries.run_record(database, run),
+                queries.outcomes_of_run(database, run),
+                queries.measurements_of_run(database, run),
+            )
+            for run in sorted(queries.run_ids(database))
+        ]
+
+
+if __name__ == "__main__":
+    main()

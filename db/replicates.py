@@ -1,0 +1,29 @@
+"""What of a run is stored: how many outcomes, and the metrics that its measurements are made of."""
+
+from sqlalchemy import select
+
+from . import tables
+from .engine import Database
+from .records import Replicate
+
+
+def replicates_of_run(database: Database, run_id: str) -> list[Replicate]:
+    """The metrics of every outcome of a run that is `ok`, by case, environment and replicate."""
+    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
+    query = (
+        select(case.key.label("case"), environment.fingerprint.label("environment"), outcome.metrics)
+        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(case, case.id == outcome.case_id)
+        .join(environment, environment.id == outcome.environment_id)
+        .where(tables.Run.id == run_id, outcome.status == "ok")
+        .order_by(case.key, environment.id, outcome.replicate)
+    )
+    with database.reading() as connection:
+        return [Replicate(**row) for row in connection.execute(query).mappings()]
+
+
+def stored_outcomes(database: Database) -> dict[str, int]:
+    """How many outcomes of its plan each run has, by the run's id."""
+    with database.reading() as connection:
+        rows = connection.execute(select(tables.Run.id, tables.Run.counts))
+        return {row.id: sum(row.counts.values()) for row in rows}

@@ -1,0 +1,51 @@
+"""A dashboard whose account may only read: it serves everything, and says what it leaves to others."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import a_run
+from journals import write_journal
+from postgres_server import PostgresServer
+from sqlalchemy import make_url
+
+from cli import context
+from configuration.places import Places
+from configuration.settings import load_settings
+from db import queries, store
+from db.engine import open_database
+from db.roles import Roles, roles_sql
+
+pytestmark = pytest.mark.postgres
+
+
+def test_a_reader_serves_and_leaves_journals_to_others(
+    postgres: PostgresServer,
+    serve: Callable[..., Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = postgres.new_database("postgres")
+    with open_database(url) as database:
+        store.save_run(database, a_run())
+        with database.writing() as connection:
+            connection.exec_driver_sql(
+                roles_sql(Roles("looked_o", "looked_w", "looked_r")).replace("%", "%%")
+            )
+    reader = make_url(url).set(username="looked_r").render_as_string(hide_password=False)
+    dashboard = serve(reader)
+    assert dashboard.get("/readyz")[0] == 200
+
+    path = write_journal(tmp_path, "run-2")
+    here = context.Context(load_settings(environ={}, cwd=tmp_path), Places(tmp_path, reader, ()))
+    context.store_pending(here)
+    said = capsys.readouterr().err
+    assert said.startswith("note: The database postgresql://looked_r@") and said.count("\n") == 1
+    assert "may only be read by this account: permission denied for" in said
+    assert not path.with_name("stored").exists()
+    with open_database(url) as database:
+        assert queries.run_ids(database) == {"run-1"}
+    assert dashboard.get("/readyz")[0] == 200 and "Traceback" not in dashboard.log
+    dashboard.stop()
+    postgres.drop_database(url)

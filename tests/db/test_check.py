@@ -1,0 +1,227 @@
+"""What is not sound is found and said with how to mend it; what is sound is left in peace."""
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
+from sqlalchemy import delete, text, update
+
+from db import store, tables
+from db.check import WHOLE, Checked, guarded, looking, schema_check
+from db.check_runs import measurement_check, sample_check, telemetry_check
+from db.engine import Database, open_database
+from db.errors import DatabaseError, DatabaseUnavailable
+from db.records import Replicate
+from scheduled_jobs.ingest import measured
+
+CANARY = replace(an_environment(""), name="canary")
+
+
+def filled(database: Database) -> None:
+    """Three nights: two cases in two environments, one outcome that crashed, a canary."""
+    environments = [an_environment("2.12.1+cpu"), an_environment("2.13.0+cpu")]
+    for night in range(3):
+        run = a_run(
+            f"run-{night}", environments=[*environments, CANARY], started_at=a_night(night), planned=9
+        )
+        outcomes = [
+            an_outcome(
+                case,
+                environment=environment,
+                replicate=replicate,
+                latency=2 + night / 9 + replicate / 7,
+                telemetry=[] if replicate else [a_recording()],
+            )
+            for case in (MLP, RESNET)
+            for environment in environments
+            for replicate in range(2)
+        ]
+        outcomes.append(an_outcome(MLP, environment=environments[0], replicate=2, status="crashed"))
+        song = an_outcome("canary_compute/infer/-/eager", environment=CANARY, blocks=())
+        replicates = [
+            Replicate(o.case, o.environment, o.metrics) for o in [*outcomes, song] if o.status == "ok"
+        ]
+        store.save_run(database, run)
+        store.save_outcomes(database, run.id, outcomes)
+        store.save_outcomes(database, run.id, [song], planned=False)
+        store.save_measurements(database, run.id, measured(replicates))
+
+
+def everything(url: str, **how: Any) -> dict[str, Checked]:
+    with looking(url) as database:
+        found = [
+            schema_check(database),
+            *(guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
+        ]
+        found.append(measurement_check(database, measured, **how))
+        found += [sample_check(database), telemetry_check(database)]
+    return {each.name: each for each in found}
+
+
+def problems(found: dict[str, Checked]) -> dict[str, list[str]]:
+    assert all(p.mend.endswith(".") for each in found.values() for p in each.problems)
+    return {name: [p.sentence for p in each.problems] for name, each in found.items() if each.problems}
+
+
+def spoil(database: Database, *statements: Any) -> None:
+    with database.writing() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def test_a_sound_database_is_sound_and_counted(url: str, database: Database) -> None:
+    filled(database)
+    found = everything(url)
+    assert problems(found) == {}
+    counts = {name: each.count for name, each in found.items() if name not in ("file", "references")}
+    points = 3 * (2 * 2 + 1) * 3
+    assert counts == {
+        "schema": 1,
+        "counts": 3,
+        "points": points,
+        "rollups": 2 * 2 * 3,
+        "measurements": points,
+        "samples": 24,
+        "telemetry": 12,
+    }
+
+
+def test_a_database_without_tables_is_said_to_be_empty(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    with pytest.raises(DatabaseUnavailable, match="There is no database"), looking(url):
+        pass
+    (tmp_path / "pyrometer.db").touch()
+    with looking(url) as database:
+        (problem,) = schema_check(database).problems
+    assert problem.sentence == f"The database {url} is empty."
+
+
+def test_wrong_counts_are_found(url: str, database: Database) -> None:
+    filled(database)
+    spoil(database, update(tables.Run).where(tables.Run.id == "run-1").values(counts={"ok": 7, "crashed": 1}))
+    spoil(database, update(tables.Run).where(tables.Run.id == "run-2").values(planned=10))
+    assert problems(everything(url)) == {
+        "counts": [
+            "Run run-1 counts 1 crashed, 7 ok, and has 1 crashed, 8 ok.",
+            "Run run-2 is complete with 9 of 10 outcomes.",
+        ]
+    }
+
+
+def test_a_measurement_that_its_outcomes_do_not_say_is_found(url: str, database: Database) -> None:
+    filled(database)
+    of_one = tables.Measurement.run_number == 2
+    spoil(database, update(tables.Measurement).where(of_one, tables.Measurement.n == 1).values(n=2))
+    spoil(
+        database,
+        update(tables.Outcome)
+        .where(tables.Outcome.run_number == 3, tables.Outcome.replicate == 1)
+        .values(status="wrong"),
+    )
+    found = problems(everything(url))
+    assert found.pop("counts") == ["Run run-2 counts 1 crashed, 8 ok, and has 1 crashed, 4 ok, 4 wrong."]
+    newest, one = found.pop("measurements")
+    assert newest.startswith("12 of 15 measurements of run run-2 are not what its outcomes say: latency of ")
+    assert one.startswith("3 of 15 measurements of run run-1 are not what") and found == {}
+    assert "measurements" not in problems(everything(url, unfinished={"run-1", "run-2"}))
+    assert len(everything(url, newest=1)["measurements"].problems) == 1
+
+
+def test_what_was_imported_is_taken_as_it_came(url: str, database: Database) -> None:
+    filled(database)
+    spoil(database, update(tables.Run).values(facts={"imported_from": "asv"}))
+    spoil(database, delete(tables.Measurement).where(tables.Measurement.run_number == 1))
+    spoil(database, delete(tables.ReleaseRollup))
+    found = everything(url)
+    assert set(problems(found)) == {"rollups"} and found["measurements"].count == 0
+    assert found["measurements"].notes == ("3 runs are imported, and taken as it came",)
+
+
+def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Database) -> None:
+    filled(database)
+    run, point = tables.Run, tables.Measurement
+    spoil(database, update(run).where(run.id == "run-0").values(started_at=a_night(9)))
+    spoil(database, update(point).where(point.run_number == 3, point.n == 2).values(smallest=point.point + 1))
+    assert problems(everything(url))["points"] == [
+        "15 measurements of run run-0 stand at another time.",
+        "12 measurements of run run-2 contradict themselves.",
+    ]
+
+
+def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None:
+    filled(database)
+    samples, telemetry = tables.Samples, tables.Telemetry
+    spoil(
+        database, update(samples).where(samples.run_number == 1, samples.replicate == 1).values(blob=b"sand")
+    )
+    spoil(database, update(telemetry).where(telemetry.run_number == 1).values(rows=4))
+    spoil(database, update(telemetry).where(telemetry.run_number == 2).values(seconds=5.0))
+    spoil(database, update(telemetry).where(telemetry.run_number == 3).values(codec=9))
+    found = problems(everything(url))
+    assert len(found["samples"]) == 4 and "The stored samples cannot be read back" in found["samples"][0]
+    assert len(found["telemetry"]) == 12
+    newest, *_, oldest = found["telemetry"]
+    assert "is too old to read" in newest and "has 3 rows, and 4 beside it" in oldest
+    assert found.keys() == {"samples", "telemetry"}
+
+
+def test_rollups_that_are_left_over_are_found(url: str, database: Database) -> None:
+    filled(database)
+    spoil(database, update(tables.ReleaseRollup).where(tables.ReleaseRollup.series_id == 1).values(runs=9))
+    (one, other) = problems(everything(url))["rollups"]
+    assert one.startswith("The rollup of 2.12.1+cpu of ") and other.startswith("The rollup of 2.13.0+cpu of ")
+
+
+def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(url) as database:
+        filled(database)
+    with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
+        connection.execute("DELETE FROM profile")
+        connection.execute("DELETE FROM run_environment WHERE run_number = 1 AND position = 0")
+    found = problems(everything(url))["references"]
+    assert "3 rows of table run name rows of profile that are not there." in found
+    assert "Run run-0 has 5 outcomes of environments not its own." in found
+
+
+def test_looking_never_writes(url: str, database: Database) -> None:
+    filled(database)
+    with looking(url) as looked_at, pytest.raises(DatabaseError), looked_at.reading() as connection:
+        connection.execute(text("DELETE FROM measurement"))
+    assert problems(everything(url)) == {}
+
+
+def test_an_older_schema_is_said_and_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "pyrometer.db"
+    path.write_bytes((Path(__file__).parent / "old_databases" / "0001.db").read_bytes())
+    before = path.read_bytes()
+    with looking(f"sqlite:///{path}") as database:
+        (problem,) = schema_check(database).problems
+    assert problem.sentence.startswith("The database has schema 0001") and "db upgrade" in problem.mend
+    assert path.read_bytes() == before
+
+
+def damaged(path: Path, places: Iterable[int]) -> None:
+    content = bytearray(path.read_bytes())
+    for place in places:
+        content[place : place + 64] = b"\xa5" * 64
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("every", [1, 3, 7])
+def test_a_damaged_file_is_said_in_sentences(tmp_path: Path, every: int) -> None:
+    path = tmp_path / "pyrometer.db"
+    with open_database(f"sqlite:///{path}") as database:
+        filled(database)
+    size = path.stat().st_size
+    damaged(path, range(4096 * 8, size - 64, 4096 * every))
+    with looking(f"sqlite:///{path}") as database:
+        found = [guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE]
+    said = [problem.sentence for each in found for problem in each.problems]
+    assert any("damaged" in one or "malformed" in one for one in said)
+    assert all("Traceback" not in one for one in said)
