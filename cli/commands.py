@@ -1,18 +1,31 @@
 """The command people type: `pyrometer ...`, its commands and their options."""
 
 from importlib.metadata import version as installed
-from math import isfinite
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from . import bisect as bisects
-from . import catalogue, database, doctor, environments, profile, report, show, suites, telemetry
+from . import (
+    catalogue,
+    database,
+    doctor,
+    environments,
+    export,
+    imports,
+    profile,
+    report,
+    show,
+    submit,
+    suites,
+    telemetry,
+)
 from . import run as runs
 from . import upgrade as upgrades
 from .context import UsageError, context, in_one_sentence
 from .interrupts import Interrupts, interruptible
+from .options import CaseFiles, Cases, Device, finite
 
 app = typer.Typer(
     name="pyrometer",
@@ -31,31 +44,11 @@ app.add_typer(database.app, name="db")
 app.add_typer(telemetry.app, name="telemetry")
 app.add_typer(profile.app, name="profile")
 app.command("report")(report.report)
+app.command("export", help=export.HELP)(export.export)
+app.command("import", help=imports.HELP)(imports.import_files)
+app.command("submit", help=submit.HELP)(submit.submit_file)
 app.command("doctor")(doctor.doctor)
 app.command("dashboard")(show.dashboard)
-
-Device = Annotated[
-    Literal["auto", "cpu"] | None,
-    typer.Option(help="cpu: measure the CPU even where a GPU is [default: as the suite says]"),
-]
-
-Cases = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--case", help="only cases that match: key, whole parts of its beginning, or glob (repeatable)"
-    ),
-]
-CaseFiles = Annotated[
-    list[Path] | None, typer.Option("--cases", help="a Python file with cases of your own (repeatable)")
-]
-
-
-def _finite(value: float | None) -> float | None:
-    # `inf` and `nan` are numbers to Python, and pass every smallest value.
-    if value is not None and not isfinite(value):
-        raise typer.BadParameter(f"{value} is no number of seconds")
-    return value
-
 
 _RUN_HELP = """Measure this machine with a suite and keep every number.
 
@@ -88,10 +81,10 @@ def run(
     device: Device = None,
     replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
     budget: Annotated[
-        float | None, typer.Option(min=1, callback=_finite, help="seconds the whole run may take")
+        float | None, typer.Option(min=1, callback=finite, help="seconds the whole run may take")
     ] = None,
     deadline: Annotated[
-        float | None, typer.Option(min=1, callback=_finite, help="seconds one replicate may take")
+        float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
@@ -146,10 +139,10 @@ def upgrade(
         int | None, typer.Option(help="at most so many pairs of each case [default: 12]")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=1, callback=_finite, help="seconds the measuring may take")
+        float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")
     ] = None,
     deadline: Annotated[
-        float | None, typer.Option(min=1, callback=_finite, help="seconds one process may take")
+        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
     ] = None,
     report: Annotated[
         list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
@@ -213,7 +206,7 @@ def bisect(
         int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
     ] = None,
     deadline: Annotated[
-        float | None, typer.Option(min=1, callback=_finite, help="seconds one process may take")
+        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +14,13 @@ from rich.table import Table
 from analysis.gains import Gain, gains
 from analysis.replicates import Summary, summarise
 from analysis.words import printable
+from exchange.formats import came_from
 from runner.baselines import baselines
 from runner.records import Outcome
 from scheduled_jobs.retold import LATEST, Told, retell
 
 from .context import context, in_one_sentence, store_pending
+from .foreign_report import print_foreign
 from .gains import print_gains
 from .operator_tables import print_traces
 from .verdict import conclude_upgrade
@@ -66,13 +69,18 @@ def report(
     watcher = JsonWatcher(console)
     for outcome in told.result.outcomes:
         watcher.measured(outcome)
-    watcher.finished(told.result)
+    # Of what others measured nobody knows what was alive together: there are no gains.
+    foreign = came_from(told.result.run)
+    watcher.finished(replace(told.result, outcomes=()) if foreign else told.result)
 
 
 def print_told(console: Console, told: Told, folder: Path) -> None:
     """The end of a run that has its traces in `folder`: the tables of what was traced, and the report."""
     if told.traced:
         print_traces(console, told.result.outcomes, folder)
+    if came_from(told.result.run):
+        print_foreign(console, told)
+        return
     print_report(console, told)
 
 

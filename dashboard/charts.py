@@ -11,8 +11,6 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
-from dashboard import wording
-
 Spec = dict[str, Any]
 Axis = Literal["date", "version"]
 
@@ -51,8 +49,8 @@ class TrendLook:
     rules: bool
 
 
-def trend(metric: str, cases: int, axis: Axis, look: TrendLook) -> Spec:
-    """The series of up to six cases of one metric along dates or PyTorch versions.
+def trend(unit: str, cases: int, axis: Axis, look: TrendLook) -> Spec:
+    """The series of up to six cases of one metric, in `unit`, along dates or PyTorch versions.
 
     Named data `points`: columns x, letter, point, smallest, largest and those of the tooltip (see
     `frames.trend_points`). `versions`: columns x, version and label (see `frames.version_changes` and
@@ -69,7 +67,7 @@ def trend(metric: str, cases: int, axis: Axis, look: TrendLook) -> Spec:
         else:
             x, behind = _versions(), _version_names(labels=last)
         only = letter(place) if look.stacked else None
-        series = _series(metric, cases, only=only, x=x, bars=look.bars)
+        series = _series(unit, cases, only=only, x=x, bars=look.bars)
         panels.append(alt.LayerChart(layer=[*behind, *series], height=height))
     return _finish(alt.vconcat(*panels, spacing=14).resolve_scale(x="shared") if look.stacked else panels[0])
 
@@ -123,7 +121,7 @@ def distribution() -> Spec:
     return _finish(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))
 
 
-def _series(metric: str, cases: int, *, only: str | None, x: alt.X, bars: bool) -> Sequence[alt.Chart]:
+def _series(unit: str, cases: int, *, only: str | None, x: alt.X, bars: bool) -> Sequence[alt.Chart]:
     """Band, line and points; of every case, or `only` of one letter."""
     base = alt.Chart(alt.NamedData("points")).encode(x=x, color=_colour(cases))
     if only is not None:
@@ -146,7 +144,7 @@ def _series(metric: str, cases: int, *, only: str | None, x: alt.X, bars: bool) 
     if bars:
         layers.append(base.mark_rule(strokeWidth=2, opacity=0.55).encode(y=low, y2=high))
     layers.append(base.mark_line(strokeWidth=1.6 if bars else 1.1).encode(y=y))
-    layers.append(_trend_points(base, cases, metric, bars=bars).encode(y=y))
+    layers.append(_trend_points(base, cases, unit, bars=bars).encode(y=y))
     ends = base.transform_filter("datum.last").mark_text(align="left", dx=9, fontWeight=700, fontSize=12)
     return [*layers, ends.encode(y=y, text="letter:N")]
 
@@ -176,8 +174,7 @@ def _colour(cases: int) -> alt.Color:
     return alt.Color("letter:N", scale=alt.Scale(domain=list(_LETTERS[:cases])), legend=None)
 
 
-def _trend_points(base: alt.Chart, cases: int, metric: str, *, bars: bool) -> alt.Chart:
-    unit = wording.metric(metric).unit
+def _trend_points(base: alt.Chart, cases: int, unit: str, *, bars: bool) -> alt.Chart:
     suffix = f" ({unit})" if unit else ""
     shapes = alt.Scale(domain=list(_LETTERS[:cases]), range=list(_POINT_SHAPES[:cases]))
     return base.mark_point(filled=True, size=60 if bars else 8, opacity=1).encode(

@@ -55,7 +55,8 @@ def trend_points(points: Sequence[SeriesPoint], cases: Sequence[str], axis: char
     rows = [_point_row(p, letters[p.case]) for p in sorted(points, key=lambda p: p.started_at)]
     rows = _by_version(rows) if axis == "version" else sorted(rows, key=lambda row: row["letter"])
     ends = {row["letter"]: place for place, row in enumerate(rows)}
-    return pd.DataFrame([{**row, "last": ends[row["letter"]] == place} for place, row in enumerate(rows)])
+    shown = [{**row, "torch": row["torch"] or wording.NONE} for row in rows]
+    return pd.DataFrame([{**row, "last": ends[row["letter"]] == place} for place, row in enumerate(shown)])
 
 
 def trend_look(points: Sequence[SeriesPoint]) -> charts.TrendLook:
@@ -234,8 +235,10 @@ def torch_versions(run: Run) -> dict[str, str]:
     return {environment.fingerprint: environment.torch_version for environment in run.environments}
 
 
-def measurements(run: Run, items: Sequence[Measurement]) -> pd.DataFrame:
-    """Measurements of one run, for CSV."""
+def measurements(
+    run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None
+) -> pd.DataFrame:
+    """Measurements of one run, for CSV; `defined` are the metrics that came from outside."""
     versions = torch_versions(run)
     rows = [
         {
@@ -243,7 +246,7 @@ def measurements(run: Run, items: Sequence[Measurement]) -> pd.DataFrame:
             "case": m.case,
             "torch": versions.get(m.environment, m.environment),
             "metric": m.metric,
-            "unit": wording.metric(m.metric).unit,
+            "unit": wording.metric(m.metric, defined).unit,
             "point": m.point,
             "low": m.low,
             "high": m.high,

@@ -9,10 +9,11 @@ import streamlit as st
 from analysis.operators import Origin, unlike
 from dashboard import charts
 from dashboard.database import opened
-from db import queries, telemetry, traces
+from db import metrics, queries, telemetry, traces
 from db.records import (
     Headline,
     Measurement,
+    MetricDefinition,
     OperatorTable,
     Outcome,
     Recording,
@@ -27,6 +28,9 @@ from db.records import (
 FRESH_SECONDS = 10
 #: Windows among which the newest runs with telemetry are looked for, and of one run at most.
 _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
+
+#: Points of one series at most: nights of more than two years, and what a browser draws at once.
+NEWEST_POINTS = 1000
 
 _kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
@@ -139,14 +143,20 @@ def series_keys(url: str) -> list[SeriesKey]:
 
 @_kept
 def series(url: str, keys: tuple[SeriesKey, ...]) -> list[SeriesPoint]:
-    """The points of the series called `keys`."""
-    return queries.series(opened(url), keys)
+    """The newest points of the series called `keys`, up to `NEWEST_POINTS` of each."""
+    return queries.series(opened(url), keys, newest=NEWEST_POINTS)
+
+
+@_kept
+def metric_definitions(url: str) -> dict[str, MetricDefinition]:
+    """What metrics are that came from outside."""
+    return metrics.metric_definitions(opened(url))
 
 
 @_kept_for_good
-def trend_spec(metric: str, cases: int, axis: charts.Axis, look: charts.TrendLook) -> charts.Spec:
+def trend_spec(unit: str, cases: int, axis: charts.Axis, look: charts.TrendLook) -> charts.Spec:
     """See `charts.trend`."""
-    return charts.trend(metric, cases, axis, look)
+    return charts.trend(unit, cases, axis, look)
 
 
 @_kept_for_good

@@ -10,9 +10,10 @@ from statistics import median
 import pandas as pd
 import streamlit as st
 
-from dashboard import charts, filters, frames, links, load, markup, tables, tainted, wording
+from dashboard import again, charts, filters, frames, links, load, markup, tables, tainted, wording
 from db.errors import DatabaseError
 from db.records import Outcome, Run
+from exchange.formats import came_from
 
 _FOLDER = Path(__file__).parent
 
@@ -167,28 +168,32 @@ def outcome(
     more: Callable[[], None] | None = None,
     *,
     observed: bool = False,
+    defined: wording.Definitions | None = None,
 ) -> None:
     """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
 
-    `observed`: it has a telemetry window, to which a link leads.
+    `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
     measured = {e.fingerprint: e.name for e in run.environments if e.torch_version}
     st.html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
         st.html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
-    if opened.environment in measured:
+    if source := came_from(run.id):
+        st.caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
+    elif opened.environment in measured:
         st.caption("Measure it again:")
-        st.code(wording.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
+        st.code(again.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
     else:
         st.caption("The canary runs between the sessions of every run, and by no command of its own.")
-    st.html(tables.outcome_facts(run, opened))
+    st.html(tables.outcome_facts(run, opened, defined))
     if any(blocks):
         name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
         samples(blocks, name, tainted.numbers(opened.facts))
     if more is not None:
         more()
-    log(opened.log_tail)
+    if not source or opened.log_tail:
+        log(opened.log_tail)
     st.divider()
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from analysis.disturbance import disturbed
 from dashboard import capabilities, frames, links, markup, tainted, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary
+from exchange.formats import came_from
 
 
 def runs(items: Sequence[RunSummary], now: datetime) -> str:
@@ -26,10 +27,10 @@ def runs(items: Sequence[RunSummary], now: datetime) -> str:
         (
             markup.link(links.run(r.id), r.id),
             _two(wording.ago(r.started_at, now), wording.utc(r.started_at)),
-            escape(r.suite),
+            _two(r.suite, came_from(r.id)),
             markup.chip(r.state),
             counts(r),
-            escape(" ".join(r.torch_versions)),
+            escape(" ".join(r.torch_versions) or wording.NONE),
             _two(r.machine, f"{r.hardware} · {r.profile}"),
             escape(wording.duration(took(r))),
         )
@@ -58,7 +59,9 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime) -> str:
             escape(f"in suite {summary.suite}"),
         ),
         markup.card(
-            "PyTorch", escape(", ".join(summary.torch_versions)), escape(f"profile {summary.profile}")
+            "PyTorch",
+            escape(", ".join(summary.torch_versions) or wording.NONE),
+            escape(f"profile {summary.profile}"),
         ),
         markup.card("Machine", escape(summary.machine), escape(summary.hardware)),
         markup.card("Runs kept", f"{runs_kept:,}", markup.link("/run", "All runs →")),
@@ -99,7 +102,7 @@ def _headlines(items: Sequence[Headline], now: datetime) -> str:
             str(h.latest.n),
             _change(h),
             _before(h, known.unit),
-            escape(h.latest.torch_version),
+            escape(h.latest.torch_version or wording.NONE),
             markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now)),
             markup.link(links.trends(h.key.metric, h.key.hardware, h.key.profile, h.key.case), "Trend →"),
         )
@@ -134,8 +137,8 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
     return markup.table("What did not end ok", columns, rows)
 
 
-def measurements(run: Run, items: Sequence[Measurement]) -> str:
-    """Every metric of every case of a run, grouped by case."""
+def measurements(run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None) -> str:
+    """Every metric of every case of a run, grouped by case; `defined` are those that came from outside."""
     columns = [
         ("Case", False),
         ("Metric", False),
@@ -151,7 +154,7 @@ def measurements(run: Run, items: Sequence[Measurement]) -> str:
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = case(run, key, environment)
         for m in group:
-            known = wording.metric(m.metric)
+            known = wording.metric(m.metric, defined)
             rows.append(
                 (
                     name,
@@ -236,7 +239,7 @@ def run_facts(run: Run) -> str:
     )
 
 
-def outcome_facts(run: Run, outcome: Outcome) -> str:
+def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
     """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
     names = {e.fingerprint: e.name for e in run.environments}
     how = {
@@ -246,9 +249,10 @@ def outcome_facts(run: Run, outcome: Outcome) -> str:
         "started": wording.utc(outcome.started_at),
         "took": wording.duration(outcome.wall_seconds),
     }
+    values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
+    known = wording.titles([name for name, _ in values], defined or {})
     measured = {
-        wording.metric(name).title: wording.quantity(value, wording.metric(name).unit)
-        for name, value in sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
+        known[name]: wording.quantity(value, wording.metric(name, defined).unit) for name, value in values
     }
     # The operator table has a place of its own, where it can be sorted; so have blocks that do not count.
     elsewhere = ("operators", tainted.FACT)
@@ -273,7 +277,10 @@ def outcome_title(outcome: Outcome) -> str:
 def run_title(summary: RunSummary, now: datetime) -> str:
     """A run's title: what, where, when, and what became of it."""
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
-    where = f"on {summary.machine} · {summary.hardware} · torch {' '.join(summary.torch_versions)}"
+    torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
+    where = " · ".join(
+        part for part in (f"on {summary.machine}", summary.hardware, torch, came_from(summary.id)) if part
+    )
     return (
         f"<p>{markup.link('/run', '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
@@ -348,4 +355,5 @@ def _before(item: Headline, unit: str) -> str:
         return wording.NONE
     shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
     other = " · another environment" if item.previous.environment != item.latest.environment else ""
-    return f"{shown}<small>n {item.previous.n} · {escape(item.previous.torch_version + other)}</small>"
+    torch = item.previous.torch_version or wording.NONE
+    return f"{shown}<small>n {item.previous.n} · {escape(torch + other)}</small>"

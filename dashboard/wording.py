@@ -1,19 +1,23 @@
 """How numbers, times, statuses, cases and commands are put into words."""
 
 import math
-import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
+from urllib.parse import unquote
 
 from analysis.gains import Gain
 from analysis.metrics import METRICS, Better, Metric
+from analysis.words import printable
 from configuration.nearest import nearest
-from db.records import Run
+from db.records import MetricDefinition
 
 Tone = Literal["good", "bad", "odd", "quiet"]
+
+#: Metrics that came from outside, by name.
+Definitions = Mapping[str, MetricDefinition]
 
 NONE = "–"
 
@@ -115,9 +119,18 @@ def percent(fraction: float | None) -> str:
     return NONE if fraction is None else f"{significant(100 * fraction)} %"
 
 
-def metric(name: str) -> Metric:
-    """The metric called `name`; one that this Pyrometer does not know is shown under its own name."""
-    return METRICS.get(name) or Metric(name, name, "", "neither", "")
+def metric(name: str, defined: Definitions | None = None) -> Metric:
+    """The metric called `name`, ours or one of `defined`; one that nobody knows goes by its own name."""
+    if (known := METRICS.get(name)) is None and (outside := (defined or {}).get(name)):
+        known = Metric(name, outside.title, outside.unit, cast("Better", outside.better), "")
+    return known or Metric(name, name, "", "neither", "")
+
+
+def titles(names: Sequence[str], defined: Definitions) -> dict[str, str]:
+    """The titles of metrics by name; those that share one are told apart by their names."""
+    found = {name: metric(name, defined).title for name in names}
+    shared = [title for title, many in Counter(found.values()).items() if many > 1]
+    return {name: f"{title} ({name})" if title in shared else title for name, title in found.items()}
 
 
 def metric_place(name: str) -> tuple[int, str]:
@@ -245,8 +258,14 @@ def case(key: str) -> CaseWords:
     if len(parts) != 4:
         return CaseWords(key, "", "", "")
     name, phase, parameters, technique = parts
-    shown = "" if parameters == "-" else parameters.replace(",", " ")
-    return CaseWords(name, phase, shown, technique.replace(",", " "))
+    shown = "" if parameters == "-" else _decoded(parameters)
+    # `call`: neither of the phases that there are words for.
+    return CaseWords(_decoded(name), "" if phase == "call" else _decoded(phase), shown, _decoded(technique))
+
+
+def _decoded(part: str) -> str:
+    """A part of a key for people: names from outside hold spaces and separators as in a URL."""
+    return printable(unquote(part.replace(",", " ")))
 
 
 def utc(moment: datetime) -> str:
@@ -355,31 +374,3 @@ def about_difference(against: str, cpu_us: float, device_us: float | None) -> st
         f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
         "Two traces are no comparison of speed: they say where to look."
     )
-
-
-#: Options of the original call that decide what is measured and are stored nowhere else.
-_REPEATED = ("--cases", "--python", "--deadline", "--device")
-
-
-def reproduce_command(run: Run, case_key: str, environment: str) -> str:
-    """What to type to measure one case of `run` in one environment (by name) again, under like conditions."""
-    steps = dict(run.facts.get("timing") or {}).get("trace_steps")
-    words = ["pyrometer", "run", "--case", case_key]
-    if steps:
-        words = ["pyrometer", "profile", case_key, "--steps", str(steps)]
-    elif run.suite != "chosen":
-        words += ["--suite", run.suite]
-    repeated = _options(run.command)
-    if all(option != "--python" for option, _ in repeated):
-        words += ["--environment", environment]
-    words += ["--profile", run.profile.name]
-    return shlex.join([*words, *(part for pair in repeated for part in pair)])
-
-
-def _options(command: str) -> list[tuple[str, str]]:
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return []
-    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    return [(option, value) for option, value in pairwise(split) if option in _REPEATED]

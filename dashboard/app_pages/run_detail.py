@@ -6,6 +6,8 @@ import streamlit as st
 
 from dashboard import capabilities, filters, frames, gains, load, markup, operators, parts, tables, wording
 from dashboard.settings import Settings
+from db.records import Run
+from exchange.formats import came_from
 
 #: Runs on one page of the list.
 PAGE = 50
@@ -40,6 +42,7 @@ def show_run(run_id: str) -> None:
     run, summary = found
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
+    defined = load.metric_definitions(url)
     observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
     chosen, complaints = filters.outcome(query, run, outcomes)
     st.html(tables.run_title(summary, now))
@@ -52,22 +55,32 @@ def show_run(run_id: str) -> None:
             blocks,
             lambda: operators.section(settings, run, chosen, query),
             observed=(chosen.case, chosen.environment, chosen.replicate) in observed,
+            defined=defined,
         )
     if run.notes:
         parts.heading("What could not be measured, and why")
         st.html(markup.notes(run.notes))
     if measurements:
         parts.heading(
-            "Measurements", lambda: frames.measurements(run, measurements), f"measurements-{run.id}.csv"
+            "Measurements",
+            lambda: frames.measurements(run, measurements, defined),
+            f"measurements-{run.id}.csv",
         )
         st.caption(
             "Over n replicates, each a process of its own. Spread: standard deviation of their logarithms."
         )
-        st.html(tables.measurements(run, measurements))
-    gains.section(run, outcomes, measurements)
+        st.html(tables.measurements(run, measurements, defined))
+    # Of what others measured nobody knows what was alive together.
+    if not came_from(run.id):
+        gains.section(run, outcomes, measurements)
     if outcomes:
         parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
         st.html(tables.outcomes(run, outcomes, observed))
+    show_facts(run)
+
+
+def show_facts(run: Run) -> None:
+    """The command that made a run, and all it knows of itself."""
     parts.heading("Facts")
     st.code(run.command, language="bash")
     st.html(tables.run_facts(run))

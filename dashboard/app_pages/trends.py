@@ -1,5 +1,7 @@
 """Series over dates or PyTorch versions, with the range between replicates."""
 
+from collections import Counter
+
 import streamlit as st
 
 from dashboard import charts, filters, frames, load, markup, parts, wording
@@ -12,10 +14,11 @@ if not keys:
     parts.nothing_to_draw(load.count_runs(url))
     st.stop()
 
+defined = load.metric_definitions(url)
 chosen, offer, complaints = filters.trends(parts.query(), keys)
 parts.complain(complaints)
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    parts.select("Metric", "metric", {name: wording.metric(name).title for name in offer.metrics}, chosen)
+    parts.select("Metric", "metric", wording.titles(offer.metrics, defined), chosen)
     parts.select("Hardware", "hardware", offer.hardware, chosen)
     parts.select("Profile", "profile", offer.profiles, chosen)
     parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
@@ -27,16 +30,18 @@ if not points:
     parts.nothing_to_draw(load.count_runs(url))
     st.stop()
 drawn = frames.trend_points(points, chosen.cases, chosen.axis)
-known = wording.metric(chosen.metric)
+known = wording.metric(chosen.metric, defined)
 look = frames.trend_look(points)
 st.html(markup.legend(chosen.cases) + markup.strong(wording.trend_title(known, stacked=look.stacked)))
 parts.chart(
-    load.trend_spec(chosen.metric, len(chosen.cases), chosen.axis, look),
+    load.trend_spec(known.unit, len(chosen.cases), chosen.axis, look),
     alt=wording.trend_in_words(known, chosen.cases, len(points)),
     points=drawn,
     versions=frames.version_names(points) if chosen.axis == "version" else frames.version_changes(points),
 )
 st.caption(wording.how_to_read(known, chosen.axis))
+if max(Counter(point.case for point in points).values()) >= load.NEWEST_POINTS:
+    st.caption(f"Of each case the newest {load.NEWEST_POINTS} points; `pyrometer export` has all.")
 
 table = frames.trend_table(points, known.unit)
 parts.heading("Every point", lambda: table, f"trend-{chosen.metric}.csv")

@@ -5,7 +5,7 @@ import dataclasses
 from builders import a_run
 
 from cli.preparing import gpus_in_use
-from dashboard.wording import reproduce_command
+from dashboard.again import reproduce_command
 from runner import machine
 from runner.environment import Environment
 from runner.suites.built_in import built_in

@@ -48,7 +48,7 @@ def trend(
     rules: bool = True,
 ) -> charts.Spec:
     look = charts.TrendLook(stacked=stacked, bars=bars, clock=False, rules=rules)
-    return charts.trend("latency", cases, axis, look)
+    return charts.trend("ms", cases, axis, look)
 
 
 def test_the_line_is_the_median_and_the_band_the_range_of_the_replicates() -> None:

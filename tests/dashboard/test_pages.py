@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from builders import BERT, MLP, RESNET
 from streamlit.testing.v1 import AppTest
 
 import dashboard
+from dashboard import load
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 PAGES = (
@@ -90,6 +92,18 @@ def test_trends_open_on_a_view_that_needs_no_choice(open_page: Open, filled_url:
     assert len(at.dataframe[0].value) == 36
     assert charts(at) == 1
     assert not at.query_params
+
+
+def test_a_trend_of_many_points_is_cut_and_says_so(
+    open_page: Open, filled_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "newest" not in text(open_page(filled_url, PAGES[1]))
+    monkeypatch.setattr(load, "NEWEST_POINTS", 5)
+    st.cache_data.clear()
+    at = open_page(filled_url, PAGES[1])
+    assert len(at.dataframe[0].value) == 3 * 5
+    assert "Of each case the newest 5 points" in text(at)
+    st.cache_data.clear()
 
 
 def test_a_choice_is_written_whole_into_the_url_and_the_url_opens_the_same_view(

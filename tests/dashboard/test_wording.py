@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from builders import a_run
 
-from dashboard import wording
+from dashboard import again, wording
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_durations(seconds: float | None, text: str) -> None:
 def test_the_reproduce_command_survives_a_shell() -> None:
     key = "gpt/infer/kind=a b;rm/eager"
     run = replace(a_run(), suite="chosen", command="pyrometer run --cases 'my cases.py' --deadline=9")
-    command = wording.reproduce_command(run, key, "my nightly")
+    command = again.reproduce_command(run, key, "my nightly")
     wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--profile", run.profile.name]
     assert shlex.split(command) == [*wanted, "--cases", "my cases.py", "--deadline", "9"]
 
@@ -104,7 +104,7 @@ def test_the_reproduce_command_survives_a_shell() -> None:
 def test_the_reproduce_command_keeps_suite_and_interpreter() -> None:
     run = replace(a_run(), suite="smoke", command="pyrometer run --python /venv/bin/python")
     key = "resnet50/infer/batch=1,image=64/compile=default"
-    plain = wording.reproduce_command(run, key, "default")
+    plain = again.reproduce_command(run, key, "default")
     profile = run.profile.name
     assert plain == (
         f"pyrometer run --case {key} --suite smoke --profile {profile} --python /venv/bin/python"

@@ -1,0 +1,241 @@
+"""Records as JSON values and back, to the bit: what a line of our own format holds."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from analysis.metrics import Metric
+from db.records import (
+    Environment,
+    Hardware,
+    Machine,
+    Measurement,
+    MetricDefinition,
+    Outcome,
+    Profile,
+    Recording,
+    Run,
+)
+
+from .errors import BadFile
+from .reading import At
+
+STATES = ("running", "complete", "interrupted")
+STATUSES = (
+    *("ok", "skipped", "unsupported", "oom", "timeout", "crashed", "wrong", "not_compiled", "contended"),
+    *("throttled", "lost"),
+)
+DIRECTIONS = ("lower", "higher", "neither")
+
+#: Counts fit into the smallest integer of a database, samples into its largest; the difference of two stamps
+#: is an int64 as well.
+_COUNT, _SAMPLE, _STAMP = 2**31, 2**63, 2**62
+
+T = TypeVar("T")
+
+
+def run_body(run: Run) -> dict[str, Any]:
+    """A run with its machine, environments and profile."""
+    ended = {"ended_at": _instant(run.ended_at) if run.ended_at else None}
+    return {**asdict(run), "started_at": _instant(run.started_at), **ended}
+
+
+def outcome_body(run: str, outcome: Outcome) -> dict[str, Any]:
+    """An outcome with its samples and recordings."""
+    return {
+        "run": run,
+        "case": outcome.case,
+        "environment": outcome.environment,
+        "replicate": outcome.replicate,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "phase": outcome.phase,
+        "started_at": _instant(outcome.started_at),
+        "wall_seconds": outcome.wall_seconds,
+        "metrics": dict(outcome.metrics),
+        "facts": dict(outcome.facts),
+        "log_tail": outcome.log_tail,
+        "blocks": outcome.blocks,
+        "telemetry": [_recording_body(recording) for recording in outcome.telemetry],
+    }
+
+
+def _recording_body(recording: Recording) -> dict[str, Any]:
+    return {
+        "device": recording.device,
+        "name": recording.name,
+        "rung": recording.rung,
+        "started_ns": recording.started_ns,
+        "ended_ns": recording.ended_ns,
+        "values": dict(recording.values),
+        "notes": recording.notes,
+    }
+
+
+def measurement_body(run: str, measurement: Measurement) -> dict[str, Any]:
+    """A measurement."""
+    return {"run": run, **asdict(measurement)}
+
+
+def metric_body(metric: Metric | MetricDefinition) -> dict[str, Any]:
+    """What a metric is."""
+    return {"name": metric.name, "title": metric.title, "unit": metric.unit, "better": metric.better}
+
+
+def run_of(at: At) -> Run:
+    """The run of a body; raises BadFile."""
+    return Run(
+        id=at.need("id").text(),
+        suite=_text(at, "suite"),
+        started_at=_moment(at.need("started_at")),
+        ended_at=_maybe(at, "ended_at", _moment),
+        state=_one_of(at, "state", STATES),
+        machine=_machine(at.need("machine")),
+        environments=tuple(_environment(each) for each in at.need("environments").list()),
+        profile=_profile(at.need("profile")),
+        harness=_text(at, "harness"),
+        planned=_count(at, "planned"),
+        command=_text(at, "command"),
+        notes=_texts(at, "notes"),
+        facts=_facts(at, "facts"),
+    )
+
+
+def outcome_of(at: At) -> Outcome:
+    """The outcome of a body; raises BadFile."""
+    return Outcome(
+        case=at.need("case").text(),
+        environment=at.need("environment").text(),
+        replicate=_count(at, "replicate"),
+        status=_one_of(at, "status", STATUSES),
+        reason=_text(at, "reason"),
+        phase=_text(at, "phase"),
+        started_at=_moment(at.need("started_at")),
+        wall_seconds=at.need("wall_seconds").number(),
+        metrics={name: value.number() for name, value in at.need("metrics").object().items()},
+        facts=_facts(at, "facts"),
+        log_tail=_text(at, "log_tail"),
+        blocks=tuple(_integers(block, -_SAMPLE, _SAMPLE) for block in at.need("blocks").list()),
+        telemetry=tuple(_recording(each) for each in at.need("telemetry").list()),
+    )
+
+
+def measurement_of(at: At) -> Measurement:
+    """The measurement of a body; raises BadFile."""
+    return Measurement(
+        case=at.need("case").text(),
+        environment=at.need("environment").text(),
+        metric=at.need("metric").text(),
+        point=at.need("point").number(),
+        low=_maybe(at, "low", At.number),
+        high=_maybe(at, "high", At.number),
+        smallest=at.need("smallest").number(),
+        largest=at.need("largest").number(),
+        spread=_maybe(at, "spread", At.number),
+        n=_count(at, "n"),
+    )
+
+
+def metric_of(at: At) -> MetricDefinition:
+    """The metric of a body; raises BadFile."""
+    better = _one_of(at, "better", DIRECTIONS)
+    return MetricDefinition(at.need("name").text(), _text(at, "title"), _text(at, "unit"), better)
+
+
+def _machine(at: At) -> Machine:
+    hardware = at.need("hardware")
+    return Machine(
+        at.need("fingerprint").text(),
+        _text(at, "name"),
+        Hardware(hardware.need("fingerprint").text(), _text(hardware, "label"), _facts(hardware, "facts")),
+        _facts(at, "facts"),
+    )
+
+
+def _environment(at: At) -> Environment:
+    return Environment(
+        at.need("fingerprint").text(),
+        _text(at, "name"),
+        _text(at, "torch_version"),
+        _text(at, "python_version"),
+        _facts(at, "facts"),
+    )
+
+
+def _profile(at: At) -> Profile:
+    return Profile(at.need("fingerprint").text(), _text(at, "name"), _facts(at, "settings"))
+
+
+def _recording(at: At) -> Recording:
+    started = _integers(at.need("started_ns"), 0, _STAMP)
+    ended = _integers(at.need("ended_ns"), 0, _STAMP)
+    values = {name: _column(column) for name, column in at.need("values").object().items()}
+    if {len(started)} != {len(started), len(ended), *map(len, values.values())}:
+        raise BadFile(at.place, "has columns of different lengths")
+    device = at.need("device").text()
+    return Recording(
+        device, _text(at, "name"), _text(at, "rung"), started, ended, values, _texts(at, "notes")
+    )
+
+
+def _column(at: At) -> tuple[float | None, ...]:
+    return tuple(None if each.value is None else each.number() for each in at.list())
+
+
+def _integers(at: At, low: int, high: int) -> tuple[int, ...]:
+    """Many integers in `low` <= i < `high`: only a wrong one is worth a look of its own."""
+    if isinstance(at.value, list):
+        values: list[Any] = at.value
+        if all(type(value) is int and low <= value < high for value in values):
+            return tuple(values)
+    for each in at.list():
+        if type(each.value) is not int or not low <= each.value < high:
+            raise each.wrong(f"an integer from {low} to {high - 1}")
+    return ()
+
+
+def _text(at: At, name: str) -> str:
+    """A text that may be empty, but has to be there."""
+    member = at.need(name)
+    return member.value if member.value == "" else member.text()
+
+
+def _texts(at: At, name: str) -> tuple[str, ...]:
+    return tuple(each.value if each.value == "" else each.text() for each in at.need(name).list())
+
+
+def _facts(at: At, name: str) -> dict[str, Any]:
+    member = at.need(name)
+    return {key: each.value for key, each in member.object().items()}
+
+
+def _count(at: At, name: str) -> int:
+    return _integers(At([at.need(name).value], at.place.at(name)), 0, _COUNT)[0]
+
+
+def _one_of(at: At, name: str, known: tuple[str, ...]) -> str:
+    member = at.need(name)
+    if member.value not in known:
+        raise member.wrong(f"one of {', '.join(known)}")
+    return member.value
+
+
+def _maybe(at: At, name: str, read: Callable[[At], T]) -> T | None:
+    member = at.get(name)
+    return None if member is None else read(member)
+
+
+def _instant(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
+
+def _moment(at: At) -> datetime:
+    expected = "a time with its zone, as 2026-11-21T20:15:00.000001+00:00"
+    try:
+        moment = datetime.fromisoformat(at.text())
+        if moment.tzinfo is None:
+            raise at.wrong(expected)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise at.wrong(expected) from None

@@ -1,0 +1,45 @@
+"""What can go wrong with files from elsewhere.
+
+* ExchangeError
+  * BadFile          a file does not hold what its format says; where and why
+  * UnknownFormat    no importer knows the file
+
+What is unusable inside a good file is no exception: it is set aside, with its place and reason.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a file: its name, a line from 1 on (0: the whole file) and a field such as `runs[3].date`."""
+
+    file: str
+    line: int = 0
+    field: str = ""
+
+    def at(self, field: str) -> "Place":
+        """The place of a field within this one; `[3]` is an element."""
+        dot = "." if self.field and not field.startswith("[") else ""
+        return Place(self.file, self.line, f"{self.field}{dot}{field}")
+
+    def __str__(self) -> str:
+        line = f", line {self.line}" if self.line else ""
+        return f"{self.file}{line}" + (f", {self.field}" if self.field else "")
+
+
+class ExchangeError(Exception):
+    """Base of everything this folder raises; its text is one sentence for people."""
+
+
+class BadFile(ExchangeError):
+    """A file does not hold what its format says."""
+
+    def __init__(self, place: Place, sentence: str) -> None:
+        super().__init__(f"{place}: {sentence}")
+        self.place = place
+        self.sentence = sentence
+
+
+class UnknownFormat(ExchangeError):
+    """No importer knows the file, or none has that name."""

@@ -1,0 +1,242 @@
+"""From points of a foreign file to runs of ours."""
+
+import hashlib
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.metrics import METRICS, Better
+from analysis.replicates import summarise
+from db.records import (
+    Environment,
+    Hardware,
+    Machine,
+    Measurement,
+    MetricDefinition,
+    Outcome,
+    Profile,
+    Run,
+)
+
+from .errors import Place
+from .imported import ImportedRun, Problem
+
+#: What a part of a case key may be made of; anything else is written as in a URL, so that no two names meet.
+_PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$&;'\"?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What all points of one foreign run share.
+
+    `identity` tells the run apart from others of its format, suite, machine and time: a commit, a job. The
+    same origin is the same run, so that what is imported twice is stored once. `hardware` is a label, and
+    machines that share it are compared.
+    """
+
+    format: str
+    suite: str
+    started_at: datetime
+    identity: str = ""
+    machine: str = "unknown"
+    hardware: str = "unknown"
+    torch_version: str = ""
+    environment: str = ""
+    python_version: str = ""
+    environment_facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One metric of one case: a finite value for each fresh process.
+
+    `case` is made by `case_key`. A metric of our own catalogue must be the same statistic in the same unit;
+    any other has a name that no other format uses for something else.
+    """
+
+    case: str
+    metric: str
+    unit: str
+    better: Better
+    values: tuple[float, ...]
+    place: Place
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a case ended that gave no numbers, well or badly: an outcome's status and the file's reason."""
+
+    case: str
+    status: str
+    reason: str
+
+
+def case_key(
+    name: str, phase: str, parameters: Mapping[str, Any] | None = None, technique: str = "eager"
+) -> str:
+    """The key of a foreign case, `name/phase/parameters/technique`, spelled so that it can be taken apart.
+
+    `phase` is `infer`, `train`, or `call` for what is neither. Parameters are sorted; those that are None
+    are left out.
+    """
+    given = {plain(key): plain(str(value)) for key, value in (parameters or {}).items() if value is not None}
+    pairs = ",".join(f"{key}={value}" for key, value in sorted(given.items()) if key and value)
+    return f"{plain(name) or '-'}/{phase}/{pairs or '-'}/{technique}"
+
+
+def plain(text: str) -> str:
+    """A text as a part of a case key: separators, spaces and the unprintable as `%` and hexadecimal bytes."""
+    if _PLAIN.issuperset(text):
+        return text
+    return "".join(
+        each if each in _PLAIN else "".join(f"%{byte:02X}" for byte in each.encode(errors="replace"))
+        for each in text
+    )
+
+
+def slug(text: str) -> str:
+    """A metric's name out of a foreign one: lower-case letters, digits, dots and underscores."""
+    return re.sub(r"[^a-z0-9.]+", "_", text.lower()).strip("_.")
+
+
+def assembled(
+    origin: Origin, points: Iterable[Point], failures: Iterable[Failure] = ()
+) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[Problem, ...]]:
+    """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
+
+    Of two points of one case and metric the first counts. A metric of our catalogue in another unit is set
+    aside: it is not the same metric.
+    """
+    kept: dict[tuple[str, str], Point] = {}
+    definitions: dict[str, MetricDefinition] = {}
+    problems: list[Problem] = []
+    for point in points:
+        if reason := _unusable(point, kept, definitions):
+            problems.append(Problem(point.place, reason))
+            continue
+        kept[point.case, point.metric] = point
+        if point.metric not in METRICS:
+            definition = MetricDefinition(point.metric, point.title or point.metric, point.unit, point.better)
+            definitions.setdefault(point.metric, definition)
+    environment = _environment(origin)
+    good = _outcomes(origin, environment, kept.values())
+    outcomes = (*good, *_failed(origin, environment, failures, good))
+    measurements = tuple(_measurement(point, environment) for point in kept.values())
+    run = _run(origin, environment, len(outcomes))
+    return ImportedRun(run, outcomes, measurements), tuple(definitions.values()), tuple(problems)
+
+
+def _unusable(
+    point: Point, kept: Mapping[tuple[str, str], Point], definitions: Mapping[str, MetricDefinition]
+) -> str:
+    if not point.values:
+        return "there is no value"
+    if (point.case, point.metric) in kept:
+        return f"{point.metric} of {point.case} is there twice; the first counts"
+    known = METRICS.get(point.metric) or definitions.get(point.metric)
+    if known is not None and known.unit != point.unit:
+        return f"{point.metric} is in {known.unit}, not in {point.unit}"
+    return ""
+
+
+def _run(origin: Origin, environment: Environment, planned: int) -> Run:
+    hardware = Hardware(_digest("hardware", origin.hardware), origin.hardware, {"imported": True})
+    machine = Machine(_digest("machine", origin.machine, origin.hardware), origin.machine, hardware)
+    started = origin.started_at.astimezone(UTC)
+    own = _digest(origin.format, origin.suite, started.isoformat(), origin.identity, machine.fingerprint)
+    return Run(
+        id=f"{started:%Y%m%d-%H%M%S}-{slug(origin.format).replace('_', '-')}-{own[:8]}",
+        suite=origin.suite,
+        started_at=started,
+        ended_at=None,
+        state="complete",
+        machine=machine,
+        environments=(environment,),
+        profile=Profile(_digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
+        harness=origin.format,
+        planned=planned,
+        command=f"pyrometer import --format {origin.format}",
+        facts={**origin.facts, "imported_from": origin.format},
+    )
+
+
+def _environment(origin: Origin) -> Environment:
+    name = origin.environment or origin.torch_version or "unknown"
+    facts = dict(origin.environment_facts)
+    about = json.dumps(
+        [origin.torch_version, origin.python_version, name, facts], sort_keys=True, default=str
+    )
+    return Environment(
+        _digest("environment", about), name, origin.torch_version, origin.python_version, facts
+    )
+
+
+def _outcomes(origin: Origin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:
+    by_case: dict[str, list[Point]] = {}
+    for point in points:
+        by_case.setdefault(point.case, []).append(point)
+    return [
+        _outcome(origin, environment, case, replicate, "ok", "", _nth(replicate, own))
+        for case, own in by_case.items()
+        for replicate in range(max(len(point.values) for point in own))
+    ]
+
+
+def _nth(replicate: int, points: Iterable[Point]) -> dict[str, float]:
+    return {point.metric: point.values[replicate] for point in points if replicate < len(point.values)}
+
+
+def _failed(
+    origin: Origin, environment: Environment, failures: Iterable[Failure], good: Iterable[Outcome]
+) -> list[Outcome]:
+    """What failed, numbered after the replicates that went well."""
+    taken = Counter(outcome.case for outcome in good)
+    failed: list[Outcome] = []
+    for each in dict.fromkeys(failures):
+        number = taken[each.case]
+        if number and each.status == "ok":
+            # It went well, and its numbers have said so.
+            continue
+        taken[each.case] += 1
+        failed.append(_outcome(origin, environment, each.case, number, each.status, each.reason, {}))
+    return failed
+
+
+def _outcome(
+    origin: Origin,
+    environment: Environment,
+    case: str,
+    replicate: int,
+    status: str,
+    reason: str,
+    metrics: Mapping[str, float],
+) -> Outcome:
+    started = origin.started_at.astimezone(UTC)
+    return Outcome(case, environment.fingerprint, replicate, status, reason, "", started, 0.0, metrics)
+
+
+def _measurement(point: Point, environment: Environment) -> Measurement:
+    s = summarise(point.values)
+    return Measurement(
+        point.case,
+        environment.fingerprint,
+        point.metric,
+        s.point,
+        s.low,
+        s.high,
+        s.smallest,
+        s.largest,
+        s.spread,
+        s.n,
+    )
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,37 @@
+"""What an importer makes of a file: runs as the database knows them, and what it could not use."""
+
+from dataclasses import dataclass
+
+from db.records import Measurement, MetricDefinition, Outcome, Run
+
+from .errors import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in a file that was set aside."""
+
+    place: Place
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """One run with all it holds."""
+
+    run: Run
+    outcomes: tuple[Outcome, ...]
+    measurements: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a file or folder holds. `metrics` are those that our own catalogue does not know."""
+
+    format: str
+    runs: tuple[ImportedRun, ...]
+    metrics: tuple[MetricDefinition, ...] = ()
+    set_aside: tuple[Problem, ...] = ()

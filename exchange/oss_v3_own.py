@@ -1,0 +1,200 @@
+"""What our own exporter says beside the values of a record, put back into the run."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from db.records import Measurement, Outcome, Profile
+
+from .bodies import STATUSES
+from .errors import BadFile
+from .foreign import Failure
+from .imported import ImportedRun
+from .oss_v3_record import Record, extra, extra_text
+from .reading import At, json_of
+
+#: The database keeps values as 32-bit floats, and what is said of them as text.
+_AGREEING = 1e-6
+_PROCESSES = "one per fresh process"
+_STATUSES = "status of each fresh process"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What is said of a measurement; see `Measurement`."""
+
+    point: float
+    low: float | None
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How one process ended."""
+
+    status: str
+    reason: str
+    replicate: int
+
+
+@dataclass(slots=True)
+class Ours:
+    """What is known of a run's measurements, by case and metric, and of its processes, by case."""
+
+    measurements: dict[tuple[str, str], _Stated] = field(default_factory=dict[tuple[str, str], _Stated])
+    endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
+    profile: tuple[str, str] | None = None
+    """The fingerprint and the name of the profile it was measured under."""
+
+    def under(self, record: Record) -> None:
+        """Keep the profile that a record of ours names."""
+        fingerprint = extra_text(record.benchmark, "profile_fingerprint")
+        if record.is_ours and fingerprint:
+            self.profile = fingerprint, extra_text(record.benchmark, "profile")
+
+    def stated(self, record: Record, case: str, metric: str, values: Sequence[float]) -> bool:
+        """Keep what a record of ours says of its measurement; whether its values are those of processes.
+
+        Raises BadFile where that contradicts itself or the values.
+        """
+        if not record.is_ours:
+            return False
+        about = extra(record.metric)
+        processes = extra_text(record.metric, "value_kind") == _PROCESSES
+        if "point" in about:
+            stated = _stated(about)
+            if processes and stated.n != len(values):
+                raise BadFile(record.place.at("metric"), f"has {len(values)} values of {stated.n} processes")
+            if not _is_close(stated.point, median(values)):
+                raise about["point"].wrong(f"the median of its values, {median(values):g}")
+            self.measurements.setdefault((case, metric), stated)
+        return processes
+
+    def ended(self, record: Record, case: str) -> list[Failure]:
+        """Keep how the processes of a case ended, and return the first that did not end well.
+
+        Raises BadFile where that is not told as our exporter does.
+        """
+        about = extra(record.metric)
+        columns = [_list(about, name) for name in ("benchmark_values", "reasons", "replicates")]
+        if len({len(column) for column in columns}) != 1:
+            raise BadFile(record.place.at("metric").at("extra_info"), "has lists of different lengths")
+        endings = [_ending(*row) for row in zip(*columns, strict=True)]
+        if case in self.endings:
+            raise BadFile(record.place, f"tells a second time how the processes of {case} ended")
+        self.endings[case] = endings
+        bad = next((each for each in endings if each.status != "ok"), None)
+        return [Failure(case, bad.status, bad.reason)] if bad else []
+
+
+def is_status(record: Record) -> bool:
+    """Whether a record of ours tells how processes ended, and no number."""
+    return record.is_ours and extra_text(record.metric, "value_kind") == _STATUSES
+
+
+def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
+    """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
+    measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
+    outcomes = [each for each in run.outcomes if each.case not in ours.endings]
+    for case, endings in ours.endings.items():
+        outcomes += _outcomes([each for each in run.outcomes if each.case == case], endings)
+    profile = _profile(run.run.profile, ours.profile) if ours.profile else run.run.profile
+    return ImportedRun(
+        replace(run.run, planned=len(outcomes), profile=profile), tuple(outcomes), measurements
+    )
+
+
+def _profile(imported: Profile, measured: tuple[str, str]) -> Profile:
+    """What was measured under two profiles is never one series, here as little as where it comes from."""
+    fingerprint, name = measured
+    own = hashlib.sha256(f"{imported.fingerprint} {fingerprint}".encode(errors="replace")).hexdigest()[:16]
+    return replace(imported, fingerprint=own, name=f"{imported.name} {name}".strip())
+
+
+def _measurement(each: Measurement, stated: Mapping[tuple[str, str], _Stated]) -> Measurement:
+    known = stated.get((each.case, each.metric))
+    if known is None:
+        return each
+    return Measurement(
+        each.case,
+        each.environment,
+        each.metric,
+        known.point,
+        known.low,
+        known.high,
+        known.smallest,
+        known.largest,
+        known.spread,
+        known.n,
+    )
+
+
+def _outcomes(found: Sequence[Outcome], endings: Sequence[_Ending]) -> list[Outcome]:
+    """The outcomes of a case, each under its replicate's own number; `found` are those that values made."""
+    good = [each for each in found if each.status == "ok"]
+    outcomes: list[Outcome] = []
+    for ending in endings:
+        if ending.status == "ok" and good:
+            outcomes.append(replace(good.pop(0), replicate=ending.replicate))
+        elif found:
+            outcomes.append(
+                replace(
+                    found[0],
+                    status=ending.status,
+                    reason=ending.reason,
+                    replicate=ending.replicate,
+                    metrics={},
+                )
+            )
+    used = {each.replicate for each in outcomes}
+    free = (number for number in range(len(used) + len(good)) if number not in used)
+    return outcomes + [replace(each, replicate=number) for each, number in zip(good, free, strict=False)]
+
+
+def _stated(about: Mapping[str, At]) -> _Stated:
+    numbers = {
+        name: _value(about[name]).number()
+        for name in ("point", "low", "high", "smallest", "largest", "spread_log", "n")
+        if name in about
+    }
+    point = numbers["point"]
+    n = numbers.get("n", 1.0)
+    if n < 1 or not n.is_integer() or n >= 2**31:
+        raise about["n"].wrong("a number of processes")
+    smallest, largest = numbers.get("smallest", point), numbers.get("largest", point)
+    low, high = numbers.get("low"), numbers.get("high")
+    order = [smallest, point, largest]
+    interval = [each for each in (low, point, high) if each is not None]
+    if order != sorted(order) or interval != sorted(interval) or (low is None) != (high is None):
+        raise about["point"].wrong("a point within its range and its interval")
+    return _Stated(point, low, high, smallest, largest, numbers.get("spread_log"), int(n))
+
+
+def _ending(status: At, reason: At, replicate: At) -> _Ending:
+    if status.value not in STATUSES:
+        raise status.wrong(f"one of {', '.join(STATUSES)}")
+    number = replicate.value
+    if type(number) is not int or not 0 <= number < 2**31:
+        raise replicate.wrong("the number of a process")
+    return _Ending(str(status.value), "" if reason.value == "" else reason.text(), number)
+
+
+def _list(about: Mapping[str, At], name: str) -> list[At]:
+    if name not in about:
+        return []
+    return _value(about[name]).list()
+
+
+def _value(at: At) -> At:
+    """A value that stands as JSON in a text, or as it is."""
+    return json_of(at.value, at.place) if isinstance(at.value, str) else at
+
+
+def _is_close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_AGREEING, abs_tol=1e-37)

@@ -1,0 +1,271 @@
+"""Runs as plain tables: what each has as columns, its rows one after the other, and CSV of them."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Literal
+
+from db.records import Outcome
+
+from .exported import Catalogue, ExportedRun
+
+#: Of each, None is "there is none". `json` is a text that holds a JSON document.
+Kind = Literal["text", "json", "int64", "float64", "time"]
+Row = tuple[Any, ...]
+
+#: A spreadsheet takes a text that begins so for a formula. The apostrophe is among them so that what was
+#: put in front can be told from what was there.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "＝", "＋", "－", "＠")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: name, with the unit where it has one, what its cells are, and a phrase for people."""
+
+    name: str
+    kind: Kind
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: a phrase for people, columns, the rows that a run gives.
+
+    `wide` rows hold long texts; `of_outcomes` says that the rows are made of outcomes.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Callable[[ExportedRun, Catalogue], Iterator[Row]]
+    wide: bool = False
+    of_outcomes: bool = True
+
+
+def write_csv(table: Table, runs: Iterable[ExportedRun], catalogue: Catalogue, sink: BinaryIO) -> None:
+    """A table as CSV as in RFC 4180: UTF-8, a header, commas, lines that end in CR LF.
+
+    Times are ISO 8601 in UTC, floats come back as they were, an empty cell is None or an empty text. A text
+    that a spreadsheet might run as a formula gets an apostrophe in front; numbers never do.
+    """
+    # Detached at the end: closing the sink is for whoever opened it.
+    text = io.TextIOWrapper(sink, encoding="utf-8", errors="backslashreplace", newline="")
+    try:
+        writer = csv.writer(text)
+        writer.writerow([column.name for column in table.columns])
+        for exported in runs:
+            writer.writerows([_cell(value) for value in row] for row in table.rows(exported, catalogue))
+    finally:
+        text.detach()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    return repr(value) if isinstance(value, float) else value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _runs(exported: ExportedRun, _: Catalogue) -> Iterator[Row]:
+    run = exported.run
+    machine, hardware, profile = run.machine, run.machine.hardware, run.profile
+    versions = dict.fromkeys(each.torch_version for each in run.environments if each.torch_version)
+    yield (
+        run.id,
+        run.suite,
+        run.state,
+        run.started_at,
+        run.ended_at,
+        machine.name,
+        machine.fingerprint,
+        hardware.label,
+        hardware.fingerprint,
+        profile.name,
+        profile.fingerprint,
+        ", ".join(versions),
+        _json({each.fingerprint: each.name for each in run.environments}),
+        run.harness,
+        run.planned,
+        run.command,
+        _json(run.notes),
+        _json(run.facts),
+    )
+
+
+def _whose(exported: ExportedRun, outcome: Outcome) -> Row:
+    """The first five columns of what belongs to an outcome."""
+    environment = exported.environments[outcome.environment]
+    return exported.run.id, outcome.case, environment.name, outcome.environment, outcome.replicate
+
+
+def _outcomes(exported: ExportedRun, _: Catalogue) -> Iterator[Row]:
+    for outcome in exported.outcomes:
+        yield (
+            *_whose(exported, outcome),
+            exported.environments[outcome.environment].torch_version,
+            outcome.status,
+            outcome.reason,
+            outcome.phase,
+            outcome.started_at,
+            outcome.wall_seconds,
+            _json(outcome.metrics),
+            _json(outcome.facts),
+            outcome.log_tail,
+        )
+
+
+def _measurements(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Row]:
+    run = exported.run
+    for each in exported.measurements:
+        environment, metric = exported.environments[each.environment], catalogue.metric(each.metric)
+        yield (
+            run.id,
+            run.started_at,
+            each.case,
+            environment.name,
+            each.environment,
+            environment.torch_version,
+            run.machine.name,
+            run.machine.hardware.label,
+            run.profile.name,
+            each.metric,
+            metric.unit if metric else None,
+            metric.better if metric else None,
+            each.point,
+            each.low,
+            each.high,
+            each.smallest,
+            each.largest,
+            each.spread,
+            each.n,
+        )
+
+
+def _samples(exported: ExportedRun, _: Catalogue) -> Iterator[Row]:
+    for outcome in exported.outcomes:
+        whose = _whose(exported, outcome)
+        for number, block in enumerate(exported.samples(outcome)):
+            for iteration, duration in enumerate(block):
+                yield *whose, number, iteration, duration
+
+
+def _telemetry(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Row]:
+    for outcome in exported.outcomes:
+        whose = _whose(exported, outcome)
+        for recording in exported.recordings(outcome):
+            about = (*whose, recording.device, recording.name, recording.rung)
+            for name, values in recording.values.items():
+                unit = catalogue.telemetry_unit(name)
+                stamps = zip(recording.started_ns, recording.ended_ns, values, strict=True)
+                for row, (started, ended, value) in enumerate(stamps):
+                    yield *about, name, unit, row, started, ended, value
+
+
+_RUN = Column("run", "text", "id of the run")
+_CASE = Column("case", "text", "key of the case: name/phase/parameters/technique")
+_ENVIRONMENT = Column("environment", "text", "name of the environment")
+_FINGERPRINT = Column("environment_fingerprint", "text", "identity of the environment")
+_TORCH = Column("torch_version", "text", "its PyTorch; empty for the canary")
+_OUTCOME = (_RUN, _CASE, _ENVIRONMENT, _FINGERPRINT, Column("replicate", "int64", "number of the process"))
+_MACHINE = Column("machine", "text", "name of the machine")
+_HARDWARE = Column("hardware", "text", "label of what makes machines comparable")
+_PROFILE = Column("profile", "text", "name of the measurement profile")
+_UNIT = Column("unit", "text", "unit of the values in this row")
+_STARTED = Column("started_at", "time", "when the run started")
+
+TABLES: dict[str, Table] = {
+    "runs": Table(
+        "one row per run",
+        (
+            _RUN,
+            Column("suite", "text", "what was measured"),
+            Column("state", "text", "running, complete or interrupted"),
+            _STARTED,
+            Column("ended_at", "time", "when it ended"),
+            _MACHINE,
+            Column("machine_fingerprint", "text", "identity of the machine"),
+            _HARDWARE,
+            Column("hardware_fingerprint", "text", "identity of the hardware"),
+            _PROFILE,
+            Column("profile_fingerprint", "text", "identity of the profile"),
+            Column("torch_versions", "text", "with commas"),
+            Column("environments", "json", "name by fingerprint"),
+            Column("harness", "text", "version of what measured"),
+            Column("planned", "int64", "planned replicates"),
+            Column("command", "text", "what was typed"),
+            Column("notes", "json", "what could not be measured, in sentences"),
+            Column("facts", "json", "settings and conditions"),
+        ),
+        _runs,
+        wide=True,
+        of_outcomes=False,
+    ),
+    "outcomes": Table(
+        "one row per replicate",
+        (
+            *_OUTCOME,
+            _TORCH,
+            Column("status", "text", "ok, skipped, unsupported, oom, timeout, crashed, wrong, ..."),
+            Column("reason", "text", "why it is not ok"),
+            Column("phase", "text", "in which phase it ended"),
+            Column("started_at", "time", "when the process started"),
+            Column("wall_s", "float64", "how long it took"),
+            Column("metrics", "json", "value by metric; units are those of the measurements"),
+            Column("facts", "json", "what else is known of it"),
+            Column("log_tail", "text", "the end of its output"),
+        ),
+        _outcomes,
+        wide=True,
+    ),
+    "measurements": Table(
+        "one row per metric of a case in a run and environment",
+        (
+            *(_RUN, _STARTED, _CASE, _ENVIRONMENT, _FINGERPRINT, _TORCH, _MACHINE, _HARDWARE, _PROFILE),
+            Column("metric", "text", "name of the metric"),
+            _UNIT,
+            Column("better", "text", "lower, higher or neither"),
+            Column("point", "float64", "median of the replicates"),
+            Column("low", "float64", "95 % interval; none for fewer than two replicates"),
+            Column("high", "float64", "95 % interval; none for fewer than two replicates"),
+            Column("smallest", "float64", "of the replicates"),
+            Column("largest", "float64", "of the replicates"),
+            Column("spread_log", "float64", "standard deviation of the replicates' natural logarithms"),
+            Column("n", "int64", "replicates"),
+        ),
+        _measurements,
+        of_outcomes=False,
+    ),
+    "samples": Table(
+        "one row per timed iteration",
+        (
+            *_OUTCOME,
+            Column("block", "int64", "from 0 on, in the order of measuring"),
+            Column("iteration", "int64", "from 0 on, within its block"),
+            Column("duration_ns", "int64", "how long it took"),
+        ),
+        _samples,
+    ),
+    "telemetry": Table(
+        "one row per reading of one column of one device",
+        (
+            *_OUTCOME,
+            Column("device", "text", "host, or the GPU"),
+            Column("device_name", "text", "its model"),
+            Column("rung", "text", "where GPU utilisation came from; none for the host"),
+            Column("column", "text", "what was read"),
+            _UNIT,
+            Column("row", "int64", "from 0 on, within the recording"),
+            Column("started_ns", "int64", "begin of the reading on CLOCK_MONOTONIC"),
+            Column("ended_ns", "int64", "its end"),
+            Column("value", "float64", "none where there was none"),
+        ),
+        _telemetry,
+    ),
+}

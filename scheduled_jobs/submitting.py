@@ -1,0 +1,53 @@
+"""From what a team's own script measured on this machine to the database."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from db.engine import Database
+from db.records import Hardware, Machine
+from exchange import submitted
+from exchange.errors import Place
+from exchange.reading import json_of
+from exchange.submitted import Gpu
+from runner import machine
+
+from .importing import Arrived, keep
+
+
+def submit(
+    text: str,
+    place: Place,
+    written_at: datetime | None,
+    database: Database,
+    named: Callable[[Sequence[Gpu]], Machine],
+) -> tuple[tuple[str, ...], Arrived]:
+    """Store the JSON in `text`, which came from `place`; answers the runs' ids and what came of it.
+
+    `written_at` is when what does not say so was measured; None: it has to say. `named` gives the machine
+    (see `machine_of`). All or nothing: raises BadFile for the first mistake, and DatabaseError.
+    """
+    parts = submitted.submissions(json_of(text, place), written_at)
+    imported = submitted.imported(parts, named)
+    arrived = keep(submitted.NAME, [imported], place, database, _unwatched)
+    return tuple(one.run.id for one in imported.runs), arrived
+
+
+def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
+    """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
+    here = machine.describe(list(gpus))
+    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
+    if hardware is not None:
+        made = Hardware(_digest("hardware", hardware), hardware, {"imported": True})
+    if name is None and hardware is None:
+        return Machine(here.fingerprint, here.name, made)
+    called = name or here.name
+    return Machine(_digest("machine", called, made.fingerprint), called, made)
+
+
+def _unwatched(stored: int) -> None:
+    """There is nothing to watch: a file of one's own is small."""
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("/".join(parts).encode(errors="replace")).hexdigest()[:16]

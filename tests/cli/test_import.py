@@ -1,0 +1,211 @@
+"""`pyrometer import` and `pyrometer submit` as they are typed: what they say, and how they end."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exchange_samples import SAMPLES, SUBMITTED, TORCHBENCH, of_json, one_file, written
+from measuring_site import measured_python
+from typer.testing import CliRunner, Result
+
+import cli
+from cli.commands import app
+from db import queries
+from db.engine import Database, open_database
+from runner import machine
+
+EXAMPLE = Path(cli.__path__[0]).parent / "examples" / "submit_from_training.py"
+#: Of a value that is a number and of one that is none.
+HALF_GOOD = {**TORCHBENCH, "metrics": {**TORCHBENCH["metrics"], "resnet50-eval-latencies": [1]}}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own for each test, with nothing set."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("PYROMETER_CONFIG", "PYROMETER_DATA_DIR", "PYROMETER_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def database(here: Path) -> Iterator[Database]:
+    with open_database(f"sqlite:///{here}/pyrometer.db") as opened:
+        yield opened
+
+
+def typed(*arguments: str | Path, stdin: str | None = None) -> Result:
+    """The command's end; stdout and stderr apart."""
+    return CliRunner().invoke(app, [str(each) for each in arguments], input=stdin)
+
+
+def events(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_it_says_what_each_file_holds_and_what_of_it_is_new(here: Path) -> None:
+    path = written(here, SAMPLES["torchbench"])
+    first = typed("import", path)
+    assert first.exit_code == 0
+    assert first.stdout.splitlines() == [
+        f"{path}: torchbench, 1 run, 2 outcomes, 1 measurement; new: 1 run, 2 outcomes, 1 measurement",
+        "1 file read, new: 1 run, 2 outcomes, 1 measurement",
+    ]
+    again = typed("import", path)
+    assert again.exit_code == 0 and "1 measurement; nothing is new" in again.stdout
+
+
+def test_a_folder_goes_in_and_what_nobody_knows_is_named(here: Path) -> None:
+    for name in ("torchbench", "timm-csv", "asv"):
+        written(here / "files", SAMPLES[name])
+    (here / "files" / "notes.txt").write_text("nothing to read here")
+    result = typed("import", "files")
+    assert result.exit_code == 0
+    assert "left alone, in no known format: 1 file: files/notes.txt" in result.stdout
+    assert result.stdout.splitlines()[-1].startswith("3 files read, new: 3 runs, ")
+
+
+def test_what_is_set_aside_has_its_place_and_the_others_go_in(here: Path, database: Database) -> None:
+    bad = written(here, of_json("metrics-20240307222831.json", HALF_GOOD))
+    good = written(here, SAMPLES["timm-csv"])
+    result = typed("import", bad, good)
+    assert result.exit_code == 1
+    assert "  set aside: metrics-20240307222831.json, metrics.resnet50-eval-latencies: " in result.stdout
+    assert result.stdout.splitlines()[-1].endswith(", 1 set aside")
+    assert queries.count_runs(database) == 2
+
+
+def test_only_the_first_ten_are_shown_and_the_rest_is_counted(here: Path) -> None:
+    bad = {f"model{number}-eval-latencies": [1] for number in range(14)}
+    document = {**TORCHBENCH, "metrics": {**TORCHBENCH["metrics"], **bad}}
+    path = written(here, of_json("metrics-20240307222831.json", document))
+    result = typed("import", path)
+    assert result.stdout.count("set aside: metrics-") == 10
+    assert "  set aside: 4 more (--verbose lists them)" in result.stdout
+    assert typed("import", "--verbose", path).stdout.count("set aside: metrics-") == 14
+    (file, ended) = events(typed("import", "--json", path))
+    assert len(file["set_aside"]) == 14 and ended["set_aside"] == 14
+    assert file["set_aside"][0].keys() == {"file", "line", "field", "reason"}
+
+
+def test_a_refused_file_ends_with_1_and_the_others_go_in(here: Path, database: Database) -> None:
+    broken = written(here, one_file("metrics-20240307222831.json", b'{"metrics": {'))
+    good = written(here, SAMPLES["timm-csv"])
+    result = typed("import", broken, good, "--format", "torchbench")
+    assert result.exit_code == 1 and result.stdout.count("refused: ") == 2
+    result = typed("import", broken, good)
+    assert result.exit_code == 1
+    assert f"refused: {here}/metrics-20240307222831.json, line 1, column 14: is no JSON: " in result.stdout
+    assert queries.count_runs(database) == 1
+    refused, _, ended = events(typed("import", "--json", broken, good))
+    assert (refused["event"], refused["line"], ended["refused"], ended["read"]) == ("refused", 1, 1, 1)
+
+
+def test_a_file_that_nobody_knows_is_refused_when_it_was_named(here: Path) -> None:
+    (here / "notes.txt").write_text("nothing to read here")
+    result = typed("import", "notes.txt")
+    assert result.exit_code == 1 and "refused: notes.txt is in none of the formats" in result.stdout
+    (here / "empty").mkdir()
+    assert typed("import", "empty").exit_code == 1
+
+
+def test_a_dry_run_stores_nothing_and_makes_no_database(here: Path) -> None:
+    path = written(here, SAMPLES["torchbench"])
+    result = typed("import", "--dry-run", path)
+    assert result.exit_code == 0 and "would be new: 1 run, 2 outcomes, 1 measurement" in result.stdout
+    assert not (here / "pyrometer.db").exists()
+    typed("import", path)
+    assert "nothing is new" in typed("import", "--dry-run", path).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["import", "missing.json"], "there is no missing.json; nothing was imported"),
+        (
+            ["import", "--format", "torchbnch", "."],
+            "there is no format torchbnch: the formats are pyrometer, ",
+        ),
+        (["submit", "missing.json"], "missing.json: No such file or directory; nothing was stored"),
+    ],
+)
+def test_a_call_that_makes_no_sense_gets_one_sentence(arguments: Sequence[str], sentence: str) -> None:
+    result = typed(*arguments)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("pyrometer: ") and sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_what_strangers_write_steers_no_terminal(here: Path) -> None:
+    metrics = {
+        "model=\x1b[31mred, test=eval, device=cuda, bs=1, metric=latencies": [1],
+        "m-eval-latencies": 1,
+    }
+    path = written(here, of_json("metrics-20240307222831.json", {**TORCHBENCH, "metrics": metrics}))
+    result = typed("import", path)
+    assert "set aside" in result.stdout and "\x1b" not in result.stdout
+    assert "\x1b" not in typed("report").stdout
+
+
+def test_the_help_lists_every_format() -> None:
+    told = typed("import", "--help").stdout
+    assert all(f"  {name} " in told for name in (*SAMPLES, "journal"))
+
+
+def test_the_report_of_an_imported_run_tells_every_metric_in_its_unit(here: Path) -> None:
+    typed("import", written(here, SAMPLES["timm-csv"]))
+    report = typed("report")
+    assert report.exit_code == 0
+    lines = [" ".join(line.split()) for line in report.stdout.splitlines()]
+    assert any("2543" in line and line.endswith(" samples/s higher") for line in lines)
+    assert "1 ok, imported from timm benchmark results (CSV), begun " in lines[-1]
+    told = events(typed("report", "--json"))
+    assert [each["event"] for each in told] == ["outcome", "ended"] and told[-1]["gains"] == []
+
+
+def test_a_submission_is_a_point_of_this_machine(here: Path, database: Database) -> None:
+    path = written(here, of_json("results.json", SUBMITTED))
+    result = typed("submit", path)
+    assert result.exit_code == 0 and "new: 1 run, 2 outcomes, 2 measurements" in result.stdout
+    run = queries.run_record(database, result.stdout.partition(":")[0])
+    assert run is not None
+    own = machine.describe([])
+    assert run.machine.fingerprint == own.fingerprint
+    assert run.machine.hardware.fingerprint == own.hardware_fingerprint
+    assert "stored already, nothing is new" in typed("submit", path).stdout
+    assert queries.count_runs(database) == 1
+
+
+def test_a_submission_comes_from_stdin_and_from_another_machine(database: Database) -> None:
+    there = ("--machine", "gpu-07", "--hardware", "8 x H200", "--json")
+    result = typed("submit", "-", *there, stdin=json.dumps(SUBMITTED))
+    (told,) = events(result)
+    run = queries.run_record(database, told["runs"][0])
+    assert run is not None
+    assert (run.machine.name, run.machine.hardware.label) == ("gpu-07", "8 x H200")
+    assert (told["new"]["measurements"], told["set_aside"]) == (2, [])
+    again = typed("submit", "-", stdin=json.dumps({**SUBMITTED, "started_at": None}))
+    assert again.exit_code == 2 and "stdin, started_at: is missing; nothing was stored" in again.stderr
+    assert typed("submit", "-", stdin="\x00").exit_code == 2
+
+
+def test_a_metric_that_is_stored_otherwise_ends_with_1(here: Path) -> None:
+    typed("submit", written(here, of_json("results.json", SUBMITTED)))
+    metrics = {"tokens_per_second": {"value": 51, "unit": "k tokens/s", "better": "higher"}}
+    other = {**SUBMITTED, "started_at": "2026-11-22T20:15:00+00:00", "metrics": metrics}
+    result = typed("submit", written(here, of_json("results.json", other)))
+    assert result.exit_code == 1
+    assert "set aside: results.json: metric tokens_per_second is stored as tokens/s" in result.stdout
+
+
+@pytest.mark.torch
+def test_the_example_writes_what_can_be_submitted(here: Path) -> None:
+    subprocess.run([measured_python(), EXAMPLE, "results.json"], check=True, cwd=here, timeout=120)
+    assert typed("submit", "results.json").exit_code == 0
+    told = typed("report").stdout
+    assert "samples_per_second" in told and "final_loss" in told and "submitted by a script" in told

@@ -1,0 +1,161 @@
+"""Runs that came from outside, on every page: their own words, and where they come from."""
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import pytest
+from exchange_samples import SAMPLES, SUBMITTED, of_json, written
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from dashboard import markup, wording
+from db import queries
+from db.engine import open_database
+from db.metrics import metric_definitions
+from db.records import MetricDefinition
+from exchange.errors import Place
+from exchange.formats import FORMATS
+from scheduled_jobs.importing import arrive
+from scheduled_jobs.submitting import machine_of, submit
+
+APP = Path(dashboard.__path__[0]) / "app.py"
+OVERVIEW, TRENDS, UTILISATION, RUN = (
+    f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")
+)
+SPEED = MetricDefinition("tool.speed", "Speed of <b>it</b>", "x", "higher")
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="module")
+def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database that holds what each format's sample holds, and nothing of ours."""
+    folder = tmp_path_factory.mktemp("imported")
+    url = f"sqlite:///{folder}/pyrometer.db"
+    with open_database(url) as database:
+        for name, sample in SAMPLES.items():
+            if name != "pyrometer":
+                arrive(written(folder / name, sample), None, database, lambda stored: None)
+        text = of_json("results.json", SUBMITTED)[0]["results.json"].decode()
+        submit(text, Place("results.json"), None, database, machine_of)
+    return url
+
+
+@pytest.fixture
+def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open a page of the dashboard on a database, with the query of its URL."""
+
+    def open_it(url: str, page: str, **query: str | list[str]) -> AppTest:
+        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+        at = AppTest.from_file(APP, default_timeout=60)
+        at.run()
+        for name, value in query.items():
+            at.query_params[name] = value
+        return at.switch_page(page).run()
+
+    return open_it
+
+
+def text(at: AppTest) -> str:
+    """Everything the page shows as HTML, captions, headings and code."""
+    assert not at.exception
+    html = [each.proto.body for each in at.main if each.type == "html"]
+    shown = [*at.header, *at.caption, *at.warning, *at.code, *at.text, *at.markdown]
+    return "\n".join([*html, *(str(each.value) for each in shown)])
+
+
+def runs(url: str) -> dict[str, str]:
+    """The ids of the runs by their profile, which is the format's name."""
+    with open_database(url) as database:
+        return {run.profile: run.id for run in queries.recent_runs(database)}
+
+
+@pytest.mark.parametrize("page", [OVERVIEW, RUN])
+def test_every_run_in_the_list_says_where_it_comes_from(
+    open_page: Open, imported_url: str, page: str
+) -> None:
+    shown = text(open_page(imported_url, page))
+    titles = [each.TITLE for each in FORMATS if each.NAME != "pyrometer"]
+    assert [title for title in titles if f"<small>imported from {escape(title)}</small>" not in shown] == []
+    assert "<small>submitted by a script</small>" in shown
+
+
+@pytest.mark.parametrize("name", [*(name for name in SAMPLES if name != "pyrometer"), "submitted"])
+def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
+    open_page: Open, imported_url: str, name: str
+) -> None:
+    run = runs(imported_url)[name]
+    with open_database(imported_url) as database:
+        outcomes = queries.outcomes_of_run(database, run)
+        metrics = {m.metric for m in queries.measurements_of_run(database, run)}
+        defined = metric_definitions(database)
+    shown = text(open_page(imported_url, RUN, run=run))
+    words = [wording.metric(metric, defined) for metric in metrics]
+    assert words and all(escape(known.title) in shown for known in words)
+    assert "Technique" not in shown and "canary" not in shown
+    opened = open_page(imported_url, RUN, run=run, case=outcomes[0].case)
+    assert "no command of Pyrometer measures it again" in text(opened)
+    assert "The log's end" not in [each.value for each in opened.header]
+
+
+def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(
+    open_page: Open, imported_url: str
+) -> None:
+    at = open_page(imported_url, TRENDS, metric="tokens_per_second")
+    assert "tokens_per_second (tokens/s) · higher is better" in text(at)
+    assert set(at.dataframe[0].value["unit"]) == {"tokens/s"}
+    at = open_page(imported_url, TRENDS, metric="dynamo.speedup")
+    title = wording.metric("dynamo.speedup", definitions(imported_url)).title
+    assert f"{title} (x) · higher is better" in text(at)
+    assert any(each.startswith(title) for each in at.selectbox(key="choose-metric").options)
+
+
+@pytest.mark.parametrize("axis", ["date", "version"])
+def test_series_without_a_pytorch_can_be_drawn(open_page: Open, imported_url: str, axis: str) -> None:
+    with open_database(imported_url) as database:
+        (key, *_) = [k for k in queries.series_keys(database) if k.profile_name == "action-benchmark"]
+    at = open_page(imported_url, TRENDS, metric=key.metric, case=[key.case], axis=axis)
+    assert len(at.dataframe[0].value) == 1 and not at.exception
+    assert not at.warning
+
+
+def test_the_utilisation_page_says_that_nothing_was_recorded(open_page: Open, imported_url: str) -> None:
+    assert "observe_seconds" in text(open_page(imported_url, UTILISATION))
+
+
+def test_a_run_without_a_pytorch_shows_a_dash(open_page: Open, imported_url: str) -> None:
+    shown = text(open_page(imported_url, RUN, run=runs(imported_url)["action-benchmark"]))
+    assert "torch –" in shown
+
+
+def test_a_case_is_shown_as_it_was_called() -> None:
+    words = wording.case("test%20steps%2Ffast%2C%20%3Cb%3E/call/name=a%20b,size=8/eager")
+    assert (words.name, words.phase) == ("test steps/fast, <b>", "")
+    assert words.parameters == "name=a b size=8"
+    assert wording.case("resnet50/infer/batch=8/eager").rest == "infer · batch=8 · eager"
+    # What steers a terminal or a page is no part of a name.
+    assert wording.case("a%1B%0A%E2%80%AEb/call/-/eager").name == "a   b"
+    assert "<b>" not in markup.case("%3Cb%3E/call/-/eager")
+
+
+def test_metrics_that_share_a_title_are_told_apart() -> None:
+    defined = {
+        "one.mean": MetricDefinition("one.mean", "Mean", "s", "lower"),
+        "two.mean": MetricDefinition("two.mean", "Mean", "s", "lower"),
+    }
+    told = wording.titles(["latency", "one.mean", "two.mean"], defined)
+    assert told == {"latency": "Latency", "one.mean": "Mean (one.mean)", "two.mean": "Mean (two.mean)"}
+
+
+def test_a_metric_that_nobody_defined_goes_by_its_name_and_ours_by_our_own_words() -> None:
+    known = wording.metric("tool.speed", {"tool.speed": SPEED})
+    assert (known.title, known.unit, known.better) == ("Speed of <b>it</b>", "x", "higher")
+    assert wording.metric("tool.speed").title == "tool.speed"
+    other = MetricDefinition("latency", "Other", "s", "higher")
+    assert wording.metric("latency", {"latency": other}) == wording.metric("latency")
+
+
+def definitions(url: str) -> dict[str, MetricDefinition]:
+    with open_database(url) as database:
+        return metric_definitions(database)

@@ -1,0 +1,188 @@
+"""What our own exporter wrote as records of the OSS benchmark database comes back."""
+
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from db.records import Measurement, MetricDefinition, Outcome, Run
+from exchange import oss_v3
+from exchange.exported import Catalogue, ExportedRun
+from exchange.imported import Imported
+from exchange.oss_v3_out import write_oss_v3
+from tests import builders
+
+
+def read(folder: Path, content: Any) -> Imported:
+    path = folder / "ours.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return oss_v3.read(path)
+
+
+def metrics(imported: Imported) -> list[str]:
+    return [each.metric for run in imported.runs for each in run.measurements]
+
+
+SPEED = MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")
+
+
+def exported(run: Run, outcomes: Iterable[Outcome], measurements: Iterable[Measurement]) -> str:
+    sink = io.BytesIO()
+    one = ExportedRun(run, list(outcomes), list(measurements), lambda _: (), lambda _: ())
+    write_oss_v3([one], Catalogue({SPEED.name: SPEED}, lambda _: ""), sink)
+    return sink.getvalue().decode()
+
+
+def an_ending(case: str, replicate: int, status: str = "ok", **metrics: float) -> Outcome:
+    environment = builders.an_environment().fingerprint
+    reason = "" if status == "ok" else f"it {status}"
+    started = builders.FIRST_NIGHT
+    return Outcome(case, environment, replicate, status, reason, "", started, 1.0, metrics)
+
+
+def measured(case: str, metric: str, point: float, n: int) -> Measurement:
+    environment = builders.an_environment().fingerprint
+    return Measurement(case, environment, metric, point, point / 2, point * 2, point / 3, point * 3, 0.25, n)
+
+
+OUTCOMES = (
+    an_ending(builders.RESNET, 0, latency=2.1),
+    an_ending(builders.RESNET, 1, "crashed"),
+    an_ending(builders.RESNET, 2, latency=2.3),
+    an_ending(builders.BERT, 0, "oom"),
+    an_ending(builders.BERT, 1, "timeout"),
+)
+MEASUREMENTS = (
+    measured(builders.RESNET, "latency", 2.2, 2),
+    measured(builders.RESNET, "dynamo.speedup", 0.1, 5),
+)
+
+
+def test_what_we_exported_comes_back(tmp_path: Path) -> None:
+    imported = read(tmp_path, exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+
+    [one] = imported.runs
+    [environment] = one.run.environments
+    assert oss_v3.knows(tmp_path / "ours.json")
+    assert imported.set_aside == ()
+    assert imported.metrics == (SPEED,)
+    assert [replace(each, environment="") for each in one.measurements] == [
+        replace(each, environment="") for each in MEASUREMENTS
+    ]
+    ends = {(each.case, each.replicate): (each.status, each.reason, each.metrics) for each in one.outcomes}
+    assert ends == {
+        (builders.RESNET, 0): ("ok", "", {"latency": 2.1, "dynamo.speedup": 0.1}),
+        (builders.RESNET, 1): ("crashed", "it crashed", {}),
+        (builders.RESNET, 2): ("ok", "", {"latency": 2.3}),
+        (builders.BERT, 0): ("oom", "it oom", {}),
+        (builders.BERT, 1): ("timeout", "it timeout", {}),
+    }
+    assert one.run.started_at == builders.FIRST_NIGHT
+    assert one.run.machine.name == builders.a_machine().name
+    assert one.run.machine.hardware.label == builders.a_machine().hardware.label
+    assert environment.torch_version == builders.an_environment().torch_version
+    assert environment.name == builders.an_environment().name
+    assert one.run.profile.name == "oss-v3 quiet"
+    assert one.run.planned == len(one.outcomes)
+
+
+def test_what_the_database_rounded_comes_back_in_full(tmp_path: Path) -> None:
+    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    for record in records:
+        metric = record["metric"]
+        metric["benchmark_values"] = [round(value, 6) for value in metric["benchmark_values"]]
+        # What the uploader adds is no part of the identity of a run of ours.
+        record |= {"repo": "example/net", "head_sha": "e" * 40, "job_id": 5}
+
+    [one] = read(tmp_path, records).runs
+
+    assert [each.point for each in one.measurements] == [each.point for each in MEASUREMENTS]
+    assert one.run.id == read(tmp_path, exported(builders.a_run(), OUTCOMES, MEASUREMENTS)).runs[0].run.id
+
+
+def test_two_profiles_are_two_series(tmp_path: Path) -> None:
+    quiet, loud = (
+        read(tmp_path, exported(run, OUTCOMES, MEASUREMENTS)).runs[0].run
+        for run in (builders.a_run(), replace(builders.a_run("run-2"), profile=builders.a_profile("loud")))
+    )
+
+    assert quiet.profile.fingerprint != loud.profile.fingerprint
+    assert quiet.id != loud.id
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "sentence"),
+    [
+        ("point", "3.5", "expected the median of its values, 2.2, found"),
+        ("n", "3", "has 2 values of 3 processes"),
+        ("n", "1.5", "expected a number of processes"),
+        ("n", '"many"', "expected a number"),
+        ("high", "0.1", "expected a point within its range and its interval"),
+        ("smallest", "5", "expected a point within its range and its interval"),
+        ("point", "{", "is no JSON"),
+    ],
+)
+def test_a_record_of_ours_that_contradicts_itself_is_set_aside(
+    tmp_path: Path, entry: str, value: str, sentence: str
+) -> None:
+    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    records[0]["metric"]["extra_info"][entry] = value
+
+    imported = read(tmp_path, records)
+
+    assert metrics(imported) == ["dynamo.speedup"]
+    [problem] = imported.set_aside
+    assert sentence in problem.sentence
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "sentence"),
+    [
+        ("benchmark_values", '["ok", "fine", "ok"]', "expected one of ok, skipped"),
+        ("replicates", "[0, 1]", "has lists of different lengths"),
+        ("replicates", "[0, -1, 2]", "expected the number of a process"),
+        ("reasons", "3", "expected a list, found 3"),
+    ],
+)
+def test_endings_of_ours_that_are_none_are_set_aside(
+    tmp_path: Path, entry: str, value: str, sentence: str
+) -> None:
+    records = json.loads(exported(builders.a_run(), OUTCOMES[:3], MEASUREMENTS))
+    records[-1]["metric"]["extra_info"][entry] = value
+
+    imported = read(tmp_path, records)
+
+    assert len(metrics(imported)) == 2
+    [problem] = imported.set_aside
+    assert sentence in problem.sentence
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["n", "point", "low", "high", "smallest"]), json_values), max_size=2
+    )
+)
+def test_nothing_that_ours_may_say_does_anything_but_be_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[dict[str, Any]]
+) -> None:
+    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    for record, change in zip(records, changes, strict=False):
+        record["metric"]["extra_info"] |= {name: json.dumps(value) for name, value in change.items()}
+
+    for run in read(tmp_path_factory.getbasetemp(), records).runs:
+        for each in run.measurements:
+            assert each.smallest <= each.point <= each.largest
+            assert each.low is None or each.high is None or each.low <= each.point <= each.high
