@@ -43,8 +43,8 @@ def upgrade() -> None:
 
 _CHECK_HELP = f"""Is everything stored, and as it was measured? Looks at the database and writes nothing.
 
-Schema, the pages of an SQLite file, references, counts, times and rollups are looked at as a whole;
-measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
+Schema, the pages of an SQLite file, references, counts, times, metrics and rollups are looked at as a
+whole; measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
 {_NEWEST} runs or with --all of every one. Journals that are not stored to their end are mentioned.
 
 Exit code: 0 all is sound, 1 something is not and how to mend it is said, 2 the database cannot be had.

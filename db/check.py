@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,11 @@ RESTORE = (
 STORE_AGAIN = (
     "Remove the file `stored` beside the run's journal: the next `pyrometer run` or `pyrometer dashboard` "
     "stores it again; if this is said after that, restore a backup."
+)
+IMPORT_AGAIN = (
+    "Import the file again that it came from: nothing is stored twice, and the definition is stored with it. "
+    "Without the file, submit a value of it in the very unit it was measured in; what a newer Pyrometer "
+    "measured, a newer Pyrometer knows."
 )
 
 
@@ -158,23 +163,25 @@ def count_check(database: Database) -> Checked:
     run = tables.Run
     with database.reading() as connection:
         outcomes = _planned_outcomes(connection)
-        runs = connection.execute(select(run.number, run.id, run.state, run.planned, run.counts)).all()
+        query = select(run.number, run.id, run.state, run.planned, run.counts)
+        runs = connection.execute(query.order_by(run.number)).all()
     problems: list[Problem] = []
     for row in runs:
         found = outcomes.get(row.number, {})
         if {status: n for status, n in row.counts.items() if n} != found:
             sentence = f"Run {row.id} counts {_in_words(row.counts)}, and has {_in_words(found)}."
             problems.append(Problem(sentence, RESTORE))
-        elif row.state == "complete" and sum(found.values()) < row.planned:
+        elif row.state == "complete" and sum(found.values()) != row.planned:
             sentence = f"Run {row.id} is complete with {sum(found.values())} of {row.planned} outcomes."
             problems.append(Problem(sentence, STORE_AGAIN))
     return Checked("counts", len(runs), "runs", tuple(problems))
 
 
 def point_check(database: Database) -> Checked:
-    """Whether each measurement stands at its run's time, and its numbers in order."""
-    point, run = tables.Measurement, tables.Run
+    """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
+    point, run, series = tables.Measurement, tables.Run, tables.Series
     misplaced = point.started_at != run.started_at
+    elsewhere = or_(series.hardware_id != run.hardware_id, series.profile_id != run.profile_id)
     disordered = or_(
         point.n < 1,
         point.smallest > point.point,
@@ -186,14 +193,35 @@ def point_check(database: Database) -> Checked:
         select(run.id, func.count().label("points"))
         .select_from(point)
         .join(run, run.number == point.run_number)
+        .join(series, series.id == point.series_id)
+    )
+    faults = (
+        (misplaced, "stand at another time"),
+        (elsewhere, "stand under another hardware or profile"),
+        (disordered, "contradict themselves"),
     )
     problems: list[Problem] = []
     with database.reading() as connection:
         count = connection.execute(select(func.count()).select_from(point)).scalar_one()
-        for condition, what in ((misplaced, "stand at another time"), (disordered, "contradict themselves")):
+        for condition, what in faults:
             for row in connection.execute(query.where(condition).group_by(run.id)):
                 problems.append(Problem(f"{row.points} measurements of run {row.id} {what}.", RESTORE))
     return Checked("points", count, "measurements", tuple(problems))
+
+
+def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
+    """Whether each metric that has a series is one of our own `catalogue`, or stored with its unit."""
+    series = tables.Series
+    query = select(series.metric, func.count().label("series")).group_by(series.metric)
+    with database.reading() as connection:
+        used = connection.execute(query.order_by(series.metric)).all()
+        defined = set(connection.execute(select(tables.Metric.name)).scalars())
+    problems = [
+        Problem(f"Metric {row.metric} has {row.series} series, and nothing says its unit.", IMPORT_AGAIN)
+        for row in used
+        if row.metric not in catalogue and row.metric not in defined
+    ]
+    return Checked("metrics", len(used), "metrics", tuple(problems))
 
 
 def rollup_check(database: Database) -> Checked:

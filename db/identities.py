@@ -1,5 +1,6 @@
 """The rows that others refer to: found by what identifies them, written when they are new."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from . import tables
-from .records import Environment, Machine, Profile
+from .records import Environment, Hardware, Machine, Profile
 
 Values = Mapping[str, Any]
 
@@ -25,26 +26,28 @@ def insert_missing(connection: Connection, table: type[tables.Base], rows: Seque
 
 
 def machine_id(connection: Connection, machine: Machine) -> int:
-    """The id of `machine`, stored with its hardware if need be."""
-    hardware = machine.hardware
-    values: Values = {"label": hardware.label, "facts": dict(hardware.facts)}
-    hardware_id = _by_fingerprint(connection, tables.Hardware, {hardware.fingerprint: values})
-    values = {
-        "name": machine.name,
-        "hardware_id": hardware_id[hardware.fingerprint],
-        "facts": dict(machine.facts),
-    }
+    """The id of `machine`, stored if need be."""
+    values: Values = {"name": machine.name, "facts": dict(machine.facts)}
     return _by_fingerprint(connection, tables.Machine, {machine.fingerprint: values})[machine.fingerprint]
 
 
+def hardware_id(connection: Connection, hardware: Hardware) -> int:
+    """The id of `hardware`, stored if need be."""
+    values: Values = {"label": hardware.label, "facts": dict(hardware.facts)}
+    return _by_fingerprint(connection, tables.Hardware, {hardware.fingerprint: values})[hardware.fingerprint]
+
+
 def profile_id(connection: Connection, profile: Profile) -> int:
-    """The id of `profile`, stored if need be."""
-    values: Values = {"name": profile.name, "settings": dict(profile.settings)}
-    return _by_fingerprint(connection, tables.Profile, {profile.fingerprint: values})[profile.fingerprint]
+    """The id of `profile`, stored if need be; raises ValueError where other settings are stored for it."""
+    # As it would come back: what is compared has been JSON.
+    settings = json.loads(json.dumps(dict(profile.settings)))
+    values: Values = {"name": profile.name, "settings": settings}
+    known = _by_fingerprint(connection, tables.Profile, {profile.fingerprint: values}, ("settings",))
+    return known[profile.fingerprint]
 
 
 def environment_ids(connection: Connection, environments: Sequence[Environment]) -> dict[str, int]:
-    """The ids of `environments` by fingerprint, stored if need be."""
+    """The ids of `environments` by fingerprint, stored if need be; raises ValueError for one that differs."""
     rows: dict[str, Values] = {
         each.fingerprint: {
             "name": each.name,
@@ -54,7 +57,7 @@ def environment_ids(connection: Connection, environments: Sequence[Environment])
         }
         for each in environments
     }
-    return _by_fingerprint(connection, tables.Environment, rows)
+    return _by_fingerprint(connection, tables.Environment, rows, ("torch_version", "python_version"))
 
 
 def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
@@ -104,11 +107,23 @@ def _by_fingerprint(
     connection: Connection,
     table: type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile],
     rows: Mapping[str, Values],
+    telling: Sequence[str] = (),
 ) -> dict[str, int]:
+    """The ids of rows by fingerprint. Raises ValueError where one is stored that is otherwise in `telling`.
+
+    What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
+    """
+    columns = [getattr(table, name) for name in telling]
+
     def stored() -> dict[str, int]:
-        found = connection.execute(
-            select(table.fingerprint, table.id).where(table.fingerprint.in_(rows.keys()))
-        )
+        query = select(table.fingerprint, table.id, *columns).where(table.fingerprint.in_(rows.keys()))
+        found = connection.execute(query).all()
+        for row in found:
+            for name in telling:
+                here, there = getattr(row, name), rows[row.fingerprint][name]
+                if here != there:
+                    kind, what = table.__tablename__, name.replace("_", " ")
+                    raise ValueError(f"{kind} {row.fingerprint} is stored with another {what}")
         return {row.fingerprint: row.id for row in found}
 
     known = stored()

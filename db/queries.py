@@ -88,7 +88,7 @@ def run_record(database: Database, run_id: str) -> Run | None:
                 profile.settings,
             )
             .join(machine, machine.id == run.machine_id)
-            .join(hardware, hardware.id == machine.hardware_id)
+            .join(hardware, hardware.id == run.hardware_id)
             .join(profile, profile.id == run.profile_id)
             .where(run.id == run_id)
         ).first()
@@ -272,7 +272,7 @@ def _summaries() -> AnySelect:
             run.counts,
         )
         .join(machine, machine.id == run.machine_id)
-        .join(hardware, hardware.id == machine.hardware_id)
+        .join(hardware, hardware.id == run.hardware_id)
         .join(profile, profile.id == run.profile_id)
     )
 

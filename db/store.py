@@ -13,6 +13,7 @@ from .engine import Database
 from .identities import (
     case_ids,
     environment_ids,
+    hardware_id,
     insert_for,
     insert_missing,
     machine_id,
@@ -34,9 +35,11 @@ _RUN = (
         tables.Run.state,
         tables.Run.counts,
         tables.Run.profile_id,
-        tables.Machine.hardware_id,
+        tables.Run.hardware_id,
+        tables.Run.machine_id,
+        tables.Run.suite,
+        tables.Run.harness,
     )
-    .join(tables.Machine, tables.Machine.id == tables.Run.machine_id)
     .where(tables.Run.id == bindparam("id"))
     .with_for_update(of=tables.Run)
 )
@@ -52,24 +55,28 @@ def save_run(database: Database, run: Run) -> None:
 
     A run that is complete stays so, whatever older record arrives later. The rows of its machine,
     environments and profile are written once: a fingerprint stands for what it was first stored with.
+
+    Raises ValueError where the id is that of another run, of another machine for example, and where an
+    environment or a profile of the same fingerprint is stored as something else.
     """
     with database.writing() as connection:
         machine = machine_id(connection, run.machine)
+        hardware = hardware_id(connection, run.machine.hardware)
         profile = profile_id(connection, run.profile)
         environments = environment_ids(connection, run.environments)
         later = _later_values(run)
-        first: Values = {
-            "id": run.id,
+        identity: Values = {
             "suite": run.suite,
             "started_at": run.started_at,
             "machine_id": machine,
+            "hardware_id": hardware,
             "profile_id": profile,
             "harness": run.harness,
-            "command": run.command,
-            "counts": {},
         }
+        first: Values = {"id": run.id, "command": run.command, "counts": {}, **identity}
         insert_missing(connection, tables.Run, [first | later])
         stored = _lock_run(connection, run.id)
+        _same_run(run, stored, identity)
         if stored.state != "complete" or run.state == "complete":
             connection.execute(update(tables.Run).where(tables.Run.number == stored.number).values(later))
         places = [
@@ -154,6 +161,23 @@ def _upsert(dialect: str) -> Insert:
     others = set(tables.Measurement.__table__.columns.keys()) - set(key)
     changes = {name: statement.excluded[name] for name in sorted(others)}
     return statement.on_conflict_do_update(index_elements=key, set_=changes)
+
+
+#: What a run cannot change without being another, by its column.
+_IDENTITY = {
+    "started_at": "start",
+    "suite": "suite",
+    "machine_id": "machine",
+    "hardware_id": "hardware",
+    "profile_id": "profile",
+    "harness": "harness",
+}
+
+
+def _same_run(run: Run, stored: AnyRow, identity: Values) -> None:
+    others = [name for column, name in _IDENTITY.items() if getattr(stored, column) != identity[column]]
+    if others:
+        raise ValueError(f"run {run.id} is stored with another {' and another '.join(others)}")
 
 
 class _KnownEnvironments(dict[str, AnyRow]):

@@ -130,7 +130,6 @@ class Machine(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     fingerprint: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
-    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
     facts: Mapped[Facts]
 
 
@@ -204,7 +203,10 @@ class Metric(Base):
 
 
 class Run(Base):
-    """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting."""
+    """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting.
+
+    The hardware is the run's and not the machine's: a host may be measured with and without its GPUs.
+    """
 
     __tablename__ = "run"
 
@@ -222,6 +224,7 @@ class Run(Base):
     notes: Mapped[list[str]]
     facts: Mapped[Facts]
     counts: Mapped[dict[str, int]]
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
 
     __table_args__ = (
         CheckConstraint(f"state IN ({', '.join(map(repr, STATES))})", name="state"),

@@ -109,7 +109,7 @@ def _runs(connection: Connection, run: str | None, case: str | None, windows: in
             select(func.count()).where(mine).correlate(table).scalar_subquery().label("windows"),
         )
         .join(machine, machine.id == table.machine_id)
-        .join(tables.Hardware, tables.Hardware.id == machine.hardware_id)
+        .join(tables.Hardware, tables.Hardware.id == table.hardware_id)
         .where(exists().where(mine).correlate(table))
         .order_by(table.started_at.desc(), table.number.desc())
         .limit(windows)

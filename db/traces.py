@@ -65,7 +65,7 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(case, case.id == outcome.case_id)
         .join(environment, environment.id == outcome.environment_id)
         .join(machine, machine.id == tables.Run.machine_id)
-        .join(hardware, hardware.id == machine.hardware_id)
+        .join(hardware, hardware.id == tables.Run.hardware_id)
         .join(profile, profile.id == tables.Run.profile_id)
         .where(tables.Run.suite == SUITE)
         .order_by(

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from db.check import WHOLE, Checked, guarded, schema_check
+from analysis.metrics import METRICS
+from db.check import WHOLE, Checked, guarded, metric_check, schema_check
 from db.check_runs import Progress, measurement_check, sample_check, telemetry_check, unseen
 from db.engine import Database
 from db.errors import DatabaseError
@@ -30,6 +31,7 @@ def check(
     for name, unit, look in WHOLE:
         progress(name, 0, 1)
         yield guarded(name, unit, lambda look=look: look(database))
+    yield guarded("metrics", "metrics", lambda: metric_check(database, METRICS.keys()))
     unfinished = _unfinished(database, data_dir)
     yield guarded(
         "measurements",

@@ -2,18 +2,15 @@
 
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
-from analysis.metrics import METRICS
-from db import metrics, queries, store
+from db import queries
 from db.engine import Database
-from db.records import Measurement, MetricDefinition, Outcome, Run
 from db.together import together
 from exchange import formats, own
 from exchange.errors import BadFile, Place
@@ -21,8 +18,10 @@ from exchange.imported import Imported, ImportedRun, Problem
 from runner import journal
 from runner.errors import JournalError
 
+from .defining import Definitions
 from .header import Header
 from .ingest import ingest, measurements
+from .merging import Amount, merged
 
 #: What `--format` takes for a journal of another machine, which is no format of the room `exchange`.
 JOURNAL = "journal"
@@ -34,29 +33,8 @@ _SNIFFED = 64
 
 #: Called with how many runs of a file are stored.
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """How many runs, outcomes and measurements."""
-
-    runs: int = 0
-    outcomes: int = 0
-    measurements: int = 0
-
-    def __add__(self, other: "Amount") -> "Amount":
-        return Amount(
-            self.runs + other.runs,
-            self.outcomes + other.outcomes,
-            self.measurements + other.measurements,
-        )
-
-    def __sub__(self, other: "Amount") -> "Amount":
-        return Amount(
-            self.runs - other.runs,
-            self.outcomes - other.outcomes,
-            self.measurements - other.measurements,
-        )
+#: Called with each part of what was read, and where; answers what is stored of it. May raise BadFile.
+Restate = Callable[[Imported, Place], Imported]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +65,37 @@ def _is_one(folder: Path, name: str | None) -> bool:
     return formats.is_one(folder, name) and not any(folder.rglob(journal.FILE))
 
 
+def _as_told(imported: Imported, place: Place) -> Imported:
+    return imported
+
+
 def arrive(
-    path: Path, name: str | None, database: Database | None, progress: Progress, *, dry_run: bool = False
+    path: Path,
+    name: str | None,
+    database: Database | None,
+    progress: Progress,
+    *,
+    dry_run: bool = False,
+    restate: Restate = _as_told,
 ) -> Arrived:
     """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
 
-    Without a `database` everything is new; with `dry_run` nothing is kept. Raises UnknownFormat, BadFile,
-    and DatabaseError.
+    Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
+    read than the file does. Raises UnknownFormat, BadFile, and DatabaseError.
     """
     place = Place(path.name)
     try:
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
+            restate(Imported(JOURNAL, ()), place)
             return _from_journal(found, database, dry_run)
         if name == JOURNAL:
             raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
         importer = formats.reader(path, name)
         # Ours may be larger than any memory.
         parts = own.parts(path) if importer.NAME == own.NAME else iter([importer.read(path)])
-        return keep(importer.NAME, parts, place, database, progress, dry_run=dry_run)
+        told = (restate(part, place) for part in parts)
+        return keep(importer.NAME, told, place, database, progress, dry_run=dry_run)
     except RecursionError:
         raise BadFile(place, "is nested too deep") from None
 
@@ -122,14 +112,26 @@ def keep(
     """Store what was read from a file of format `name`, each run all or nothing; raises DatabaseError.
 
     What is stored already stays as it is: of a case or a measurement that the file tells otherwise, the
-    first stays, and it is set aside. So is a metric that is stored in another unit. A run may come in
-    several parts that follow each other.
+    first stays, and it is set aside. So is a metric that is stored in another unit, or that nobody defines. A
+    run may come in several parts that follow each other.
     """
     keeping = _Keeping(place, database, dry_run)
-    for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), lambda one: one.run.id), start=1):
+    for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
         keeping.keep(run, pieces)
         progress(number)
     return Arrived(name, keeping.held, keeping.new, tuple(keeping.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a part holds of one run, and how many definitions of metrics the file has given by then."""
+
+    one: ImportedRun
+    defined: int
+
+
+def _id_of(taken: _Taken) -> str:
+    return taken.one.run.id
 
 
 class _Undo(Exception):
@@ -158,28 +160,32 @@ class _Keeping:
         self._place = place
         self._database = database
         self._dry_run = dry_run
-        self._undefined: dict[str, MetricDefinition] = {}
-        self._refused: set[str] = set()
+        self._definitions = Definitions(self._problem)
+        #: How many of the definitions are stored for good.
+        self._defined = 0
 
-    def taken(self, parts: Iterable[Imported]) -> Iterator[ImportedRun]:
-        """The runs, while what stands beside them is taken note of."""
+    def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
+        """The runs, while what stands beside them is taken note of: it may be the next run's already."""
         for part in parts:
             self.problems += part.set_aside
-            self._undefined |= {each.name: each for each in part.metrics}
-            yield from part.runs
+            self._definitions.add(part.metrics)
+            for one in part.runs:
+                yield _Taken(one, len(self._definitions))
 
-    def keep(self, run: str, pieces: Iterable[ImportedRun]) -> None:
+    def keep(self, run: str, pieces: Iterable[_Taken]) -> None:
         """Store one run, or say why not."""
         held = new = Amount()
         told: list[str] = []
+        defined = self._defined
         try:
             with _whole(self._database, self._dry_run) as whole:
                 for piece in pieces:
-                    if _too_deep(piece):
+                    if _too_deep(piece.one):
                         raise ValueError("its facts are nested too deep")
-                    self._define(whole)
-                    usable = _without(piece, self._refused)
-                    added, otherwise = _merged(usable, whole) if whole else (_amount(usable), [])
+                    self._definitions.define(defined, piece.defined, whole)
+                    defined = piece.defined
+                    usable = self._definitions.usable(piece.one, whole)
+                    added, otherwise = merged(usable, whole) if whole else (_amount(usable), [])
                     # Of a run in pieces each one names the run.
                     held += replace(_amount(usable), runs=0)
                     new += added
@@ -188,107 +194,15 @@ class _Keeping:
             # What an importer lets through and the store refuses, such as an outcome of no environment.
             self._problem(f"run {run} is left out: {error}")
             return
-        # Those of a run that was undone are undefined still.
-        self._undefined.clear()
+        # Those of a run that was undone are defined with the next one.
+        self._defined = defined
         self.held += replace(held, runs=1)
         self.new += replace(new, runs=min(new.runs, 1))
         for each in told:
             self._problem(f"run {run}: {each}; the first stays")
 
-    def _define(self, database: Database | None) -> None:
-        """Store the metrics that are new, and refuse those that mean something else here."""
-        for each in self._undefined.values():
-            try:
-                if known := METRICS.get(each.name):
-                    raise ValueError(f"metric {each.name} is one of Pyrometer's own, in {known.unit}")
-                if database is not None:
-                    metrics.save_metrics(database, [each])
-            except (KeyError, ValueError) as error:
-                if each.name not in self._refused:
-                    self._problem(f"{error}; its points are left out")
-                self._refused.add(each.name)
-
     def _problem(self, sentence: str) -> None:
         self.problems.append(Problem(self._place, sentence))
-
-
-def _merged(one: ImportedRun, database: Database) -> tuple[Amount, list[str]]:
-    """Store what is new of one run, and say what is stored otherwise."""
-    stored = queries.run_record(database, one.run.id)
-    if stored is None:
-        _save(database, one, planned=one.run.planned)
-        return Amount(1, len(one.outcomes), len(one.measurements)), []
-    outcomes = {_of(each): each for each in queries.outcomes_of_run(database, one.run.id)}
-    numbers = {_name(each): each for each in queries.measurements_of_run(database, one.run.id)}
-    added = tuple(each for each in one.outcomes if _of(each) not in outcomes)
-    ends = {key: each.status for key, each in outcomes.items()}
-    otherwise = [each for each in one.outcomes if ends.get(_of(each), each.status) != each.status]
-    told = [f"{each.case} is stored as {ends[_of(each)]} and here as {each.status}" for each in otherwise]
-    unlike = {(each.case, each.environment) for each in otherwise}
-    # Of a run that went on since, the measurement that counts all of its processes is the right one.
-    processes = Counter(
-        (each.case, each.environment, metric)
-        for each in (*outcomes.values(), *added)
-        if each.status == "ok"
-        for metric in each.metrics
-    )
-    fresh: list[Measurement] = []
-    for each in one.measurements:
-        known = numbers.get(_name(each))
-        if known is None and (each.case, each.environment) not in unlike:
-            fresh.append(each)
-        elif known is None or (known.point, known.n) == (each.point, each.n):
-            continue
-        elif known.n < each.n == processes[_name(each)]:
-            fresh.append(each)
-        else:
-            told.append(
-                f"{each.metric} of {each.case} is stored as {known.point!r} and here as {each.point!r}"
-            )
-    ended = stored.state != "complete" and one.run.state == "complete"
-    if added or fresh or ended:
-        # What another file told of the same foreign run was planned as well.
-        all_of_it = len({*outcomes, *map(_of, one.outcomes)}) if _is_foreign(one.run) else 0
-        planned = max(stored.planned, one.run.planned, all_of_it)
-        _save(database, ImportedRun(one.run, added, tuple(fresh)), planned=planned)
-    return Amount(0, len(added), len(fresh)), told
-
-
-def _save(database: Database, one: ImportedRun, planned: int) -> None:
-    run = replace(one.run, planned=planned)
-    # Of a run of ours, what has no PyTorch is the canary's, which no plan asks for.
-    canaries = {each.fingerprint for each in run.environments if not each.torch_version}
-    canaries = set() if _is_foreign(run) else canaries
-    store.save_run(database, run)
-    for of_a_canary in (False, True):
-        own = [each for each in one.outcomes if (each.environment in canaries) is of_a_canary]
-        store.save_outcomes(database, run.id, own, planned=not of_a_canary)
-    store.save_measurements(database, run.id, one.measurements)
-
-
-def _is_foreign(run: Run) -> bool:
-    return formats.came_from(run.id) != ""
-
-
-def _of(outcome: Outcome) -> tuple[str, str, int]:
-    return outcome.case, outcome.environment, outcome.replicate
-
-
-def _name(measurement: Measurement) -> tuple[str, str, str]:
-    return measurement.case, measurement.environment, measurement.metric
-
-
-def _without(one: ImportedRun, refused: Collection[str]) -> ImportedRun:
-    """A run without the metrics called `refused`; its outcomes stay."""
-    if not refused:
-        return one
-    outcomes = tuple(
-        replace(each, metrics={name: value for name, value in each.metrics.items() if name not in refused})
-        for each in one.outcomes
-    )
-    return ImportedRun(
-        one.run, outcomes, tuple(each for each in one.measurements if each.metric not in refused)
-    )
 
 
 def _too_deep(one: ImportedRun) -> bool:

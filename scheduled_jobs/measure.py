@@ -77,8 +77,11 @@ class RunResult:
 
 
 def new_run_id() -> str:
-    """A run's name: UTC time to the second and four random hexadecimal digits."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:4]}"
+    """A run's name: UTC time to the second and eight random hexadecimal digits.
+
+    Of a hundred machines that start in one second, two would get one name once in a million seconds.
+    """
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
 
 
 def measure(

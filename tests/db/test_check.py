@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
-from sqlalchemy import delete, text, update
+from sqlalchemy import delete, insert, text, update
 
-from db import store, tables
-from db.check import WHOLE, Checked, guarded, looking, schema_check
+from db import queries, store, tables
+from db.check import WHOLE, Checked, guarded, looking, metric_check, schema_check
 from db.check_runs import measurement_check, sample_check, telemetry_check
 from db.engine import Database, open_database
 from db.errors import DatabaseError, DatabaseUnavailable
-from db.records import Replicate
+from db.metrics import save_metrics
+from db.records import MetricDefinition, Replicate
 from scheduled_jobs.ingest import measured
 
 CANARY = replace(an_environment(""), name="canary")
@@ -105,8 +106,10 @@ def test_wrong_counts_are_found(url: str, database: Database) -> None:
     filled(database)
     spoil(database, update(tables.Run).where(tables.Run.id == "run-1").values(counts={"ok": 7, "crashed": 1}))
     spoil(database, update(tables.Run).where(tables.Run.id == "run-2").values(planned=10))
+    spoil(database, update(tables.Run).where(tables.Run.id == "run-0").values(planned=8))
     assert problems(everything(url)) == {
         "counts": [
+            "Run run-0 is complete with 9 of 8 outcomes.",
             "Run run-1 counts 1 crashed, 7 ok, and has 1 crashed, 8 ok.",
             "Run run-2 is complete with 9 of 10 outcomes.",
         ]
@@ -147,8 +150,13 @@ def test_points_out_of_place_and_out_of_order_are_found(url: str, database: Data
     run, point = tables.Run, tables.Measurement
     spoil(database, update(run).where(run.id == "run-0").values(started_at=a_night(9)))
     spoil(database, update(point).where(point.run_number == 3, point.n == 2).values(smallest=point.point + 1))
+    other = insert(tables.Hardware).values(fingerprint="other", label="8 x H200", facts={})
+    with database.writing() as connection:
+        other_id = connection.execute(other.returning(tables.Hardware.id)).scalar_one()
+    spoil(database, update(run).where(run.id == "run-1").values(hardware_id=other_id))
     assert problems(everything(url))["points"] == [
         "15 measurements of run run-0 stand at another time.",
+        "15 measurements of run run-1 stand under another hardware or profile.",
         "12 measurements of run run-2 contradict themselves.",
     ]
 
@@ -175,6 +183,24 @@ def test_rollups_that_are_left_over_are_found(url: str, database: Database) -> N
     spoil(database, update(tables.ReleaseRollup).where(tables.ReleaseRollup.series_id == 1).values(runs=9))
     (one, other) = problems(everything(url))["rollups"]
     assert one.startswith("The rollup of 2.12.1+cpu of ") and other.startswith("The rollup of 2.13.0+cpu of ")
+
+
+def test_a_metric_that_nobody_defines_is_found(url: str, database: Database) -> None:
+    filled(database)
+    names = {key.metric for key in queries.series_keys(database)}
+    foreign = {min(names), max(names)}
+
+    def said() -> list[str]:
+        with looking(url) as looked_at:
+            found = metric_check(looked_at, names - foreign)
+        assert found.count == len(names) and all(problem.mend for problem in found.problems)
+        return [problem.sentence for problem in found.problems]
+
+    assert said() == [f"Metric {name} has 3 series, and nothing says its unit." for name in sorted(foreign)]
+    save_metrics(database, [MetricDefinition(min(names), "", "x", "higher")])
+    assert said() == [f"Metric {max(names)} has 3 series, and nothing says its unit."]
+    save_metrics(database, [MetricDefinition(max(names), "", "", "neither")])
+    assert said() == []
 
 
 def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:

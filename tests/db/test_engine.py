@@ -168,7 +168,7 @@ def test_an_exception_takes_the_whole_transaction_back(url: str) -> None:
 
 
 def test_a_row_without_what_it_refers_to_is_refused(url: str) -> None:
-    orphan = "INSERT INTO machine (fingerprint, name, hardware_id, facts) VALUES ('a', 'b', 99, '{}')"
+    orphan = "INSERT INTO run_environment (run_number, environment_id, position) VALUES (99, 99, 0)"
     refused = pytest.raises(DatabaseError, match="refused")
     with open_database(url) as database, refused, database.writing() as connection:
         connection.exec_driver_sql(orphan)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from alembic import command
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import Connection, create_engine, func, insert, inspect, select
@@ -110,10 +111,13 @@ def _copy(file: Path, url: str) -> None:
         for table in tables.Base.metadata.sorted_tables:
             if not inspect(source).has_table(table.name):
                 continue
-            there = {each["name"] for each in inspect(source).get_columns(table.name)}
-            rows = source.execute(select(*(each for each in table.c if each.name in there))).mappings().all()
+            # Columns of then, with today's types where they are still there.
+            names = [each["name"] for each in inspect(source).get_columns(table.name)]
+            today = {each.name: each.type for each in table.c}
+            then = sa.table(table.name, *(sa.column(name, today.get(name)) for name in names))
+            rows = source.execute(select(then)).mappings().all()
             if rows:
-                target.execute(insert(table), [dict(row) for row in rows])
+                target.execute(insert(then), [dict(row) for row in rows])
             if (key := table.autoincrement_column) is not None and rows:
                 sequence = func.pg_get_serial_sequence(table.name, key.name)
                 target.execute(select(func.setval(sequence, max(row[key.name] for row in rows))))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from builders import (
@@ -292,6 +293,66 @@ def test_hardware_and_profiles_keep_series_apart(database: Database) -> None:
         ("Xeon 6430, 2 cores", "quiet"): ["a", "b"],
     }
     assert len(keys) == 3
+
+
+def test_a_host_measured_with_other_hardware_has_series_of_its_own(database: Database) -> None:
+    """With and without its GPUs, on fewer CPUs, with a card exchanged: one machine, nothing to compare."""
+    for night, hardware in enumerate(("Xeon 6430, 2 cores", "8 x H200")):
+        run = a_run(f"night-{night}", machine=a_machine(hardware=hardware), started_at=a_night(night))
+        store.save_run(database, run)
+        outcomes = [an_outcome(metrics={"latency": 2.0 / 1000**night})]
+        store.save_outcomes(database, run.id, outcomes)
+        store.save_measurements(database, run.id, measurements_for(outcomes))
+        assert queries.run_record(database, run.id) == run
+    assert [run.hardware for run in queries.recent_runs(database)] == ["8 x H200", "Xeon 6430, 2 cores"]
+    headlines = queries.headlines(database, "latency")
+    assert sorted((each.key.hardware_label, each.latest.point, each.previous) for each in headlines) == [
+        ("8 x H200", 0.002, None),
+        ("Xeon 6430, 2 cores", 2.0, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "what"),
+    [
+        ({"machine": a_machine("bench-2")}, "machine"),
+        ({"machine": a_machine(hardware="8 x H200")}, "hardware"),
+        ({"started_at": a_night(7)}, "start"),
+        ({"suite": "another"}, "suite"),
+        ({"harness": "another"}, "harness"),
+        ({"profile": a_profile("loud"), "suite": "another"}, "suite and another profile"),
+    ],
+)
+def test_two_runs_of_one_name_are_never_put_together(
+    database: Database, otherwise: dict[str, Any], what: str
+) -> None:
+    store.save_run(database, a_run("night"))
+    with pytest.raises(ValueError, match=f"run night is stored with another {what}$"):
+        store.save_run(database, replace(a_run("night"), notes=("not mine",), **otherwise))
+    assert queries.run_record(database, "night") == a_run("night")
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "what"),
+    [
+        (
+            {"environments": (replace(an_environment(), torch_version="2.99"),)},
+            "environment .* torch version",
+        ),
+        (
+            {"environments": (replace(an_environment(), python_version="3.9"),)},
+            "environment .* python version",
+        ),
+        ({"profile": replace(a_profile(), settings={"threads": 64})}, "profile .* settings"),
+    ],
+)
+def test_a_fingerprint_that_stands_for_something_else_is_refused(
+    database: Database, otherwise: dict[str, Any], what: str
+) -> None:
+    store.save_run(database, a_run("mine"))
+    with pytest.raises(ValueError, match=what):
+        store.save_run(database, replace(a_run("strange"), **otherwise))
+    assert queries.run_ids(database) == {"mine"}
 
 
 def test_records_need_no_sqlalchemy() -> None:

@@ -1,11 +1,13 @@
-"""A finished run's journal to store again and again, whole or damaged."""
+"""A finished run's journal to store again and again, whole or damaged; a database to store into."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from measuring_site import Done, Site
 
+from db.engine import Database, open_database
 from runner import journal
 
 
@@ -23,3 +25,10 @@ def data_dir(tmp_path: Path, measured_once: tuple[Site, Done]) -> Path:
 def the_journal(data_dir: Path) -> Path:
     """The journal in the data folder."""
     return next(data_dir.glob(f"runs/*/{journal.FILE}"))
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Database]:
+    """A database for what does not depend on which one it is."""
+    with open_database(f"sqlite:///{tmp_path}/database/pyrometer.db") as opened:
+        yield opened

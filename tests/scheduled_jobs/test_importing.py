@@ -1,7 +1,8 @@
 """From strangers' files to the database: once, each run whole or not at all, nothing overwritten."""
 
+import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,27 +10,20 @@ from typing import Any
 import pytest
 from builders import BERT, MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
 from exchange_samples import PYTEST, SAMPLES, TORCHBENCH, of_json, written
+from sqlalchemy import delete
 
-from db import queries
+from db import queries, tables
 from db.engine import Database, open_database
-from db.metrics import metric_definitions
+from db.metrics import metric_definitions, save_metrics
 from db.records import Measurement, MetricDefinition, Run
-from exchange.errors import BadFile, Place
-from exchange.imported import Imported, ImportedRun, Problem
-from runner import journal
-from runner.records import Outcome
-from scheduled_jobs.header import Header
-from scheduled_jobs.importing import Amount, Arrived, arrive, files, keep
+from exchange.errors import Place
+from exchange.imported import Imported, ImportedRun
+from scheduled_jobs import exporting
+from scheduled_jobs.checking import check
+from scheduled_jobs.importing import Amount, Arrived, arrive, keep
 
 NOTHING = Amount()
 SPEED = MetricDefinition("tool.speed", "Speed", "x", "higher")
-
-
-@pytest.fixture
-def sqlite(tmp_path: Path) -> Iterator[Database]:
-    """A database for what does not depend on which one it is."""
-    with open_database(f"sqlite:///{tmp_path}/database/pyrometer.db") as opened:
-        yield opened
 
 
 def everything(database: Database) -> list[Any]:
@@ -131,6 +125,112 @@ def test_a_definition_is_stored_although_the_first_run_with_it_is_left_out(sqlit
     assert metric_definitions(sqlite) == {"tool.speed": SPEED}
 
 
+def definition_of(name: str) -> MetricDefinition:
+    return MetricDefinition(name, name.title(), "kB/s", "higher")
+
+
+def export_of(database: Database) -> bytes:
+    sink = io.BytesIO()
+    exporting.export(
+        database, exporting.every(database), sink, form="pyrometer", progress=lambda _: None, note=pytest.fail
+    )
+    return sink.getvalue()
+
+
+def test_every_run_of_an_export_brings_its_definitions(
+    tmp_path: Path, sqlite: Database, database: Database
+) -> None:
+    runs = [
+        a_foreign_run(f"2026090{day}-020000-tool-0123abcd", **{f"tool.m{day}": 1.0, "tool.all": 2.0})
+        for day in range(1, 6)
+    ]
+    defined = {name: definition_of(name) for name in ("tool.all", *(f"tool.m{day}" for day in range(1, 6)))}
+    kept(sqlite, *runs, metrics=list(defined.values()))
+    first = export_of(sqlite)
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(first)
+    assert read(path, database, dry_run=True) == read(path, None)
+    arrived = read(path, database)
+    assert (arrived.new, arrived.set_aside) == (Amount(5, 5, 10), ())
+    assert metric_definitions(database) == defined
+    assert export_of(database).split(b"\n")[1:] == first.split(b"\n")[1:]
+    assert read(path, database).new == NOTHING
+    # Of a store that forgot some, the same file is the mend.
+    with database.writing() as connection:
+        connection.execute(delete(tables.Metric).where(tables.Metric.name != "tool.m3"))
+    found = {each.name: each for each in check(database, tmp_path)}["metrics"]
+    assert [problem.sentence for problem in found.problems] == [
+        f"Metric {name} has 1 series, and nothing says its unit."
+        for name in sorted(defined)
+        if name != "tool.m3"
+    ]
+    assert read(path, database).new == NOTHING
+    assert metric_definitions(database) == defined
+    assert all(not each.problems for each in check(database, tmp_path))
+
+
+def test_definitions_of_a_run_that_is_left_out_go_in_with_the_next(database: Database) -> None:
+    bad = a_foreign_run("20260831-020000-tool-0123abcd", **{"tool.one": 2.0})
+    bad = replace(bad, outcomes=(replace(bad.outcomes[0], environment="of-no-run"),))
+    good = a_foreign_run(**{"tool.one": 2.0, "tool.two": 3.0})
+    last = a_foreign_run("20260903-020000-tool-0123abcd", **{"tool.three": 3.0})
+    parts = [
+        Imported("tool", (bad,), (definition_of("tool.one"),)),
+        # Comes after what ends the run, and is not looked at.
+        Imported("tool", (bad,), (definition_of("tool.two"),)),
+        Imported("tool", (good,)),
+        Imported("tool", (last,), (definition_of("tool.three"),)),
+    ]
+    arrived = keep("tool", parts, Place("f"), database, lambda stored: None)
+    assert arrived.new == Amount(2, 2, 3)
+    (problem,) = arrived.set_aside
+    assert f"run {bad.run.id} is left out" in problem.sentence
+    assert metric_definitions(database) == {
+        name: definition_of(name) for name in ("tool.one", "tool.two", "tool.three")
+    }
+
+
+def test_of_a_metric_that_a_file_defines_twice_the_first_meaning_stays(sqlite: Database) -> None:
+    runs = [a_foreign_run(f"2026090{day}-020000-tool-0123abcd", **{"tool.speed": 2.0}) for day in (1, 2)]
+    other = replace(SPEED, unit="%")
+    parts = [Imported("tool", (run,), (each,)) for run, each in zip(runs, (SPEED, other), strict=True)]
+
+    def stored(database: Database | None, dry_run: bool) -> Arrived:
+        return keep("tool", parts, Place("f"), database, lambda stored: None, dry_run=dry_run)
+
+    dry, wet = stored(sqlite, True), stored(sqlite, False)
+    assert dry == wet and wet.new == Amount(2, 2, 1)
+    (problem,) = wet.set_aside
+    assert "metric tool.speed is defined twice in the file, and not alike" in problem.sentence
+    assert metric_definitions(sqlite) == {"tool.speed": SPEED}
+
+
+def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Database) -> None:
+    runs = [
+        a_foreign_run(f"2026090{day}-020000-tool-0123abcd", **{"tool.speed": 2.0, "latency": 3.0})
+        for day in (1, 2)
+    ]
+    kept(sqlite, *runs, metrics=[SPEED])
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(export_of(sqlite).replace(b'"title":"Speed"', b'"title":"Spaed"'))
+    with open_database(f"sqlite:///{tmp_path}/other.db") as other:
+        arrived = read(path, other)
+        assert arrived.new == Amount(2, 2, 2)
+        damaged, *reasons = (problem.sentence for problem in arrived.set_aside)
+        assert "checksum" in damaged and reasons and all("tool.speed" in reason for reason in reasons)
+        assert {key.metric for key in queries.series_keys(other)} == {"latency"}
+        assert dict(queries.outcomes_of_run(other, runs[0].run.id)[0].metrics) == {"latency": 3.0}
+        # What it means here says nothing of what it meant there.
+        save_metrics(other, [SPEED])
+        assert read(path, other).new == NOTHING
+    with open_database(f"sqlite:///{tmp_path}/third.db") as third:
+        arrived = kept(third, *runs)
+        assert [problem.sentence for problem in arrived.set_aside] == [
+            "metric tool.speed is defined neither in the file nor here; its points are left out"
+        ]
+        assert {key.metric for key in queries.series_keys(third)} == {"latency"}
+
+
 def test_one_of_our_own_metrics_is_not_defined_anew(sqlite: Database) -> None:
     arrived = kept(sqlite, a_foreign_run(), metrics=[MetricDefinition("latency", "Latency", "s", "lower")])
     assert arrived.new == Amount(1, 1, 0)
@@ -208,104 +308,46 @@ def test_a_run_that_went_on_since_is_measured_by_all_of_its_processes(sqlite: Da
     kept(sqlite, first)
     arrived = kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements_for(outcomes))))
     assert arrived.new == Amount(0, 1, 1) and arrived.set_aside == ()
-    assert queries.measurements_of_run(sqlite, run.id) == measurements_for(outcomes)
+    assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 3)]
     # The older file tells of fewer, and changes nothing.
     assert kept(sqlite, first).new == NOTHING
-    assert queries.measurements_of_run(sqlite, run.id) == measurements_for(outcomes)
+    assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 3)]
 
 
-def a_journal(folder: Path, cut: int = 0) -> Path:
-    """The journal of another machine's run of two replicates, in the run's folder; without its last bytes."""
-    machine, environment = a_machine("bench-2"), an_environment()
-    header = Header(
-        run="20260901-020000-1f3a",
-        suite="smoke",
-        started_at="2026-09-01T02:00:00+00:00",
-        command="pyrometer run",
-        machine={
-            "fingerprint": machine.fingerprint,
-            "name": machine.name,
-            "hardware_fingerprint": machine.hardware.fingerprint,
-            "hardware_label": machine.hardware.label,
-            "hardware": {},
-            "conditions": {},
-        },
-        environments=(
-            {
-                "fingerprint": environment.fingerprint,
-                "name": environment.name,
-                "python": "/python",
-                "facts": {"torch": environment.torch_version, "python": environment.python_version},
-            },
-        ),
-        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
-        harness="harness-1f3a",
-        harness_path="harness.zip",
-        user_version="",
-        timing={},
-        device="cpu",
-        budget_seconds=60.0,
-        planned=((MLP, environment.fingerprint, 0), (MLP, environment.fingerprint, 1)),
-    )
-    with journal.Journal(folder / header.run) as written_to:
-        written_to.header(header.to_body())
-        for replicate in range(2):
-            values = {"latency": 2.0 + replicate}
-            written_to.outcome(Outcome(MLP, environment.fingerprint, replicate, "ok", metrics=values))
-    path = folder / header.run / journal.FILE
-    path.write_bytes(path.read_bytes()[: -cut or None])
-    return path
+def numbers(database: Database, run: Run) -> list[tuple[float, float, float, int]]:
+    """Point, range and processes of each measurement of a run."""
+    stored = queries.measurements_of_run(database, run.id)
+    return [(each.point, each.smallest, each.largest, each.n) for each in stored]
 
 
-@pytest.mark.parametrize("pick", [lambda path: path, lambda path: path.parent], ids=["journal", "folder"])
-def test_a_journal_of_another_machine_goes_in_as_one_of_ours(
-    tmp_path: Path, sqlite: Database, pick: Callable[[Path], Path]
-) -> None:
-    path = a_journal(tmp_path)
-    arrived = read(pick(path), sqlite)
-    assert arrived == Arrived("journal", Amount(1, 2, 1), Amount(1, 2, 1))
-    assert read(pick(path), sqlite).new == NOTHING
-    (summary,) = queries.recent_runs(sqlite)
-    assert (summary.id, summary.machine, summary.state) == (path.parent.name, "bench-2", "complete")
-    # How much of it is stored, and where, is for its own machine to remember.
-    assert [each.name for each in path.parent.iterdir()] == [journal.FILE]
+def test_a_file_changes_no_number_of_a_run_that_was_measured_here(sqlite: Database) -> None:
+    outcomes = [an_outcome(replicate=number, metrics={"latency": 2.0}, blocks=()) for number in range(2)]
+    run = a_run("20260901-020000-1f3a", planned=2, notes=("mine",))
+    kept(sqlite, ImportedRun(run, tuple(outcomes), tuple(measurements_for(outcomes))))
+    told = [replace(outcomes[0], metrics={"latency": 50.0}), *outcomes[1:]]
+    lies = [replace(each, point=1.0, smallest=0.5, n=5) for each in measurements_for(outcomes)]
+    theirs = replace(run, notes=("theirs",), facts={"imported_from": "x"})
+    arrived = kept(sqlite, ImportedRun(theirs, tuple(told), tuple(lies)))
+    assert arrived.new == NOTHING and queries.run_record(sqlite, run.id) == run
+    assert numbers(sqlite, run) == [(2.0, 2.0, 2.0, 2)]
+    (problem,) = arrived.set_aside
+    assert "latency of " in problem.sentence and "stored as 2.0 and here as 50.0" in problem.sentence
+    # With more processes than are stored: they count, and the numbers are those of the processes.
+    more = [an_outcome(replicate=number, metrics={"latency": 4.0}, blocks=()) for number in range(2, 4)]
+    kept(sqlite, ImportedRun(theirs, (*outcomes, *more), tuple(lies)))
+    assert numbers(sqlite, run) == [(3.0, 2.0, 4.0, 4)]
+    stored = queries.run_record(sqlite, run.id)
+    assert stored and (stored.notes, stored.facts) == (("mine", "theirs"), run.facts)
 
 
-def test_a_torn_journal_goes_in_as_far_as_it_can_be_read(tmp_path: Path, sqlite: Database) -> None:
-    path = a_journal(tmp_path, cut=20)
-    arrived = read(path, sqlite)
-    assert arrived.new == Amount(1, 1, 1)
-    assert arrived.set_aside == (Problem(Place(journal.FILE, 3), "torn or not a journal line"),)
-    assert queries.recent_runs(sqlite)[0].state == "interrupted"
-    assert read(a_journal(tmp_path / "whole"), sqlite).new == Amount(0, 1, 0)
-    assert queries.recent_runs(sqlite)[0].state == "complete"
-
-
-def test_a_journal_without_a_header_is_refused_in_a_sentence(tmp_path: Path, sqlite: Database) -> None:
-    path = a_journal(tmp_path)
-    path.write_bytes(path.read_bytes().replace(b'"run":"2026', b'"run":"2025'))
-    with pytest.raises(BadFile, match=r"^journal\.jsonl: has no readable header$"):
-        read(path, sqlite)
-    with pytest.raises(BadFile, match=r"is no journal\.jsonl, and no folder of a run"):
-        read(written(tmp_path, SAMPLES["asv"]), sqlite, name="journal")
-
-
-def test_a_journal_that_is_being_written_is_left_alone(tmp_path: Path, sqlite: Database) -> None:
-    path = a_journal(tmp_path)
-    with journal.Journal(path.parent), pytest.raises(BadFile, match="a run is writing it just now"):
-        read(path, sqlite)
-
-
-def test_a_folder_is_read_file_by_file_and_what_is_one_thing_as_one(tmp_path: Path) -> None:
-    written(tmp_path, SAMPLES["asv"])
-    written(tmp_path / "more", SAMPLES["timm-csv"])
-    run = a_journal(tmp_path / "runs").parent
-    (tmp_path / "notes.txt").write_text("nothing to read here")
-    (tmp_path / "loop").symlink_to(tmp_path)
-    found = list(files(tmp_path))
-    table = tmp_path / "more" / SAMPLES["timm-csv"][1]
-    assert found == [table, tmp_path / "notes.txt", tmp_path / "results", run]
-    assert list(files(table)) == [table]
+def test_another_run_of_the_same_name_is_left_out(sqlite: Database) -> None:
+    mine, theirs = a_foreign_run("20260901-020000-1f3a"), a_foreign_run("20260901-020000-1f3a", latency=0.1)
+    kept(sqlite, mine)
+    other = replace(theirs.run, machine=a_machine("other-box", hardware="8 x H200"))
+    more = (an_outcome(replicate=1, metrics={"latency": 0.1}, blocks=()),)
+    arrived = kept(sqlite, replace(theirs, run=other, outcomes=more, measurements=()))
+    assert "is stored with another machine and another hardware" in arrived.set_aside[0].sentence
+    assert numbers(sqlite, mine.run) == [(2.0, 2.0, 2.0, 1)]
 
 
 def test_two_files_that_differ_in_what_they_measured_share_no_series(
