@@ -8,11 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.metrics import METRICS
-from analysis.replicates import summarise
+from analysis.replicates import Summary, summarise
 from analysis.words import printable
 from exchange.formats import came_from
 from scheduled_jobs.retold import Told
 
+from .case_names import CaseName
 from .wording import figure
 
 
@@ -36,24 +37,32 @@ def print_foreign(console: Console, told: Told) -> None:
     )
 
 
+def _interval(summary: Summary) -> str:
+    if summary.low is None or summary.high is None:
+        return "-"
+    return f"{figure(summary.low)} to {figure(summary.high)}"
+
+
 def _table(told: Told, values: dict[tuple[str, str, str], list[float]]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("case", overflow="fold")
+    summaries = {key: summarise(each) for key, each in values.items()}
+    sure = any(summary.low is not None for summary in summaries.values())
+    table.add_column("case")
     table.add_column("metric", overflow="fold")
-    for heading in ("median", "smallest", "largest", "n"):
+    for heading in ("median", *(["95 % interval"] if sure else []), "smallest", "largest", "n"):
         table.add_column(heading, justify="right")
     table.add_column("unit")
     table.add_column("better")
     before = ("", "")
-    for (case, environment, metric), each in sorted(values.items()):
+    for (case, environment, metric), summary in sorted(summaries.items()):
         known = METRICS.get(metric) or told.defined.get(metric)
-        summary = summarise(each)
-        numbers = [figure(value) for value in (summary.point, summary.smallest, summary.largest)]
+        numbers = [figure(summary.point), *([_interval(summary)] if sure else [])]
+        numbers += [figure(summary.smallest), figure(summary.largest)]
         name = case if (case, environment) != before else ""
         before = case, environment
         title, unit, better = (known.title, known.unit, known.better) if known else (metric, "", "neither")
         direction = better if better != "neither" else "-"
         # Strangers' texts are no markup.
-        first, second, last = (Text(printable(text)) for text in (name, title, unit))
-        table.add_row(first, second, *numbers, str(summary.n), last, direction)
+        second, last = (Text(printable(text)) for text in (title, unit))
+        table.add_row(CaseName(printable(name)), second, *numbers, str(summary.n), last, direction)
     return table

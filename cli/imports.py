@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -17,9 +18,12 @@ from rich.progress import SpinnerColumn, TextColumn
 from analysis.words import printable
 from configuration.database_url import sqlite_file
 from db.engine import Database, open_database
-from exchange.errors import BadFile, ExchangeError, UnknownFormat
+from exchange.errors import BadFile, ExchangeError, Place, UnknownFormat
+from exchange.files import NO_TIME
+from exchange.foreign import is_undated
 from exchange.formats import FORMATS, chosen
-from exchange.imported import Problem
+from exchange.imported import Imported, Problem
+from exchange.restated import restated
 from scheduled_jobs.importing import JOURNAL, Amount, Arrived, Progress, arrive, files
 
 from .context import FAILED, INTERRUPTED, Context, UsageError, context, in_one_sentence, say
@@ -34,6 +38,7 @@ pyrometer import metrics-20240603.json              the format is told by the fi
 pyrometer import results/ gh-pages/dev/bench/data.js
 pyrometer import --format dynamo-csv inductor.csv   where it cannot be told
 pyrometer import --dry-run results/                 what would come in, and what would be left out
+pyrometer import --date 2026-03-01 --hardware "RTX 4090" timm.csv    what a file does not say
 pyrometer import machine-b/.pyrometer/runs/         journals of a machine that reaches no database
 
 \b
@@ -58,6 +63,32 @@ class _Done:
     unknown: list[Path] = field(default_factory=list[Path])
 
 
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What the call says of all files."""
+
+    date: datetime | None
+    hardware: str | None
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is to be known of one file, beside what of it is stored."""
+
+    stated: _Stated
+    runs: int = 0
+    undated: int = 0
+    repeats: list[Problem] = field(default_factory=list[Problem])
+
+    def __call__(self, imported: Imported, place: Place) -> Imported:
+        """What was read, with what the call says of it; raises BadFile."""
+        made = restated(imported, place, self.stated.date, self.stated.hardware)
+        self.runs += len(made.runs)
+        self.undated += sum(is_undated(each.run.id) for each in made.runs)
+        self.repeats += made.repeats
+        return made
+
+
 def import_files(
     paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="files or folders")],
     name: Annotated[
@@ -69,6 +100,15 @@ def import_files(
         bool, typer.Option("--verbose", "-v", help="list everything that was set aside")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    date: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD[THH:MM[:SS][+ZZ]]", help="when it was measured, where no file says so"
+        ),
+    ] = None,
+    hardware: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="what it was measured on, whatever the files say")
+    ] = None,
 ) -> None:
     """Import files (the help text is above, where its layout survives)."""
     with in_one_sentence():
@@ -79,9 +119,10 @@ def import_files(
             raise UsageError(f"{error}, {JOURNAL}") from None
         if missing := next((path for path in paths if not path.exists()), None):
             raise UsageError(f"there is no {missing}; nothing was imported")
+        stated = _Stated(_date(date), _label(hardware))
         teller = _Json() if as_json else _Plain(verbose=verbose, dry_run=dry_run)
         try:
-            done = _import(here, paths, name, dry_run, teller)
+            done = _import(here, paths, name, dry_run, stated, teller)
         except KeyboardInterrupt:
             say("interrupted: the files reported so far are stored, and importing all again stores the rest")
             raise typer.Exit(INTERRUPTED) from None
@@ -90,13 +131,39 @@ def import_files(
         raise typer.Exit(FAILED)
 
 
-def _import(here: Context, paths: list[Path], name: str | None, dry_run: bool, teller: "_Teller") -> _Done:
+def _date(text: str | None) -> datetime | None:
+    """The time of --date, in UTC."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"--date is a time such as 2026-03-01 or 2026-03-01T12:30+00:00, not {text}"
+        ) from None
+    if found > datetime.now(UTC):
+        raise UsageError(f"--date {text} is in the future")
+    return found
+
+
+def _label(text: str | None) -> str | None:
+    """The label of --hardware."""
+    if text is not None and not text.strip():
+        raise UsageError("--hardware is empty")
+    return text and text.strip()
+
+
+def _import(
+    here: Context, paths: list[Path], name: str | None, dry_run: bool, stated: "_Stated", teller: "_Teller"
+) -> _Done:
     done = _Done()
     with _database(here, dry_run) as database, _progress() as bar:
         for given in paths:
             for path in files(given, None if name == JOURNAL else name):
+                told = _Told(stated)
                 try:
-                    arrived = arrive(path, name, database, bar(path), dry_run=dry_run)
+                    arrived = arrive(path, name, database, bar(path), dry_run=dry_run, restate=told)
                 except ExchangeError as error:
                     # What lies beside the results in a folder was never meant.
                     if isinstance(error, UnknownFormat) and path != given:
@@ -108,7 +175,7 @@ def _import(here: Context, paths: list[Path], name: str | None, dry_run: bool, t
                 done.read += 1
                 done.set_aside += len(arrived.set_aside)
                 done.new += arrived.new
-                teller.read(path, arrived)
+                teller.read(path, arrived, told)
     return done
 
 
@@ -142,7 +209,7 @@ def _progress() -> Generator[Callable[[Path], Progress]]:
 class _Teller(Protocol):
     """Tells what comes of the files."""
 
-    def read(self, path: Path, arrived: Arrived) -> None:
+    def read(self, path: Path, arrived: Arrived, told: _Told) -> None:
         """A file is in."""
         ...
 
@@ -162,10 +229,17 @@ class _Plain:
         self._verbose = verbose
         self._new = "would be new" if dry_run else "new"
 
-    def read(self, path: Path, arrived: Arrived) -> None:
-        """What it holds, what of it is new, and what was set aside."""
+    def read(self, path: Path, arrived: Arrived, told: _Told) -> None:
+        """What it holds, what of it is new, what is to be known of it, and what was set aside."""
         new = f"{self._new}: {described(arrived.new)}" if arrived.new != Amount() else "nothing is new"
         _echo(f"{path}: {arrived.format}, {described(arrived.held)}; {new}")
+        if told.undated:
+            of = f" (of {told.undated:,} of {told.runs:,} runs)" if told.runs > 1 else ""
+            _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")
+        if told.repeats:
+            _echo(f"  note: {_many(len(told.repeats), 'repeat')} of what is in, such as {told.repeats[0]}")
+            for repeat in told.repeats[1:] if self._verbose else ():
+                _echo(f"  note: {repeat}")
         shown = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
         for problem in shown:
             _echo(f"  set aside: {problem}")
@@ -194,10 +268,12 @@ class _Plain:
 class _Json:
     """One JSON object per line, for machines."""
 
-    def read(self, path: Path, arrived: Arrived) -> None:
+    def read(self, path: Path, arrived: Arrived, told: _Told) -> None:
         """Event `file`."""
         aside = [_problem(each) for each in arrived.set_aside]
-        _emit("file", file=str(path), **{**asdict(arrived), "set_aside": aside})
+        repeats = [_problem(each) for each in told.repeats]
+        about = {**asdict(arrived), "set_aside": aside, "repeats": repeats, "undated": told.undated}
+        _emit("file", file=str(path), **about)
 
     def refused(self, path: Path, error: ExchangeError) -> None:
         """Event `refused`."""

@@ -19,6 +19,7 @@ from runner.baselines import baselines
 from runner.records import Outcome
 from scheduled_jobs.retold import LATEST, Told, retell
 
+from .case_names import CaseName
 from .context import context, in_one_sentence, store_pending
 from .foreign_report import print_foreign
 from .gains import print_gains
@@ -141,7 +142,7 @@ def _table(by_case: dict[str, list[Outcome]], speed_ups: Mapping[str, Gain], wid
         good = [outcome for outcome in outcomes if outcome.status == "ok"]
         cells = [_cell(good, metric) for metric, _ in shown]
         spread = _summary(good, "latency")
-        row = [case, f"{len(good)}/{len(outcomes)}", *cells, _percent(spread)]
+        row = [CaseName(case), f"{len(good)}/{len(outcomes)}", *cells, _percent(spread)]
         if told:
             gain = speed_ups.get(case)
             row.append(times(gain, interval=wide) if gain else "baseline" if case in bases else "-")

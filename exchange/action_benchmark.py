@@ -11,7 +11,7 @@ from analysis.metrics import Better
 from .errors import BadFile, Place
 from .files import head
 from .foreign import Origin, Point, case_key
-from .gathered import Gathered, moment, moment_in
+from .gathered import Gathered, moment_in, moment_in_milliseconds
 from .imported import Imported
 from .reading import At, json_of, text_of
 from .units import unit_slug
@@ -35,6 +35,9 @@ _BETTER: Mapping[str, Better] = {
     "benchmarkluau": "lower",
     "customSmallerIsBetter": "lower",
 }
+#: Tools of times that write rates as well; what `customSmallerIsBetter` says is its author's own word.
+_TIMES = frozenset(tool for tool, better in _BETTER.items() if better == "lower") - {"customSmallerIsBetter"}
+_RATE = re.compile(r"(?:/|\bper\b)\s*(?:[nuµμm]?s|sec|seconds?|min|minutes?|h|hours?)\s*$", re.IGNORECASE)
 
 
 def knows(path: Path) -> bool:
@@ -83,7 +86,7 @@ def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
     about: dict[str, dict[str, str]] = {}
     for bench in entry.need("benches").list():
         try:
-            point = _point(bench, suite, repository, _BETTER.get(tool, "neither"))
+            point = _point(bench, suite, repository, tool)
         except BadFile as error:
             gathered.refuse(error)
             continue
@@ -101,9 +104,10 @@ def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
     gathered.add(origin, entry.place, points)
 
 
-def _point(bench: At, suite: str, repository: str, better: Better) -> Point:
+def _point(bench: At, suite: str, repository: str, tool: str) -> Point:
     name = bench.need("name").text()
     unit = _text(bench.get("unit"))
+    better = _better(tool, unit)
     value = bench.need("value")
     return Point(
         # Two suites of one name, or of one repository, may hold benchmarks of one name.
@@ -117,11 +121,18 @@ def _point(bench: At, suite: str, repository: str, better: Better) -> Point:
     )
 
 
+def _better(tool: str, unit: str) -> Better:
+    """Which way a value is read: go's MB/s and jmh's ops/s are rates among times."""
+    if tool in _TIMES and _RATE.search(unit):
+        return "higher"
+    return _BETTER.get(tool, "neither")
+
+
 def _time(entry: At, commit: At | None) -> datetime:
     """When the action ran; of old entries without that, when the commit was made."""
     date = entry.get("date")
     if date is not None:
-        return moment(date, date.number() / 1e3)
+        return moment_in_milliseconds(date)
     if commit is not None and (stamp := commit.get("timestamp")):
         return moment_in(stamp)
     raise BadFile(entry.place.at("date"), "is missing")

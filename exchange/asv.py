@@ -13,7 +13,7 @@ from analysis.metrics import Better
 
 from .errors import BadFile, Place
 from .foreign import Failure, Origin, Point, case_key
-from .gathered import Gathered, moment
+from .gathered import Gathered, moment_in_milliseconds
 from .imported import Imported
 from .reading import At, json_of, text_of
 from .units import unit_slug
@@ -229,7 +229,7 @@ def _cases(
             yield case, value
 
 
-def _values(at: At | None, count: int) -> list[At]:
+def _values(at: At | None, count: int) -> Sequence[At]:
     """A value for each combination; none where all failed."""
     if at is None:
         return []
@@ -293,7 +293,7 @@ def _origin(document: At) -> Origin:
 
 
 def _date(at: At) -> datetime:
-    return moment(at, at.number() / 1e3)
+    return moment_in_milliseconds(at)
 
 
 def _hardware(params: At) -> str:

@@ -1,9 +1,10 @@
 """Records as JSON values and back, to the bit: what a line of our own format holds."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from analysis.metrics import Metric
 from db.records import (
@@ -122,8 +123,8 @@ def outcome_of(at: At) -> Outcome:
 
 
 def measurement_of(at: At) -> Measurement:
-    """The measurement of a body; raises BadFile."""
-    return Measurement(
+    """The measurement of a body; raises BadFile, also for one that contradicts itself."""
+    found = Measurement(
         case=at.need("case").text(),
         environment=at.need("environment").text(),
         metric=at.need("metric").text(),
@@ -135,6 +136,13 @@ def measurement_of(at: At) -> Measurement:
         spread=_maybe(at, "spread", At.number),
         n=_count(at, "n"),
     )
+    if found.n < 1:
+        raise at.need("n").wrong("at least one value")
+    if not found.smallest <= found.point <= found.largest:
+        raise BadFile(at.place.at("point"), "does not lie between the smallest and the largest value")
+    if found.low is not None and found.high is not None and found.low > found.high:
+        raise BadFile(at.place.at("low"), "is greater than the high end of its interval")
+    return found
 
 
 def metric_of(at: At) -> MetricDefinition:
@@ -180,6 +188,9 @@ def _recording(at: At) -> Recording:
 
 
 def _column(at: At) -> tuple[float | None, ...]:
+    values: list[Any] = at.value if isinstance(at.value, list) else []
+    if values and all(value is None or (type(value) is float and math.isfinite(value)) for value in values):
+        return tuple(values)
     return tuple(None if each.value is None else each.number() for each in at.list())
 
 
@@ -202,12 +213,18 @@ def _text(at: At, name: str) -> str:
 
 
 def _texts(at: At, name: str) -> tuple[str, ...]:
-    return tuple(each.value if each.value == "" else each.text() for each in at.need(name).list())
+    member = at.need(name)
+    values: list[Any] = member.value if isinstance(member.value, list) else []
+    if values and all(type(value) is str for value in values):
+        return tuple(values)
+    return tuple(each.value if each.value == "" else each.text() for each in member.list())
 
 
 def _facts(at: At, name: str) -> dict[str, Any]:
     member = at.need(name)
-    return {key: each.value for key, each in member.object().items()}
+    if not isinstance(member.value, dict):
+        raise member.wrong("an object")
+    return dict(cast("dict[str, Any]", member.value))
 
 
 def _count(at: At, name: str) -> int:

@@ -76,7 +76,7 @@ def read(path: Path) -> Imported:
     """The runs of one table, one for each hardware it is about; raises BadFile."""
     text = text_of(path)
     table = table_of(text, path)
-    name = Name.of(path.stem)
+    name = Name.of(path)
     gathered = Gathered(NAME, set_aside=list(table.problems))
     for found in _READERS[table.kind](table, name):
         gathered.set_aside += found.problems
@@ -86,14 +86,16 @@ def read(path: Path) -> Imported:
 
 
 def _origin(path: Path, text: str, table: Table, name: Name, found: _Found) -> Origin:
-    started, note = made_at(path)
+    started, note, dated = made_at(path)
     parts = ("dynamo", name.suite or table.kind, *(("targets",) if is_target(table, name) else ()))
     return Origin(
         format=NAME,
         suite=".".join(dict.fromkeys(parts)),
         started_at=started,
-        identity=hashlib.sha256(text.encode()).hexdigest(),
-        hardware=found.hardware,
+        dated=dated,
+        # Two tables of one content are two where their names say that they are about different things.
+        identity=f"{hashlib.sha256(text.encode()).hexdigest()} {name}",
+        hardware=name.on(found.hardware),
         facts={"file": path.name, "table": table.kind, "notes": [note], **found.facts},
     )
 
@@ -194,6 +196,7 @@ def _operators(table: Table, name: Name) -> list[_Found]:
             "direction": "backward" if backward else "forward",
             "precision": name.precision,
             "device": name.device,
+            **name.others(),
         }
         return case_key(row.need("Case Name"), "call", about)
 
@@ -232,7 +235,7 @@ def _instructions(table: Table, name: Name) -> list[_Found]:
     found = _Found()
 
     def case_of(row: Row) -> str:
-        about = {"benchmark": "pr_time_benchmarks", "counted": row.need("metric")}
+        about = {"benchmark": "pr_time_benchmarks", "counted": row.need("metric"), **name.others()}
         return case_key(row.need("name"), "call", about)
 
     def take(row: Row, case: str) -> None:

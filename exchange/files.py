@@ -6,6 +6,8 @@ from pathlib import Path
 
 from .errors import BadFile, Place
 
+#: What is said of a run whose file tells no time.
+NO_TIME = "no time is told: the file's modification time stands for it"
 #: What is read of a file to tell its format.
 _HEAD = 1 << 16
 _TIME = re.compile(
@@ -24,21 +26,20 @@ def head(path: Path) -> str:
         return ""
 
 
-def made_at(path: Path) -> tuple[datetime, str]:
-    """When a file was made, by its name or else by its modification time, and a sentence that says which.
+def made_at(path: Path) -> tuple[datetime, str, bool]:
+    """When a file was made, by its name or else by its modification time; which, in a sentence; whether told.
 
-    Raises BadFile where neither tells.
+    A modification time is not told: every copy of the file has another. Raises BadFile where there is none.
     """
     if match := _TIME.search(path.stem):
         year, month, day, *clock = (int(part) for part in match.groups(default="0"))
         try:
-            return datetime(
-                year, month, day, *clock, tzinfo=UTC
-            ), "the time is that of the file's name, as UTC"
+            moment = datetime(year, month, day, *clock, tzinfo=UTC)
+            return moment, "the time is that of the file's name, as UTC", True
         except ValueError:
             pass
     try:
         modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
     except (OSError, OverflowError, ValueError) as error:
         raise BadFile(Place(path.name), f"has no time: {error}") from None
-    return modified, "no time is told: the file's modification time stands for it"
+    return modified, NO_TIME, False

@@ -25,7 +25,10 @@ from db.records import (
 
 from .errors import Place
 from .imported import ImportedRun, Problem
+from .plausible import objection
 
+#: How the name of a run begins whose time nobody tells.
+_UNDATED = "undated"
 #: What a part of a case key may be made of; anything else is written as in a URL, so that no two names meet.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$&;'\"?")
 
@@ -37,11 +40,15 @@ class Origin:
     `identity` tells the run apart from others of its format, suite, machine and time: a commit, a job. The
     same origin is the same run, so that what is imported twice is stored once. `hardware` is a label, and
     machines that share it are compared.
+
+    Where nobody tells the time, `dated` is False and `started_at` a stand-in: each copy of the file has
+    another, so that it tells no runs apart, and `identity` holds a digest of all that was measured.
     """
 
     format: str
     suite: str
     started_at: datetime
+    dated: bool = True
     identity: str = ""
     machine: str = "unknown"
     hardware: str = "unknown"
@@ -57,7 +64,8 @@ class Point:
     """One metric of one case: a finite value for each fresh process.
 
     `case` is made by `case_key`. A metric of our own catalogue must be the same statistic in the same unit;
-    any other has a name that no other format uses for something else.
+    any other has a name that no other format uses for something else. Its values are those that its unit lets
+    stand (see `plausible`), unless `unbound`: who measured it says what it may be.
     """
 
     case: str
@@ -67,6 +75,7 @@ class Point:
     values: tuple[float, ...]
     place: Place
     title: str = ""
+    unbound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,7 @@ def assembled(
     """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
 
     Of two points of one case and metric the first counts. A metric of our catalogue in another unit is set
-    aside: it is not the same metric.
+    aside, for it is not the same metric, and so is a number that its unit does not let stand.
     """
     kept: dict[tuple[str, str], Point] = {}
     definitions: dict[str, MetricDefinition] = {}
@@ -143,28 +152,49 @@ def _unusable(
     known = METRICS.get(point.metric) or definitions.get(point.metric)
     if known is not None and known.unit != point.unit:
         return f"{point.metric} is in {known.unit}, not in {point.unit}"
-    return ""
+    if point.unbound:
+        return ""
+    name = f"{point.metric} {point.case}"
+    return next(filter(None, (objection(name, point.unit, point.better, each) for each in point.values)), "")
 
 
 def _run(origin: Origin, environment: Environment, planned: int) -> Run:
-    hardware = Hardware(_digest("hardware", origin.hardware), origin.hardware, {"imported": True})
-    machine = Machine(_digest("machine", origin.machine, origin.hardware), origin.machine, hardware)
+    hardware = Hardware(digest("hardware", origin.hardware), origin.hardware, {"imported": True})
+    machine = Machine(digest("machine", origin.machine, origin.hardware), origin.machine, hardware)
     started = origin.started_at.astimezone(UTC)
-    own = _digest(origin.format, origin.suite, started.isoformat(), origin.identity, machine.fingerprint)
+    time = started.isoformat() if origin.dated else _UNDATED
+    own = digest(origin.format, origin.suite, time, origin.identity, machine.fingerprint)
     return Run(
-        id=f"{started:%Y%m%d-%H%M%S}-{slug(origin.format).replace('_', '-')}-{own[:8]}",
+        id=run_id(started if origin.dated else None, origin.format, own),
         suite=origin.suite,
         started_at=started,
         ended_at=None,
         state="complete",
         machine=machine,
         environments=(environment,),
-        profile=Profile(_digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
+        profile=Profile(digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
         harness=origin.format,
         planned=planned,
         command=f"pyrometer import --format {origin.format}",
+        notes=tuple(map(str, origin.facts.get("notes", ()))),
         facts={**origin.facts, "imported_from": origin.format},
     )
+
+
+def run_id(started_at: datetime | None, format: str, own: str) -> str:
+    """The name of a foreign run, by the digest `own`; None for one that nobody dates."""
+    name = slug(format).replace("_", "-")
+    if started_at is None:
+        # Without a time nothing else tells two runs apart.
+        return f"{_UNDATED}-{name}-{own[:16]}"
+    at = started_at.astimezone(UTC)
+    # Not %Y, which leaves out the zeros of early years.
+    return f"{at.year:04d}{at:%m%d-%H%M%S}-{name}-{own[:8]}"
+
+
+def is_undated(run: str) -> bool:
+    """Whether a run of that name has no time of its own."""
+    return run.startswith(f"{_UNDATED}-")
 
 
 def _environment(origin: Origin) -> Environment:
@@ -173,9 +203,7 @@ def _environment(origin: Origin) -> Environment:
     about = json.dumps(
         [origin.torch_version, origin.python_version, name, facts], sort_keys=True, default=str
     )
-    return Environment(
-        _digest("environment", about), name, origin.torch_version, origin.python_version, facts
-    )
+    return Environment(digest("environment", about), name, origin.torch_version, origin.python_version, facts)
 
 
 def _outcomes(origin: Origin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:
@@ -238,5 +266,6 @@ def _measurement(point: Point, environment: Environment) -> Measurement:
     )
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
+    """Sixteen hexadecimal digits for these texts."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -60,7 +60,7 @@ FORMATS: tuple[Importer, ...] = (
 )
 
 #: The name that `exchange.foreign` gives to a run, with the format in its midst.
-_FOREIGN_RUN = re.compile(r"\d{8}-\d{6}-(.+)-[0-9a-f]{8}")
+_FOREIGN_RUN = re.compile(r"(?:\d{8}-\d{6}|undated)-(.+)-[0-9a-f]{8,16}")
 
 
 def chosen(name: str | None) -> tuple[Importer, ...]:

@@ -1,7 +1,7 @@
 """Runs gathered from one file or folder, and whatever of it was set aside."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from db.records import MetricDefinition
@@ -10,6 +10,11 @@ from .errors import BadFile, Place
 from .foreign import Failure, Origin, Point, assembled
 from .imported import Imported, ImportedRun, Problem
 from .reading import At
+
+#: What was set aside beyond that many things is counted and not kept.
+MOST_PROBLEMS = 1000
+#: No benchmark is older; seconds that are taken for milliseconds are.
+_FIRST_YEAR = 2000
 
 
 @dataclass(slots=True)
@@ -20,10 +25,19 @@ class Gathered:
     runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])
     metrics: dict[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
     set_aside: list[Problem] = field(default_factory=list[Problem])
+    repeats: list[Problem] = field(default_factory=list[Problem])
+    #: How many more were set aside than are kept.
+    more: int = 0
 
     def aside(self, place: Place, sentence: str) -> None:
         """Set something aside."""
-        self.set_aside.append(Problem(place, sentence))
+        self._keep(Problem(place, sentence))
+
+    def _keep(self, problem: Problem) -> None:
+        if len(self.set_aside) < MOST_PROBLEMS:
+            self.set_aside.append(problem)
+        else:
+            self.more += 1
 
     def refuse(self, error: BadFile) -> None:
         """Set aside what an error is about."""
@@ -32,13 +46,17 @@ class Gathered:
     def add(
         self, origin: Origin, place: Place, points: Iterable[Point], failures: Iterable[Failure] = ()
     ) -> None:
-        """A run from its points; one that holds nothing, or that is there already, is set aside."""
+        """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
         run, metrics, problems = assembled(origin, list(self._agreeing(points)), failures)
-        self.set_aside += problems
+        for problem in problems:
+            self._keep(problem)
         if not run.outcomes:
             self.aside(place, "holds no result")
-        elif run.run.id in self.runs:
-            self.aside(place, f"repeats what run {run.run.id} holds; the first counts")
+        elif known := self.runs.get(run.run.id):
+            if _results(known) == _results(run):
+                self.repeats.append(Problem(place, f"repeats run {run.run.id}"))
+            else:
+                self.aside(place, f"tells run {run.run.id} otherwise; the first counts")
         else:
             self.runs[run.run.id] = run
             self.metrics |= {metric.name: metric for metric in metrics}
@@ -62,9 +80,22 @@ class Gathered:
             if self.set_aside:
                 raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
             raise BadFile(place, "holds no result")
+        kept = self.set_aside[:MOST_PROBLEMS]
+        if more := self.more + len(self.set_aside) - len(kept):
+            kept.append(Problem(Place(place.file), f"and {more} more"))
         return Imported(
-            self.format, tuple(self.runs.values()), tuple(self.metrics.values()), tuple(self.set_aside)
+            self.format,
+            tuple(self.runs.values()),
+            tuple(self.metrics.values()),
+            tuple(kept),
+            tuple(self.repeats[:MOST_PROBLEMS]),
         )
+
+
+def _results(one: ImportedRun) -> tuple[object, ...]:
+    """All that was measured: of a run without a time of its own each file has another."""
+    started = one.run.started_at
+    return tuple(replace(each, started_at=started) for each in one.outcomes), one.measurements
 
 
 def moment(at: At, seconds: float) -> datetime:
@@ -73,6 +104,14 @@ def moment(at: At, seconds: float) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         raise at.wrong("a time since 1970") from None
+
+
+def moment_in_milliseconds(at: At) -> datetime:
+    """The time that many milliseconds after 1970 began; raises BadFile for one before the year 2000."""
+    found = moment(at, at.number() / 1e3)
+    if found.year < _FIRST_YEAR:
+        raise BadFile(at.place, f"is in the year {found.year}: seconds, not milliseconds?")
+    return found
 
 
 def moment_in(at: At) -> datetime:

@@ -29,9 +29,13 @@ class ImportedRun:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a file or folder holds. `metrics` are those that our own catalogue does not know."""
+    """What a file or folder holds. `metrics` are those that our own catalogue does not know.
+
+    `repeats` hold nothing that is not in the runs: nothing is lost with them.
+    """
 
     format: str
     runs: tuple[ImportedRun, ...]
     metrics: tuple[MetricDefinition, ...] = ()
     set_aside: tuple[Problem, ...] = ()
+    repeats: tuple[Problem, ...] = ()

@@ -1,7 +1,7 @@
 """optimum-benchmark: the JSON of its later versions, the folders and reports of 2023, or a tree of them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from .files import head, made_at
 from .foreign import Failure
 from .gathered import Gathered
 from .hydra_yaml import settings as hydra_settings
-from .imported import Imported
+from .imported import Imported, Problem
 from .optimum_settings import Settings, flattened
 from .reading import At, csv_rows, json_of, text_of
 
@@ -24,6 +24,7 @@ _RESULTS = ("inference_results.csv", "training_results.csv")
 #: All rows of a tree of folders with their settings beside them, as its authors wrote them for their charts.
 _SUMMARIES = ("full_report.csv", "inference_report.csv", "training_report.csv")
 _SHORT = "short_report.csv"
+_NO_SETTINGS = "holds no settings, which make the case: only a full_report.csv can be read"
 _KNOWN = frozenset((_BENCHMARK, _REPORT, _CONFIG, _HYDRA, *_RESULTS, *_SUMMARIES))
 #: A tree with more folders is refused; so many are looked through to tell the format.
 _MOST_FOLDERS, _LOOKED_THROUGH = 20_000, 50
@@ -73,8 +74,12 @@ def read(path: Path) -> Imported:
     """One run for each report, folder or row; in a tree a bad folder is set aside."""
     gathered = Gathered(NAME)
     if path.is_dir():
+        tables: list[_File] = []
         for folder, names in _folders(gathered, path):
             _read_folder(gathered, folder, names, path)
+            found = sorted(names.intersection((*_SUMMARIES, _SHORT)))
+            tables += [_File(folder / name, str((folder / name).relative_to(path))) for name in found]
+        _compare(gathered, tables)
     else:
         _read_file(gathered, _File(path, path.name))
     return gathered.imported(Place(path.name))
@@ -106,7 +111,8 @@ def _read_folder(gathered: Gathered, folder: Path, names: set[str], root: Path) 
     # These two hold the same run.
     if _BENCHMARK in names and is_read(_BENCHMARK):
         if _REPORT in names:
-            gathered.aside(Place(file(_REPORT).name), f"{_BENCHMARK} beside it holds the run")
+            repeat = Problem(Place(file(_REPORT).name), f"{_BENCHMARK} beside it holds the run")
+            gathered.repeats.append(repeat)
     elif _REPORT in names:
         is_read(_REPORT)
     elif _CONFIG in names:
@@ -114,16 +120,47 @@ def _read_folder(gathered: Gathered, folder: Path, names: set[str], root: Path) 
     results = [name for name in _RESULTS if name in names]
     for name in results or [_HYDRA] * (_HYDRA in names):
         is_read(name)
-    for name in sorted(names.intersection((*_SUMMARIES, _SHORT))):
-        gathered.aside(
-            Place(file(name).name),
-            "is a table made of runs' folders; where those are gone, import it by itself",
-        )
+
+
+def _compare(gathered: Gathered, tables: Iterable[_File]) -> None:
+    """Say of tables made of runs' folders how many of their rows are in none of those that were read."""
+    runs = [{(each.metric, each.point) for each in run.measurements} for run in gathered.runs.values()]
+    for table in tables:
+        place = Place(table.name)
+        try:
+            if table.path.name == _SHORT:
+                if _names(table) - _names(table.beside(_SUMMARIES[0])):
+                    gathered.aside(place, _NO_SETTINGS)
+                else:
+                    gathered.repeats.append(Problem(place, f"{_SUMMARIES[0]} beside it has the same rows"))
+                continue
+            scratch = Gathered(NAME)
+            rows = [
+                {(each.metric, *each.values) for each in optimum_points.of_row(scratch, "-", row)}
+                for row in csv_rows(table.text(), table.name, gathered.aside)
+            ]
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        missing = sum(not any(row and row <= run for run in runs) for row in rows)
+        if missing:
+            gathered.aside(place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself")
+        else:
+            gathered.repeats.append(Problem(place, "repeats what the runs' folders hold"))
+
+
+def _names(table: _File) -> set[str]:
+    """The experiments that a table is about; none where there is no such table."""
+    if not table.path.is_file():
+        return set()
+    unheard = Gathered(NAME)
+    rows = csv_rows(table.text(), table.name, unheard.aside)
+    return {row["experiment_name"].text() if "experiment_name" in row else "" for row in rows}
 
 
 def _read_file(gathered: Gathered, file: _File) -> None:
     if file.path.name == _SHORT:
-        raise BadFile(Place(file.name), "holds no settings, which make the case: import full_report.csv")
+        raise BadFile(Place(file.name), _NO_SETTINGS)
     if file.path.name == _HYDRA or file.path.name in _RESULTS:
         _read_2023(gathered, file)
     elif file.path.suffix == ".csv":
@@ -146,8 +183,7 @@ def _read_report(gathered: Gathered, file: _File) -> None:
     settings = Settings.of(flattened(config))
     case = settings.case()
     points = list(optimum_points.of_report(gathered, case, report))
-    started, note = made_at(file.path)
-    origin = settings.origin(NAME, started, note, points)
+    origin = settings.origin(NAME, made_at(file.path), points)
     facts = {**origin.facts, "iterations": optimum_points.iterations(report)}
     gathered.add(replace(origin, facts=facts), report.place, points)
 
@@ -164,17 +200,16 @@ def _read_2023(gathered: Gathered, file: _File) -> None:
     tables = [file] if file.path != hydra.path else [file.beside(name) for name in _RESULTS]
     tables = [table for table in tables if table.path.is_file()]
     for table in tables:
-        for row in csv_rows(table.text(), table.name):
+        for row in csv_rows(table.text(), table.name, gathered.aside):
             _add_row(gathered, table, settings, row)
     if not tables:
-        started, note = made_at(hydra.path)
         reason = f"there is no {' or '.join(_RESULTS)} beside {_HYDRA}"
         failure = Failure(settings.case(), "lost", reason)
-        gathered.add(settings.origin(NAME, started, note, ()), Place(hydra.name), (), [failure])
+        gathered.add(settings.origin(NAME, made_at(hydra.path), ()), Place(hydra.name), (), [failure])
 
 
 def _read_summary(gathered: Gathered, file: _File) -> None:
-    for row in csv_rows(file.text(), file.name):
+    for row in csv_rows(file.text(), file.name, gathered.aside):
         # Hydra's settings of itself, and what the table's author derived, are no settings of the run.
         values = {
             column: At(str(cell.value), cell.place).text()
@@ -192,6 +227,6 @@ def _read_summary(gathered: Gathered, file: _File) -> None:
 
 def _add_row(gathered: Gathered, file: _File, settings: Settings, row: Mapping[str, At]) -> None:
     points = list(optimum_points.of_row(gathered, settings.case(), row))
-    started, note = made_at(file.path)
     place = next(iter(row.values())).place
-    gathered.add(settings.origin(NAME, started, note, points), Place(file.name, place.line), points)
+    origin = settings.origin(NAME, made_at(file.path), points)
+    gathered.add(origin, Place(file.name, place.line), points)

@@ -48,9 +48,10 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
 _COMPILE = ("backend.torch_compile", "backend.torch_compile_config.mode")
 #: What differs from run to run, or says nothing about what was measured: names, places, versions.
 _NO_SETTING = re.compile(
-    r".*\._target_|backend\.(?:version|seed|device_ids|model|model_type|library|processor|image|shm_size"
-    r"|ports\..*|volumes\..*|delete_cache|cache_dir)|scenario\.(?:name|training_arguments\.output_dir)"
+    r".*\._target_|backend\.(?:version|seed|device_ids(?:\[\d+\])?|model|model_type|library|processor|image"
+    r"|shm_size|ports\..*|volumes\..*|delete_cache|cache_dir)|scenario\.(?:name|training_arguments\.output_dir)"
 )
+_DEVICE_ID = re.compile(r"backend\.device_ids\[\d+\]")
 _MEASURED = ("backend.", "scenario.", "launcher.")
 _VERSION = re.compile(r"environment\.(\w+_version)")
 #: How a list of names reads in a cell of a table.
@@ -80,6 +81,7 @@ class Settings:
         parameters = {name: _spelled(self.first(*paths)) or None for name, paths in _PARAMETERS.items()}
         if parameters["device"]:
             parameters["device"] = parameters["device"].partition(":")[0]
+        parameters["gpus"] = str(len(self._device_ids()) or "") or None
         told = {path for paths in (*_PARAMETERS.values(), _COMPILE) for path in paths}
         others = {
             path: _spelled(value)
@@ -96,8 +98,12 @@ class Settings:
         """The phase that the scenario is about."""
         return _PHASES.get(self.first("scenario.name"), "call")
 
-    def origin(self, format: str, started_at: datetime, note: str, points: Iterable[Point]) -> Origin:
-        """The run these settings are of; it is told apart by all of them and by what was measured."""
+    def origin(self, format: str, made: tuple[datetime, str, bool], points: Iterable[Point]) -> Origin:
+        """The run these settings are of; it is told apart by all of them and by what was measured.
+
+        `made` is when its file was, see `files.made_at`.
+        """
+        started_at, note, dated = made
         measured = [(point.case, point.metric, point.values) for point in points]
         content = json.dumps([sorted(self.values.items()), measured])
         backend, version = self.first("backend.name"), self.first("backend.version")
@@ -110,6 +116,7 @@ class Settings:
             format=format,
             suite=self.first("backend.task") or format,
             started_at=started_at,
+            dated=dated,
             identity=hashlib.sha256(content.encode()).hexdigest(),
             hardware=self._hardware(),
             torch_version=torch_version,
@@ -126,11 +133,19 @@ class Settings:
     def _hardware(self) -> str:
         """The GPUs of the machine if one was used, else its processor."""
         if not self.first("backend.device").startswith("cpu") and (gpus := self._gpus()):
-            counted = Counter(gpus)
+            counted = Counter(_used(gpus, self._device_ids()))
             return " + ".join(name if n == 1 else f"{n} x {name}" for name, n in counted.items())
         cpu = self.first("environment.cpu", "environment.processor").strip()
         count = _spelled(self.first("environment.cpu_count"))
         return ", ".join(filter(None, (cpu, count and f"{count} CPUs"))) or "unknown"
+
+    def _device_ids(self) -> list[str]:
+        """Which GPUs were used, as `0,1`, as the text of a list, or as a list; none on a processor."""
+        if self.first("backend.device").startswith("cpu"):
+            return []
+        members = (value for path, value in self.values.items() if _DEVICE_ID.fullmatch(path))
+        listed = ",".join((self.first("backend.device_ids"), *members))
+        return [each for each in re.split(r"[\s,\[\]'\"]+", listed) if each]
 
     def _gpus(self) -> list[str]:
         """A list in JSON and YAML, the text of a list in a table, or one name in the earliest files."""
@@ -142,6 +157,13 @@ class Settings:
         text = self.first("environment.gpus", "environment.gpu")
         written = _QUOTED.findall(text) if text.startswith("[") else [text] if text else []
         return [name.strip() for name in (*listed, *written) if name.strip()]
+
+
+def _used(gpus: list[str], ids: list[str]) -> list[str]:
+    """Of a machine's GPUs those with these ids; all where it is not told which they are."""
+    if ids and all(re.fullmatch(r"[0-9]{1,4}", each) and int(each) < len(gpus) for each in ids):
+        return [gpus[int(each)] for each in ids]
+    return gpus[:1] * len(ids) if ids and len(set(gpus)) == 1 else gpus
 
 
 def flattened(at: At, path: str = "", levels: int = MOST_LEVELS) -> dict[str, str]:

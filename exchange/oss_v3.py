@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -91,7 +91,7 @@ def _is_whole(line: str) -> bool:
     return True
 
 
-def _elements(at: At) -> list[At]:
+def _elements(at: At) -> Sequence[At]:
     return at.list() if isinstance(at.value, list) else [at]
 
 
@@ -142,7 +142,12 @@ def _points(record: Record, case: str, meaning: Meaning, values: list[float], ou
     processes = ours.stated(record, case, meaning.metric, values)
     several = "" if processes or len(values) == 1 else ", median of the record's values"
     place = record.place.at("metric").at("benchmark_values")
-    about: dict[str, Any] = {"case": case, "unit": meaning.unit, "place": place}
+    about: dict[str, Any] = {
+        "case": case,
+        "unit": meaning.unit,
+        "place": place,
+        "unbound": record.is_ours,
+    }
     point = Point(
         metric=meaning.metric,
         better=meaning.better,
@@ -159,7 +164,7 @@ def _points(record: Record, case: str, meaning: Meaning, values: list[float], ou
     ]
 
 
-def _texts(record: Record) -> list[At]:
+def _texts(record: Record) -> Sequence[At]:
     """The results that are texts: a list, the same as JSON, or one text."""
     at = extra(record.metric).get("benchmark_values")
     if at is None:
@@ -169,7 +174,7 @@ def _texts(record: Record) -> list[At]:
     return _elements(at)
 
 
-def _failure(texts: list[At], case: str, meaning: Meaning) -> Failure:
+def _failure(texts: Sequence[At], case: str, meaning: Meaning) -> Failure:
     """The outcome of a result that is a text; a case of its own, beside that of the numbers.
 
     A check that fails would else be hidden by a speed-up of the same model.

@@ -167,8 +167,14 @@ def _runner(run: Run, environment: Environment) -> Record:
 
 
 def _device(run: Run, environment: Environment) -> str:
-    """What the numbers were measured on, as the schema calls it: cuda, rocm, cpu."""
+    """What the numbers were measured on, as the schema calls it: cuda, rocm, cpu.
+
+    A script that submitted its numbers says which GPUs its PyTorch saw; where it saw none, it was the CPU.
+    """
     device = str(run.facts.get("device") or "").partition(":")[0]
+    hardware = run.machine.hardware.facts
+    if not device and not hardware.get("imported"):
+        device = "cuda" if _list(hardware.get("gpus")) else "cpu"
     return "rocm" if device == "cuda" and environment.facts.get("hip") else device or "unknown"
 
 

@@ -185,7 +185,7 @@ def _ending(status: At, reason: At, replicate: At) -> _Ending:
     return _Ending(str(status.value), "" if reason.value == "" else reason.text(), number)
 
 
-def _list(about: Mapping[str, At], name: str) -> list[At]:
+def _list(about: Mapping[str, At], name: str) -> Sequence[At]:
     if name not in about:
         return []
     return _value(about[name]).list()

@@ -48,6 +48,7 @@ class FileTime:
 
     made_at: datetime
     note: str
+    dated: bool
     digest: str
 
 
@@ -76,6 +77,8 @@ class Record:
     def of(at: At) -> "Record":
         """The record; raises BadFile for one without a metric, or with a tuple that is none."""
         top = {name: member for name, member in at.object().items() if member.value is not None}
+        if isinstance(top.get("metric", at).value, str) and {"actual", "target"} & top.keys():
+            raise BadFile(at.place, "is of version 2 of the format, which is not read")
         if "metric" not in top:
             raise BadFile(at.place.at("metric"), "is missing")
         return Record(at.place, top, *(_tuple(top.get(name), members) for name, members in _TUPLES.items()))
@@ -111,7 +114,13 @@ class Record:
             raise BadFile(self.place.at("metric").at("name"), "is missing")
         unit, better = extra_text(self.metric, "unit"), _better(extra_text(self.metric, "better"))
         title = extra_text(self.metric, "title") or name
-        if self.is_ours and unit and better and re.fullmatch(r"[a-z0-9][a-z0-9._]*", name):
+        # Our own may have no unit, and say so.
+        if (
+            self.is_ours
+            and "unit" in extra(self.metric)
+            and better
+            and re.fullmatch(r"[a-z0-9][a-z0-9._]*", name)
+        ):
             return Meaning(name, unit, better, title)
         own = f"oss.{slug(name) or 'value'}"
         if unit:
@@ -131,6 +140,7 @@ class Record:
         """The run it belongs to; raises BadFile for a time that is none."""
         job = {name: self.top[name].value for name in _JOB if name in self.top}
         started, note = self._started(file)
+        undated = note == file.note and not file.dated
         dependencies = self.top["dependencies"].object() if "dependencies" in self.top else {}
         about = {name: _version(each) for name, each in dependencies.items()}
         torch = about.get("torch") or about.get("pytorch") or {}
@@ -143,6 +153,7 @@ class Record:
             format=NAME,
             suite=f"oss.{slug(text(self.benchmark, 'name')) or 'unnamed'}",
             started_at=started,
+            dated=not undated,
             identity=json.dumps(identity, sort_keys=True),
             machine=next((host for each in runners if (host := extra_text(each, "hostname"))), "unknown"),
             hardware=self._hardware(runners),

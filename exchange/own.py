@@ -32,7 +32,7 @@ from .bodies import (
 from .errors import BadFile, Place
 from .exported import Catalogue, ExportedRun
 from .imported import Imported, ImportedRun, Problem
-from .reading import MAX_BYTES, At
+from .reading import At, refuse_streams
 
 NAME = "pyrometer"
 TITLE = "Pyrometer's own export"
@@ -45,6 +45,10 @@ _MAX_LINE = 64 << 20
 #: `parts` gives out what it has when that many bytes of lines, or that many problems, have come together.
 _PART_BYTES, _PART_PROBLEMS = 16 << 20, 1000
 _GZIP = b"\x1f\x8b"
+#: What is read whole by `read`, uncompressed.
+MAX_BYTES = 256 << 20
+#: More blank lines than this are no export, and neither is what was compressed further than that.
+_MOST_BLANK, _MOST_PACKED = 1 << 20, 1000
 
 
 def lines_of(
@@ -86,10 +90,11 @@ def _bodies(
 def knows(path: Path) -> bool:
     """Whether a file begins as one of ours does, compressed or not."""
     try:
-        with _opened(path) as file:
+        refuse_streams(path)
+        with path.open("rb") as packed, _opened(packed) as file:
             line = json.loads(file.readline(1 << 16))
         return line["kind"] == _FIRST and line["body"]["format"] == NAME
-    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, RecursionError):
+    except (BadFile, OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, RecursionError):
         return False
 
 
@@ -112,20 +117,22 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
     """What a file holds, run by run, and of a large run piece by piece, so that no size is too large.
 
     A damaged line, a torn end and a line from a newer Pyrometer are set aside; so is whatever belongs to a
-    run whose own line is missing before it. Raises BadFile where nothing can be used, and at the line at
-    which more than `limit` bytes have come.
+    run whose own line is missing before it. Raises BadFile where nothing can be used, at the line at which
+    more than `limit` bytes have come, and for a small file that unpacks without end.
     """
+    refuse_streams(path)
     reading = _Reading(path.name)
-    number = size = 0
+    number = 0
     try:
-        with _opened(path) as file:
+        with path.open("rb") as packed, _opened(packed) as file:
+            bounds = _Bounds(path.name, packed, limit)
             while raw := file.readline(_MAX_LINE):
-                number, size = number + 1, size + len(raw)
-                if limit is not None and size > limit:
-                    raise BadFile(Place(path.name, number), f"is larger than {limit >> 20} MiB")
+                number += 1
+                bounds.take(number, raw)
                 if len(raw) == _MAX_LINE and not raw.endswith(b"\n"):
                     while raw and not raw.endswith(b"\n"):
                         raw = file.readline(_MAX_LINE)
+                        bounds.take(number, raw)
                     reading.problem(number, f"is longer than {_MAX_LINE >> 20} MiB")
                     continue
                 if raw.strip() and (done := reading.take(number, raw)):
@@ -137,10 +144,34 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
     yield reading.end(number)
 
 
-def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
-    with path.open("rb") as file:
-        compressed = file.read(2) == _GZIP
-    return gzip.open(path, "rb") if compressed else path.open("rb")
+def _opened(file: BinaryIO) -> BinaryIO | gzip.GzipFile:
+    """What the file holds, unpacked."""
+    compressed = file.read(2) == _GZIP
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file, mode="rb") if compressed else file
+
+
+@dataclass
+class _Bounds:
+    """How much has come of a file, and whether it is still within reason."""
+
+    name: str
+    packed: BinaryIO
+    limit: int | None
+    size: int = 0
+    blank: int = 0
+
+    def take(self, number: int, raw: bytes) -> None:
+        """Count what was read of a line; raises BadFile."""
+        self.size += len(raw)
+        self.blank += 0 if raw.strip() else len(raw)
+        place = Place(self.name, number)
+        if self.limit is not None and self.size > self.limit:
+            raise BadFile(place, f"is larger than {self.limit >> 20} MiB")
+        if self.blank > _MOST_BLANK:
+            raise BadFile(place, f"holds more than {_MOST_BLANK >> 20} MiB of blank lines")
+        if self.size > _MAX_LINE and self.size > _MOST_PACKED * self.packed.tell():
+            raise BadFile(place, f"unpacks to more than {_MOST_PACKED} times its size")
 
 
 @dataclass
@@ -161,8 +192,12 @@ class _Reading:
         self._piece = _Piece({}, [])
         self._problems: list[Problem] = []
         self._orphans: dict[str, Counter[str]] = defaultdict(Counter)
-        #: Metrics that bear the name of one of ours and are none.
+        #: Metrics that bear the name of one of ours, or of one told before, and are none.
         self._others: set[str] = set()
+        #: The units of those that were told, and the names of those that were not.
+        self._told: dict[str, tuple[str, str]] = {}
+        self._untold: set[str] = set()
+        self._kinds: Counter[str] = Counter()
         self._ended = False
         self._begun = self._good = 0
         self._first_problem: Problem | None = None
@@ -181,6 +216,7 @@ class _Reading:
             self.problem(number, str(error))
             return self._part() if self._full() else None
         self._good += 1
+        self._kinds[kind] += kind not in (_FIRST, _LAST)
         done = self._part() if self._full() or (kind == "run" and self._piece.runs) else None
         self._piece.size += len(raw)
         try:
@@ -193,6 +229,7 @@ class _Reading:
         self._ended = kind == _LAST
         if kind == _FIRST:
             self._begun = number
+            self._kinds.clear()
         elif kind == _LAST:
             self._count(number, at)
         elif kind == "run":
@@ -204,22 +241,42 @@ class _Reading:
         elif kind == "outcome":
             if own := self._belonging(kind, at):
                 outcome = outcome_of(at)
-                usable = {name: each for name, each in outcome.metrics.items() if name not in self._others}
+                usable = {
+                    name: each for name, each in outcome.metrics.items() if self._is_known(number, name)
+                }
                 own[0].append(replace(outcome, metrics=usable))
         elif kind == "measurement":
-            if (own := self._belonging(kind, at)) and (each := measurement_of(at)).metric not in self._others:
+            own = self._belonging(kind, at)
+            if own and self._is_known(number, (each := measurement_of(at)).metric):
                 own[1].append(each)
         else:
             self.problem(number, f"unknown kind {kind!r}, perhaps from a newer Pyrometer")
 
     def _define(self, number: int, definition: MetricDefinition) -> None:
-        known = METRICS.get(definition.name)
-        if known is None:
-            self._piece.metrics.append(definition)
-        elif known.unit != definition.unit:
-            self._others.add(definition.name)
+        name, known = definition.name, METRICS.get(definition.name)
+        meaning = (definition.unit, definition.better)
+        if known is not None and known.unit != definition.unit:
             both = f"{definition.unit} there and in {known.unit} here"
-            self.problem(number, f"{definition.name} is in {both}: its values are left out")
+            self.problem(number, f"{name} is in {both}: its values are left out")
+        elif known is None and self._told.setdefault(name, meaning) != meaning:
+            self.problem(number, f"{name} was told otherwise before: its values are left out from here on")
+        else:
+            self._others.discard(name)
+            if known is None:
+                self._piece.metrics.append(definition)
+            return
+        self._others.add(name)
+
+    def _is_known(self, number: int, name: str) -> bool:
+        """Whether values of a metric can be used: without its line nobody knows their unit."""
+        if name in self._others:
+            return False
+        if name in METRICS or name in self._told:
+            return True
+        if name not in self._untold:
+            self._untold.add(name)
+            self.problem(number, f"no line before tells what {name} is: its values are left out")
+        return False
 
     def _belonging(self, kind: str, at: At) -> tuple[list[Outcome], list[Measurement]] | None:
         """Where what belongs to a run goes; None where the run is not known."""
@@ -235,10 +292,20 @@ class _Reading:
 
     def _count(self, number: int, at: At) -> None:
         """Hold the last line against the lines that came since the first."""
-        told = sum(int(each.number()) for each in at.object().values())
+        counts = {kind: int(each.number()) for kind, each in at.object().items()}
+        told = sum(counts.values())
         came = number - self._begun - 1
+        # What came and could not be read was set aside, and may be of any kind.
+        torn = came - self._kinds.total()
+        missing = sum(max(0, n - self._kinds[kind]) for kind, n in counts.items())
         if came != told:
             self.problem(number, f"there were {told} lines before this one, and {came} are here")
+        elif missing > torn:
+            kinds = [
+                kind for kind in sorted({*counts, *self._kinds}) if self._kinds[kind] != counts.get(kind, 0)
+            ]
+            each = ", ".join(f"{counts.get(kind, 0)} {kind}, {self._kinds[kind]} here" for kind in kinds)
+            self.problem(number, f"other lines were written than are here: {each}")
 
     def _full(self) -> bool:
         if len(self._problems) < _PART_PROBLEMS:

@@ -1,5 +1,7 @@
 """What `pytest --benchmark-json` writes: pytest-benchmark, read as its versions 3 to 5 write it."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -47,20 +49,20 @@ def read(path: Path) -> Imported:
     machine = document.need("machine_info")
     shared = _torch_version(machine)
     gathered = Gathered(NAME)
-    by_torch: dict[str, list[At]] = {}
-    for benchmark in benchmarks:
+    by_torch: dict[str, list[int]] = {}
+    for number, benchmark in enumerate(benchmarks):
         try:
             extra = benchmark.get("extra_info")
             own = _torch_version(extra) if extra else ""
-            by_torch.setdefault(own or shared, []).append(benchmark)
+            by_torch.setdefault(own or shared, []).append(number)
         except BadFile as error:
             gathered.refuse(error)
     for torch_version, own in by_torch.items():
-        _add(gathered, path, document, torch_version, own)
+        _add(gathered, path, document, torch_version, (benchmarks[number] for number in own))
     return gathered.imported(document.place.at("benchmarks"))
 
 
-def _add(gathered: Gathered, path: Path, document: At, torch_version: str, benchmarks: list[At]) -> None:
+def _add(gathered: Gathered, path: Path, document: At, torch_version: str, benchmarks: Iterator[At]) -> None:
     points: list[Point] = []
     about: dict[str, Any] = {}
     project = _text(document.get("commit_info"), "project")
@@ -80,13 +82,15 @@ def _origin(path: Path, document: At, torch_version: str, facts: Mapping[str, An
     machine = document.need("machine_info")
     commit = document.get("commit_info")
     written = document.get("datetime")
-    started, note = (moment_in(written), "") if written else made_at(path)
+    started, note, dated = (moment_in(written), "", True) if written else made_at(path)
+    content = "" if dated else hashlib.sha256(json.dumps(document.value).encode()).hexdigest()
     commit_facts = {name: at.value for name, at in commit.object().items()} if commit else {}
     return Origin(
         format=NAME,
         suite=_text(commit, "project") or NAME,
         started_at=started,
-        identity=f"{_text(commit, 'id')} {torch_version}".strip(),
+        dated=dated,
+        identity=f"{_text(commit, 'id')} {torch_version} {content}".strip(),
         machine=_text(machine, "node") or "unknown",
         hardware=_hardware(machine),
         torch_version=torch_version,

@@ -4,15 +4,20 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from .errors import BadFile, Place
 
 #: Larger files are refused: they are read whole.
 MAX_BYTES = 256 << 20
+#: A larger JSON document is refused: as objects it takes many times its size.
+MAX_JSON = 64 << 20
 #: Longer texts in an error are cut.
 _SHOWN = 60
 
@@ -31,12 +36,12 @@ class At:
         members = cast("dict[str, Any]", self.value)
         return {name: At(value, self.place.at(name)) for name, value in members.items()}
 
-    def list(self) -> "list[At]":
-        """The elements of a list."""
+    def list(self) -> "Sequence[At]":
+        """The elements of a list, each made when it is asked for: a small file holds millions."""
         if not isinstance(self.value, list):
             raise self.wrong("a list")
         elements = cast("list[Any]", self.value)
-        return [At(value, self.place.at(f"[{number}]")) for number, value in enumerate(elements)]
+        return _Elements(elements, self.place)
 
     def get(self, name: str) -> "At | None":
         """A member of an object; None where it is missing or null."""
@@ -79,16 +84,53 @@ class At:
         return BadFile(self.place, f"expected {expected}, found {found}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Elements(Sequence[At]):
+    """The elements of a list with their places."""
+
+    values: list[Any]
+    place: Place
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> At: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[At]: ...
+    def __getitem__(self, index: int | slice) -> At | Sequence[At]:
+        numbers = range(len(self.values))[index]
+        if isinstance(numbers, range):
+            return [self[number] for number in numbers]
+        return At(self.values[numbers], self.place.at(f"[{numbers}]"))
+
+
+def refuse_streams(path: Path) -> None:
+    """Raises BadFile for what is neither a file nor a folder: a pipe hangs, and what it gave is gone."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        # Whoever opens it says why.
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise BadFile(Place(path.name), "is a pipe or a device: write it to a file, and import that")
+
+
 def bytes_of(path: Path) -> bytes:
     """The content of a file of at most `MAX_BYTES`; raises BadFile."""
     place = Place(path.name)
+    refuse_streams(path)
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            # Only what is there: `read` makes room for all that it is asked for.
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(min(size, MAX_BYTES) + 1)
     except OSError as error:
         raise BadFile(place, error.strerror or str(error)) from None
     if len(content) > MAX_BYTES:
         raise BadFile(place, f"is larger than {MAX_BYTES >> 20} MiB")
+    if len(content) > size:
+        raise BadFile(place, "grew while it was read")
     return content
 
 
@@ -101,9 +143,21 @@ def text_of(path: Path) -> str:
 
 
 def json_of(text: str, place: Place) -> At:
-    """A JSON document; raises BadFile. `NaN` and `Infinity` are read, and are no numbers (`At.number`)."""
+    """A JSON document of at most `MAX_JSON`; raises BadFile, also for an object that has a key twice.
+
+    `NaN` and `Infinity` are read, and are no numbers (`At.number`).
+    """
+    if len(text) > MAX_JSON:
+        raise BadFile(place, f"is a JSON document larger than {MAX_JSON >> 20} MiB")
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise BadFile(place, f"has the key {_first_twice(name for name, _ in pairs)} twice in one object")
+        return found
+
     try:
-        return At(json.loads(text), place)
+        return At(json.loads(text, object_pairs_hook=members), place)
     except json.JSONDecodeError as error:
         # In a document of one line, as in a file of lines, the line is the caller's to know.
         line = place.line or error.lineno
@@ -116,6 +170,13 @@ def json_of(text: str, place: Place) -> At:
         raise BadFile(place, str(error).split(";")[0]) from None
 
 
+def _first_twice(names: Iterable[str]) -> str:
+    """The first name that is there again, as JSON and not too long."""
+    name = next(name for name, n in Counter(names).items() if n > 1)
+    shown = json.dumps(name)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
 def json_lines(text: str, name: str) -> Iterator[At]:
     """The JSON document on each line that is not empty; raises BadFile at the first that is none."""
     for number, line in enumerate(text.split("\n"), start=1):
@@ -123,10 +184,11 @@ def json_lines(text: str, name: str) -> Iterator[At]:
             yield json_of(line, Place(name, number))
 
 
-def csv_rows(text: str, name: str) -> Iterator[dict[str, At]]:
+def csv_rows(text: str, name: str, aside: Callable[[Place, str], None]) -> Iterator[dict[str, At]]:
     """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
 
-    Cells are texts, at the line where their row ends. A cell that is missing or empty is left out.
+    Cells are texts, at the line where their row ends. A cell that is empty is left out, and so is a row that
+    is cut short, which may be so in the midst of a number: `aside` hears of it.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
@@ -135,9 +197,13 @@ def csv_rows(text: str, name: str) -> Iterator[dict[str, At]]:
             place = Place(name, reader.line_num)
             if not header:
                 header = [column.strip() for column in row]
+                refuse_twice(header, place)
                 continue
             if len(row) > len(header):
                 raise BadFile(place, f"has {len(row)} cells under a header of {len(header)}")
+            if row and len(row) < len(header):
+                aside(place, f"is cut short: {len(row)} cells under a header of {len(header)}")
+                continue
             cells = zip(header, row, strict=False)
             if found := {column: At(cell, place.at(column)) for column, cell in cells if cell.strip()}:
                 yield found
@@ -145,8 +211,20 @@ def csv_rows(text: str, name: str) -> Iterator[dict[str, At]]:
         raise BadFile(Place(name, reader.line_num), f"is no CSV: {error}") from None
 
 
+def refuse_twice(header: Iterable[str], place: Place) -> None:
+    """Raises BadFile for a name that two columns have; what has no name is not read."""
+    names = [column for column in header if column]
+    if len(set(names)) < len(names):
+        raise BadFile(place, f"has two columns {_first_twice(names)}")
+
+
 def number_in(cell: At) -> float:
-    """The number written in a cell of a CSV file; raises BadFile."""
+    """The number written in a cell of a CSV file; raises BadFile.
+
+    Python reads `1_5` and the digits of every script; no table writes those.
+    """
+    if not str(cell.value).isascii() or "_" in str(cell.value):
+        raise cell.wrong("a number")
     try:
         return At(float(cell.value), cell.place).number()
     except ValueError:

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from analysis.metrics import METRICS, Better
@@ -14,6 +14,7 @@ from db.records import Machine, MetricDefinition, Outcome, Profile
 from .errors import BadFile
 from .foreign import Failure, Origin, Point, assembled, case_key, plain
 from .imported import Imported, ImportedRun, Problem
+from .plausible import objection
 from .reading import At
 
 NAME = "submitted"
@@ -28,6 +29,9 @@ _FIELDS = (
 _OF_A_METRIC = ("value", "values", "unit", "better", "title")
 #: What a metric of one's own may be called: it is part of addresses.
 _METRIC = re.compile(r"[a-z][a-z0-9_.]*")
+
+#: Two clocks may differ by so much.
+_AHEAD = timedelta(minutes=5)
 
 #: What `runner.machine.describe` wants to know of a device: name and memory_mib.
 Gpu = Mapping[str, Any]
@@ -58,15 +62,17 @@ class Submission:
         return self.suite, started, self.torch, self.python, self.environment, self.profile, gpus
 
 
-def submissions(document: At, default_time: datetime | None) -> list[Submission]:
+def submissions(document: At, default_time: datetime | None, now: datetime | None = None) -> list[Submission]:
     """The elements of a document: one object, or a list of them; raises BadFile for the first mistake.
 
-    `default_time` is for those that do not say when they were measured; with None they have to.
+    `default_time` is for those that do not say when they were measured; with None they have to. `now` is the
+    clock's time where it is None: nothing was measured after it.
     """
+    latest = (now or datetime.now(UTC)) + _AHEAD
     elements = document.list() if isinstance(document.value, list) else [document]
     if not elements:
         raise BadFile(document.place, "holds no result")
-    return [_submission(element, default_time) for element in elements]
+    return [_submission(element, default_time, latest) for element in elements]
 
 
 def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine]) -> Imported:
@@ -123,7 +129,7 @@ def _with_facts(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
     return replace(outcome, facts={**outcome.facts, **facts})
 
 
-def _submission(at: At, default_time: datetime | None) -> Submission:
+def _submission(at: At, default_time: datetime | None, latest: datetime) -> Submission:
     members = at.object()
     _known(at, _FIELDS)
     case = _case(at.need("case"))
@@ -137,7 +143,7 @@ def _submission(at: At, default_time: datetime | None) -> Submission:
     return Submission(
         suite=at.need("suite").text(),
         case=case,
-        started_at=_time(at, default_time),
+        started_at=_time(at, default_time, latest),
         torch=_text(at, "torch"),
         python=_text(at, "python"),
         environment=_text(at, "environment"),
@@ -161,7 +167,7 @@ def _text(at: At, name: str) -> str:
     return member.text() if member else ""
 
 
-def _list(at: At, name: str) -> list[At]:
+def _list(at: At, name: str) -> Sequence[At]:
     member = at.get(name)
     return member.list() if member else []
 
@@ -203,7 +209,7 @@ def _ending(at: At) -> tuple[str, str]:
     return status, reason
 
 
-def _time(at: At, default: datetime | None) -> datetime:
+def _time(at: At, default: datetime | None, latest: datetime) -> datetime:
     given = at.get("started_at")
     if given is None:
         if default is None:
@@ -214,12 +220,18 @@ def _time(at: At, default: datetime | None) -> datetime:
         if isinstance(given.value, str):
             found = datetime.fromisoformat(given.text())
         else:
-            found = datetime.fromtimestamp(given.number(), UTC)
+            seconds = given.number()
+            if 1e12 <= seconds < 1e13:
+                raise given.wrong("seconds since 1970 (milliseconds?)")
+            found = datetime.fromtimestamp(seconds, UTC)
         if found.tzinfo is None:
             raise given.wrong(expected)
-        return found.astimezone(UTC)
+        found = found.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise given.wrong(expected) from None
+    if found > latest:
+        raise BadFile(given.place, f"{found:%Y-%m-%d %H:%M:%S} UTC is in the future, by this machine's clock")
+    return found
 
 
 def _gpu(at: At) -> dict[str, Any]:
@@ -234,14 +246,20 @@ def _points(case: str, at: At) -> Iterator[Point]:
             raise BadFile(metric.place, "is no name of a metric: small letters, digits, dots and underscores")
         _known(metric, _OF_A_METRIC)
         unit, better = _unit_and_direction(name, metric)
+        values = _values(metric)
+        for value in values:
+            # Whoever names a metric knows whether it may be 0.
+            if reason := objection(name, unit, better, value, nought=name not in METRICS):
+                raise BadFile(metric.place, reason)
         yield Point(
             case=case,
             metric=name,
             unit=unit,
             better=better,
-            values=_values(metric),
+            values=values,
             place=metric.place,
             title=_text(metric, "title"),
+            unbound=True,
         )
 
 

@@ -181,11 +181,12 @@ def _failures(found: _Found, gathered: Gathered) -> list[Failure]:
 
 
 def _origin(path: Path, text: str, name: str, about: dict[str, At]) -> Origin:
-    started, note = made_at(path)
+    started, note, dated = made_at(path)
     return Origin(
         format=NAME,
         suite=f"{NAME}.{slug(name) or 'unnamed'}",
         started_at=started,
+        dated=dated,
         identity=hashlib.sha256(text.encode()).hexdigest(),
         hardware=_word(about, "device") or "unknown",
         torch_version=_word(about, "pytorch_version"),

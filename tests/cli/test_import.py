@@ -1,6 +1,7 @@
 """`pyrometer import` and `pyrometer submit` as they are typed: what they say, and how they end."""
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import cli
 from cli.commands import app
 from db import queries
 from db.engine import Database, open_database
+from exchange.files import NO_TIME
 from runner import machine
 
 EXAMPLE = Path(cli.__path__[0]).parent / "examples" / "submit_from_training.py"
@@ -80,6 +82,46 @@ def test_what_is_set_aside_has_its_place_and_the_others_go_in(here: Path, databa
     assert queries.count_runs(database) == 2
 
 
+def test_a_copy_of_a_file_without_a_time_changes_nothing(here: Path, database: Database) -> None:
+    first = written(here / "clone", SAMPLES["timm-csv"])
+    os.utime(first, (1_700_000_000, 1_700_000_000))
+    other = written(here / "again", SAMPLES["timm-csv"])
+    result = typed("import", first)
+    note = f"  note: {NO_TIME}; --date says when it was measured"
+    assert result.exit_code == 0 and result.stdout.splitlines()[1] == note
+    assert events(typed("import", "--json", first))[0]["undated"] == 1
+    again = typed("import", other)
+    assert again.exit_code == 0 and "nothing is new" in again.stdout
+    assert queries.count_runs(database) == 1
+    (run,) = queries.recent_runs(database)
+    assert run.started_at.timestamp() == 1_700_000_000
+
+
+def test_date_and_hardware_say_what_the_file_does_not(here: Path, database: Database) -> None:
+    path = written(here, SAMPLES["timm-csv"])
+    said = ("--date", "2025-03-01T12:30+02:00", "--hardware", "RTX 4090")
+    assert "note:" not in typed("import", *said, path).stdout
+    assert "nothing is new" in typed("import", *said, path).stdout
+    (run,) = queries.recent_runs(database)
+    assert (run.started_at.isoformat(), run.hardware) == ("2025-03-01T10:30:00+00:00", "RTX 4090")
+
+
+def test_a_date_is_refused_where_the_file_has_its_own(here: Path) -> None:
+    result = typed("import", "--date", "2025-03-01", written(here, SAMPLES["asv"]))
+    assert result.exit_code == 1
+    assert "tells the time itself; --date is for files that tell none" in result.stdout
+
+
+def test_a_repeat_is_a_note_and_no_loss(here: Path) -> None:
+    folder = here / "tree"
+    for name in ("a", "b"):
+        written(folder / name, SAMPLES["optimum"])
+    result = typed("import", folder)
+    assert result.exit_code == 0 and "set aside" not in result.stdout
+    assert "  note: 1 repeat of what is in, such as b/benchmark.json" in result.stdout
+    assert len(events(typed("import", "--json", folder))[0]["repeats"]) == 1
+
+
 def test_only_the_first_ten_are_shown_and_the_rest_is_counted(here: Path) -> None:
     bad = {f"model{number}-eval-latencies": [1] for number in range(14)}
     document = {**TORCHBENCH, "metrics": {**TORCHBENCH["metrics"], **bad}}
@@ -131,6 +173,9 @@ def test_a_dry_run_stores_nothing_and_makes_no_database(here: Path) -> None:
             ["import", "--format", "torchbnch", "."],
             "there is no format torchbnch: the formats are pyrometer, ",
         ),
+        (["import", "--date", "yesterday", "."], "--date is a time such as 2026-03-01 or "),
+        (["import", "--date", "2999-01-01", "."], "--date 2999-01-01 is in the future"),
+        (["import", "--hardware", " ", "."], "--hardware is empty"),
         (["submit", "missing.json"], "missing.json: No such file or directory; nothing was stored"),
     ],
 )
@@ -197,7 +242,7 @@ def test_a_submission_comes_from_stdin_and_from_another_machine(database: Databa
 def test_a_metric_that_is_stored_otherwise_ends_with_1(here: Path) -> None:
     typed("submit", written(here, of_json("results.json", SUBMITTED)))
     metrics = {"tokens_per_second": {"value": 51, "unit": "k tokens/s", "better": "higher"}}
-    other = {**SUBMITTED, "started_at": "2026-11-22T20:15:00+00:00", "metrics": metrics}
+    other = {**SUBMITTED, "started_at": "2026-11-20T20:15:00+00:00", "metrics": metrics}
     result = typed("submit", written(here, of_json("results.json", other)))
     assert result.exit_code == 1
     assert "set aside: results.json: metric tokens_per_second is stored as tokens/s" in result.stdout

@@ -258,3 +258,8 @@ def test_nothing_but_bad_file_is_raised(tmp_path_factory: pytest.TempPathFactory
     except BadFile:
         return
     assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)
+
+
+def test_a_date_in_seconds_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"date: is in the year 1970: seconds, not milliseconds\?"):
+        read(tmp_path, {"ops.time_add": [[0.5]]}, date=1_777_636_800)

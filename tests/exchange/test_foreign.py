@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exchange.errors import Place
-from exchange.foreign import Failure, Origin, Point, assembled, case_key, plain, slug
+from exchange.foreign import Failure, Origin, Point, assembled, case_key, is_undated, plain, slug
 
 WHEN = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 ORIGIN = Origin(format="tool", suite="nightly", started_at=WHEN, machine="box", hardware="A100")
@@ -89,6 +90,39 @@ def test_the_same_origin_is_the_same_run_and_any_other_is_another() -> None:
         replace(ORIGIN, hardware="H100"),
     ]
     assert len({run(one) for one in (ORIGIN, *others)}) == 7
+
+
+def test_a_run_that_nobody_dates_is_told_by_all_but_its_time() -> None:
+    def run(**changed: Any) -> str:
+        return assembled(replace(ORIGIN, dated=False, **changed), [SPEED])[0].run.id
+
+    assert run() == run(started_at=WHEN + timedelta(days=9)) == "undated-tool-" + run()[-16:]
+    others = [
+        {"format": "other"},
+        {"suite": "weekly"},
+        {"identity": "x"},
+        {"machine": "b"},
+        {"hardware": "H"},
+    ]
+    assert len({run(), *(run(**each) for each in others)}) == 6
+    assert is_undated(run()) and not is_undated(assembled(ORIGIN, [SPEED])[0].run.id)
+
+
+def test_what_is_to_be_known_of_a_run_is_among_its_notes() -> None:
+    origin = replace(ORIGIN, facts={"notes": ["the time is that of the upload"]})
+    assert assembled(origin, [SPEED])[0].run.notes == ("the time is that of the upload",)
+
+
+def test_no_time_and_no_rate_is_impossible() -> None:
+    points = [replace(SPEED, values=(2.0, -1.0)), replace(LATENCY, values=(0.0,))]
+    imported, metrics, problems = assembled(ORIGIN, points)
+    assert [each.sentence for each in problems] == [
+        "-1 items/s is no rate: it is below 0",
+        "0 ms is no time: nothing was measured",
+    ]
+    assert (imported.outcomes, metrics) == ((), ())
+    unbound = [replace(each, unbound=True) for each in points]
+    assert len(assembled(ORIGIN, unbound)[0].measurements) == 2
 
 
 def test_machines_that_share_a_label_are_compared_and_formats_never() -> None:

@@ -39,6 +39,7 @@ def test_a_run_says_where_it_comes_from(tmp_path: Path, name: str) -> None:
 
 def test_a_run_of_a_format_that_is_not_known_any_more_still_says_so() -> None:
     assert formats.came_from("20260901-020000-other-tool-0123abcd") == "imported from other-tool"
+    assert formats.came_from("undated-other-tool-0123abcd4567ef89") == "imported from other-tool"
     assert formats.came_from("20260901-020000-submitted-0123abcd") == "submitted by a script"
 
 

@@ -143,7 +143,8 @@ def test_one_run_in_two_shapes_is_one_run(tmp_path: Path) -> None:
     both = optimum.read(tmp_path)
 
     assert [run.run.id for run in both.runs] == [run.run.id for run in one.runs]
-    assert str(both.set_aside[0]) == "benchmark_report.json: benchmark.json beside it holds the run"
+    assert not both.set_aside
+    assert str(both.repeats[0]) == "benchmark_report.json: benchmark.json beside it holds the run"
     for name in ("benchmark_report.json", "benchmark_config.json"):
         assert only_case(optimum.read(tmp_path / name)) == only_case(one)
 
@@ -213,7 +214,10 @@ def test_the_case_tells_what_people_look_for(tmp_path: Path, config: dict[str, A
     [
         (changed(device="cpu"), "Test CPU 9000, 16 CPUs"),
         (CONFIG | {"environment": {"gpu": ["A", "B"]}}, "A + B"),
-        (CONFIG | {"environment": {"gpu": "Only"}}, "Only"),
+        (CONFIG | {"environment": {"gpu": "Only"}}, "2 x Only"),
+        (changed(device_ids="1"), "Test GPU 80GB"),
+        (changed(device_ids=["0"]), "Test GPU 80GB"),
+        (changed(device_ids=None), "2 x Test GPU 80GB"),
         (CONFIG | {"environment": {}}, "unknown"),
     ],
 )
@@ -260,7 +264,7 @@ def test_one_bad_number_is_set_aside_with_its_place(
         ("benchmark.json", "{", ", line 1, column 2: is no JSON"),
         ("benchmark.json", '{"config": {}, "report": {"a": 1}}', ", config.backend: is missing"),
         ("benchmark_report.json", "{}", ": has no benchmark_config.json beside it"),
-        ("short_report.csv", "a\n1\n", ": holds no settings, which make the case: import full_report.csv"),
+        ("short_report.csv", "a\n1\n", ": holds no settings, which make the case: only a full_"),
         ("full_report.csv", "a,b\n1,2\n", ", line 2, backend.name: is missing"),
     ],
 )
@@ -304,3 +308,12 @@ def test_nothing_but_bad_file_is_raised(
     except BadFile:
         return
     assert all(math.isfinite(each.point) for run in imported.runs for each in run.measurements)
+
+
+def test_one_gpu_and_two_are_two_cases(tmp_path: Path) -> None:
+    two = only_case(optimum.read(in_one(tmp_path)))
+    for ids in ([0, 1], "[0, 1]", "2,3"):
+        assert only_case(optimum.read(in_one(tmp_path, changed(device_ids=ids)))) == two
+    one = only_case(optimum.read(in_one(tmp_path, changed(device_ids="0"))))
+    assert ("gpus=2" in two, "gpus=1" in one) == (True, True)
+    assert one.replace("gpus=1", "gpus=2") == two

@@ -128,10 +128,33 @@ def test_a_tree_is_one_import_of_many_runs(tmp_path: Path) -> None:
     assert len(imported.runs) == 2
     aside = sorted(str(each) for each in imported.set_aside)
     assert [each.partition(":")[0] for each in aside] == [
-        "a/copy/inference_results.csv, line 2",
         "bad/hydra_config.yaml, line 2, backend.name",
         "new/benchmark_config.json",
         "short_report.csv",
+    ]
+    assert [str(each) for each in imported.repeats] == [
+        f"a/copy/inference_results.csv, line 2: repeats run {imported.runs[0].run.id}"
+    ]
+
+
+def test_tables_made_of_folders_say_whether_anything_is_in_them_alone(tmp_path: Path) -> None:
+    of_2023(tmp_path / "0")
+    full = f"experiment_name,backend.name,{RESULTS.splitlines()[0]}\n"
+    row = f"a,pytorch,{RESULTS.splitlines()[1]}\n"
+    (tmp_path / "full_report.csv").write_text(full + row)
+    (tmp_path / "short_report.csv").write_text("experiment_name,Batch Size\na,8\n")
+    imported = optimum.read(tmp_path)
+    assert imported.set_aside == ()
+    assert [str(each) for each in imported.repeats] == [
+        "full_report.csv: repeats what the runs' folders hold",
+        "short_report.csv: full_report.csv beside it has the same rows",
+    ]
+
+    (tmp_path / "full_report.csv").write_text(full + row + "b,pytorch,0.5,2.0,6792\n")
+    (tmp_path / "short_report.csv").write_text("experiment_name,Batch Size\nc,8\n")
+    assert [str(each) for each in optimum.read(tmp_path).set_aside] == [
+        "full_report.csv: has 1 of 2 rows in no folder here: import it by itself",
+        "short_report.csv: holds no settings, which make the case: only a full_report.csv can be read",
     ]
 
 

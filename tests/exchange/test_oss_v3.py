@@ -213,7 +213,11 @@ def test_values_that_went_through_32_bits_are_noted(tmp_path: Path) -> None:
         ({}, "[1].metric: is missing"),
         ({"repo": "example/net"}, "[1].metric: is missing"),
         (3, "[1]: expected an object, found 3"),
-        (a_record() | {"metric": "v2", "actual": 1.0}, '[1].metric: expected an object, found "v2"'),
+        (a_record() | {"metric": "v2"}, '[1].metric: expected an object, found "v2"'),
+        (
+            a_record() | {"metric": "v2", "actual": 1.0, "target": 0.0},
+            "[1]: is of version 2 of the format, which is not read",
+        ),
         (a_record(metric=""), '[1].metric.name: expected a text, found ""'),
         (a_record(values=[]), "[1].metric.benchmark_values: holds no value"),
         (a_record(values=[1, None]), "[1].metric.benchmark_values[1]: expected a number, found null"),
@@ -293,3 +297,9 @@ def test_no_record_does_anything_but_be_read_or_refused(
         len(records)
         <= len(imported.set_aside) + sum(len(run.measurements) for run in imported.runs) + outcomes
     )
+
+
+def test_a_file_of_version_2_says_so(tmp_path: Path) -> None:
+    old = {"name": "llama2", "metric": "load_time(ms)", "actual": 286.9, "target": 0.0, "device": "phone"}
+    with pytest.raises(BadFile, match=r"\[0\]: is of version 2 of the format, which is not read"):
+        read(tmp_path, [old])

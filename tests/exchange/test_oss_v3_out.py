@@ -179,3 +179,18 @@ def test_without_runs_it_is_an_empty_list() -> None:
     sink = io.BytesIO()
     write_oss_v3([], CATALOGUE, sink)
     assert json.loads(sink.getvalue()) == []
+
+
+def test_a_run_that_does_not_say_its_device_ran_on_what_its_machine_has() -> None:
+    def device(**facts: Any) -> str:
+        machine = a_machine()
+        run = replace(
+            a_run(), facts={}, machine=replace(machine, hardware=replace(machine.hardware, facts=facts))
+        )
+        outcome = an_outcome()
+        one = ExportedRun(run, [outcome], measurements_for([outcome]), lambda _: (), lambda _: ())
+        return next(iter(records_of(one, CATALOGUE)))["runners"][0]["name"]
+
+    assert device(cpus=8) == "cpu"
+    assert device(gpus=["NVIDIA H200"]) == "cuda"
+    assert device(imported=True) == "unknown"

@@ -186,3 +186,27 @@ def test_nothing_that_ours_may_say_does_anything_but_be_read_or_refused(
         for each in run.measurements:
             assert each.smallest <= each.point <= each.largest
             assert each.low is None or each.high is None or each.low <= each.point <= each.high
+
+
+def test_a_metric_without_a_unit_comes_back_with_its_direction(tmp_path: Path) -> None:
+    loss = MetricDefinition("training.loss", "Final loss", "", "lower")
+    outcome = replace(an_ending(builders.RESNET, 0), metrics={loss.name: -0.5})
+    sink = io.BytesIO()
+    one = ExportedRun(
+        builders.a_run(),
+        [outcome],
+        builders.measurements_for([outcome]),
+        lambda _: (),
+        lambda _: (),
+    )
+    write_oss_v3([one], Catalogue({loss.name: loss}, lambda _: ""), sink)
+    imported = read(tmp_path, sink.getvalue().decode())
+
+    assert imported.metrics == (loss,)
+    assert imported.runs[0].measurements[0].point == -0.5
+
+
+def test_a_difference_of_ours_comes_back_below_0(tmp_path: Path) -> None:
+    outcome = an_ending(builders.RESNET, 0, latency=0.0)
+    text = exported(builders.a_run(), [outcome], builders.measurements_for([outcome]))
+    assert read(tmp_path, text).runs[0].measurements[0].point == 0.0

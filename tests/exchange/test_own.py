@@ -3,17 +3,17 @@
 import gzip
 import json
 import math
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import BERT, MLP, a_recording, a_run, an_outcome, measurements_for
+from builders import a_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from own_exports import SPEEDUP, a_whole_run, file_of, read, sentences
 
 from analysis.metrics import METRICS
 from db.records import (
@@ -21,7 +21,6 @@ from db.records import (
     Hardware,
     Machine,
     Measurement,
-    MetricDefinition,
     Outcome,
     Profile,
     Recording,
@@ -30,11 +29,7 @@ from db.records import (
 from db.tables import STATES, STATUSES
 from exchange import bodies, own
 from exchange.errors import BadFile
-from exchange.exported import Catalogue, ExportedRun
-from exchange.imported import Imported, ImportedRun
-
-WRITTEN = datetime(2026, 11, 21, 20, 15, tzinfo=UTC)
-SPEEDUP = MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")
+from exchange.imported import ImportedRun
 
 odd = st.sampled_from(["\ud800", "\0", "\u2028", '"\\', "  "])
 texts = st.text(max_size=12) | odd
@@ -82,19 +77,26 @@ outcomes = st.builds(
     blocks=st.lists(st.lists(samples, max_size=4).map(tuple), max_size=3).map(tuple),
     telemetry=st.lists(recordings(), max_size=2).map(tuple),
 )
-measurements = st.builds(
-    Measurement,
-    case=names,
-    environment=st.just("one"),
-    metric=names,
-    point=numbers,
-    low=st.none() | numbers,
-    high=st.none() | numbers,
-    smallest=numbers,
-    largest=numbers,
-    spread=st.none() | numbers,
-    n=counts,
-)
+
+
+@st.composite
+def measurements(draw: st.DrawFn) -> Measurement:
+    smallest, point, largest = sorted(draw(st.tuples(numbers, numbers, numbers)))
+    low, high = draw(st.tuples(numbers, numbers).map(sorted) | st.just([None, None]))
+    return Measurement(
+        case=draw(names),
+        environment="one",
+        metric=draw(names),
+        point=point,
+        low=low,
+        high=high,
+        smallest=smallest,
+        largest=largest,
+        spread=draw(st.none() | numbers),
+        n=draw(st.integers(1, 2**31 - 1)),
+    )
+
+
 runs = st.builds(
     Run,
     id=names,
@@ -115,53 +117,8 @@ imported_runs = st.builds(
     ImportedRun,
     runs,
     st.lists(outcomes, max_size=2).map(tuple),
-    st.lists(measurements, max_size=2).map(tuple),
+    st.lists(measurements(), max_size=2).map(tuple),
 )
-
-
-def exported(one: ImportedRun) -> ExportedRun:
-    """A run as the database would hand it out: bare outcomes, and the rest on demand."""
-    bare = [replace(each, blocks=(), telemetry=()) for each in one.outcomes]
-    whole = {id(each): full for each, full in zip(bare, one.outcomes, strict=True)}
-    return ExportedRun(
-        one.run,
-        bare,
-        one.measurements,
-        lambda outcome: whole[id(outcome)].blocks,
-        lambda outcome: whole[id(outcome)].telemetry,
-    )
-
-
-def file_of(
-    *them: ImportedRun, definitions: Mapping[str, MetricDefinition] | None = None, program: str = "0.1.0"
-) -> bytes:
-    """The file that these runs become."""
-    catalogue = Catalogue(definitions or {}, lambda _: "%")
-    return b"".join(own.lines_of(map(exported, them), catalogue, program=program, written_at=WRITTEN))
-
-
-def read(content: bytes, name: str = "runs.jsonl") -> Imported:
-    """What is read of a file with that content."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        path.write_bytes(content)
-        return own.read(path)
-
-
-def a_whole_run(run: Run | None = None) -> ImportedRun:
-    """A run with a bad outcome, samples, recordings and a metric that came from outside."""
-    good = an_outcome(MLP, metrics={"latency": 0.1 + 0.2, SPEEDUP.name: 1.5}, telemetry=[a_recording()])
-    done = [
-        good,
-        an_outcome(MLP, replicate=1, latency=2.5),
-        an_outcome(BERT, status="oom", log_tail="…killed\n"),
-    ]
-    return ImportedRun(run or a_run(), tuple(done), tuple(measurements_for(done)))
-
-
-def sentences(found: Imported) -> list[str]:
-    """What was set aside, with its line."""
-    return [str(problem) for problem in found.set_aside]
 
 
 @settings(max_examples=60)

@@ -182,3 +182,45 @@ def test_its_statuses_are_the_databases_own() -> None:
     # Others disturbing a process and a throttled GPU are what our own gates find.
     assert set(OF_THE_DATABASE) - set(STATUSES) == {"contended", "throttled"}
     assert set(STATUSES) <= set(OF_THE_DATABASE)
+
+
+NOW = datetime(2026, 11, 21, 20, 10, tzinfo=UTC)
+
+
+def started(moment: Any) -> datetime:
+    at = json_of(json.dumps(changed(started_at=moment)), Place("results.json"))
+    (one,) = submitted.submissions(at, None, NOW)
+    return one.started_at
+
+
+@pytest.mark.parametrize("moment", ["2026-11-21T20:15:01Z", 1795292101, "2099-01-01T00:00:00+00:00"])
+def test_what_lies_in_the_future_is_refused(moment: Any) -> None:
+    with pytest.raises(BadFile, match=r"started_at: 20.* UTC is in the future, by this machine's clock"):
+        started(moment)
+
+
+def test_two_clocks_may_differ_by_five_minutes() -> None:
+    assert started("2026-11-21T20:15:00Z") == datetime(2026, 11, 21, 20, 15, tzinfo=UTC)
+
+
+def test_milliseconds_are_told_as_such() -> None:
+    with pytest.raises(BadFile, match=r"seconds since 1970 \(milliseconds\?\), found 1763755200000"):
+        started(1763755200000)
+
+
+@pytest.mark.parametrize(
+    ("name", "about", "sentence"),
+    [
+        ("latency", {"value": -5}, "-5 ms is no time: it is below 0"),
+        ("throughput", {"value": 0}, "0 items/s is no rate: nothing was measured"),
+        ("queue", {"value": -1, "unit": "ms", "better": "lower"}, "-1 ms is no time: it is below 0"),
+    ],
+)
+def test_an_impossible_number_is_refused(name: str, about: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadFile, match=f"metrics.{name}: {sentence}"):
+        read(changed(metrics={name: about}))
+
+
+def test_a_metric_of_ones_own_may_be_0() -> None:
+    (one,) = read(changed(metrics={"queue": {"value": 0, "unit": "ms", "better": "lower"}})).runs
+    assert one.measurements[0].point == 0.0

@@ -144,6 +144,9 @@ def test_an_error_is_an_outcome(tmp_path: Path) -> None:
         ("tiny,160,nan,64.0,256,0.37", "infer_samples_per_sec: expected a finite number, found NaN"),
         ("tiny,160,1,64.0,25.5,0.37", 'infer_batch_size: expected a whole number, found "25.5"'),
         (",160,4000.5,64.0,256,0.37", "model: is missing"),
+        ("tiny,160,-5,64.0,256,0.37", "infer_samples_per_sec: -5 samples/s is no rate: it is below 0"),
+        ("tiny,160,0,64.0,256,0.37", "infer_samples_per_sec: 0 samples/s is no rate: nothing was measured"),
+        ("tiny,160,4000,0,256,0.37", "infer_step_time: 0 ms is no time: nothing was measured"),
     ],
 )
 def test_one_bad_row_is_set_aside_with_its_line(tmp_path: Path, row: str, sentence: str) -> None:
@@ -151,6 +154,15 @@ def test_one_bad_row_is_set_aside_with_its_line(tmp_path: Path, row: str, senten
 
     assert str(imported.set_aside[0]) == f"{NAME}, line 2, {sentence}"
     assert imported.runs[0].outcomes[-1].metrics["timm.infer_samples_per_sec"] == 100.0
+
+
+def test_a_row_that_is_cut_short_is_set_aside(tmp_path: Path) -> None:
+    imported = read(tmp_path, HEADER, "wide,224,100.0,2560,256,9.9", "tiny,160,40")
+
+    assert [str(each) for each in imported.set_aside] == [
+        f"{NAME}, line 3: is cut short: 3 cells under a header of 6"
+    ]
+    assert len(imported.runs[0].outcomes) == 1
 
 
 @pytest.mark.parametrize(

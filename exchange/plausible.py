@@ -1,0 +1,45 @@
+"""Which numbers a unit lets stand: no time and no rate is below 0, and no step takes 0 ms."""
+
+import re
+
+from analysis.metrics import Better
+
+_TIME = (
+    r"(?:h|hours?|min|minutes?|s|secs?|seconds?|ms|msecs?|milliseconds?"
+    r"|[u\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s|usecs?|microseconds?|ns|nsecs?|nanoseconds?)"
+)
+#: A time, or one for each of something: ms, ns/iter.
+_TIMES = re.compile(rf"{_TIME}(?:\s*(?:/|per ).+)?", re.IGNORECASE)
+#: So many of something in a time: 1/s, samples/s, GB/s, iter/sec.
+_RATES = re.compile(rf".*(?:/|\bper )\s*{_TIME}|fps|qps|[kmgt]?flops|[kmg]?hz", re.IGNORECASE)
+#: What there is so much or so many of.
+_AMOUNTS = re.compile(r"[kmgt]i?b|b|bytes|count|instructions", re.IGNORECASE)
+#: Words in a name: a spread or a wait may be 0, and a difference has a sign.
+_MAY_BE_NOUGHT = frozenset(
+    {"stdev", "stddev", "std", "iqr", "mad", "sem", "spread", "noise", "margin"}
+    | {"wait", "waiting", "idle", "stall", "pause"}
+)
+_HAS_A_SIGN = frozenset(
+    ("difference", "diff", "delta", "drift", "overhead", "skew", "exposed", "change", "saved", "gain", "loss")
+)
+
+
+def objection(name: str, unit: str, better: Better, value: float, *, nought: bool = False) -> str:
+    """Why a number can be none of that unit; empty where it can. `name` may hold more than the metric's name.
+
+    A time is above 0, and so is a rate of which more is better; an amount and a rate of which less is better
+    are 0 or above. A spread or a wait may be 0, which `nought` says of anything; a difference may be below.
+    Shares, ratios, losses, units that nobody knows, and what is neither better nor worse may be anything.
+    """
+    words = frozenset(re.split(r"[^a-z]+", name.lower()))
+    if better == "neither" or words & _HAS_A_SIGN:
+        return ""
+    kind = "time" if _TIMES.fullmatch(unit) else "rate" if _RATES.fullmatch(unit) else ""
+    if not kind and not _AMOUNTS.fullmatch(unit):
+        return ""
+    if value < 0:
+        return f"{value:g} {unit} is no {kind or 'amount'}: it is below 0"
+    may_be_nought = nought or not kind or (kind == "rate" and better == "lower")
+    if value == 0 and not may_be_nought and not words & _MAY_BE_NOUGHT:
+        return f"{value:g} {unit} is no {kind}: nothing was measured"
+    return ""
