@@ -151,7 +151,7 @@ def _series(unit: str, cases: int, *, only: str | None, x: alt.X, bars: bool) ->
 
 def _dates(look: TrendLook, *, labels: bool) -> alt.X:
     shown = alt.Axis(
-        format="%d %b %H:%M" if look.clock else "%d %b %Y",
+        format="%d %b %Y %H:%M" if look.clock else "%d %b %Y",
         labelOverlap=True,
         labelBound=True,
         labels=labels,

@@ -112,19 +112,28 @@ class Offer:
     cases: tuple[str, ...]
 
 
-def trends(query: Query, keys: Sequence[SeriesKey]) -> tuple[Trends, Offer, list[str]]:
-    """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty."""
+def trends(
+    query: Query, keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]] = ()
+) -> tuple[Trends, Offer, list[str]]:
+    """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
+
+    What `query` leaves open is the first of `newest`, hardware and profile of the newest runs, that has such
+    a series.
+    """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
-    metric = _pick(query, "metric", metrics, metrics[0], complaints)
+    opening = min((k.metric for k in _newest(keys, newest)), key=wording.metric_place)
+    metric = _pick(query, "metric", metrics, opening, complaints)
 
     keys = [k for k in keys if k.metric == metric]
     hardware = {k.hardware: k.hardware_label for k in keys}
-    chosen_hardware = _pick_fingerprint(query, "hardware", hardware, _most_used(keys, _hardware), complaints)
+    used = _most_used(_newest(keys, newest), _hardware)
+    chosen_hardware = _pick_fingerprint(query, "hardware", hardware, used, complaints)
 
     keys = [k for k in keys if k.hardware == chosen_hardware]
     profiles = {k.profile: k.profile_name for k in keys}
-    chosen_profile = _pick_fingerprint(query, "profile", profiles, _most_used(keys, _profile), complaints)
+    used = _most_used(_newest(keys, newest), _profile)
+    chosen_profile = _pick_fingerprint(query, "profile", profiles, used, complaints)
 
     known = sorted({k.case for k in keys if k.profile == chosen_profile})
     wanted_axis = _pick(query, "axis", AXES, AXES[0], complaints)
@@ -265,6 +274,13 @@ def _gpus_first(window: TelemetryWindow) -> tuple[bool, str, str]:
 def _sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
     sentence = unknown(kind, wanted, valid)
     return f"{sentence[0].upper()}{sentence[1:]}; shown is what there is."
+
+
+def _newest(keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
+    """Those of the first hardware and profile in `newest` that any of `keys` has; all if there is none."""
+    there = {(key.hardware, key.profile) for key in keys}
+    place = next((place for place in newest if place in there), None)
+    return keys if place is None else [key for key in keys if (key.hardware, key.profile) == place]
 
 
 def _hardware(key: SeriesKey) -> str:

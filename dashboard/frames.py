@@ -1,9 +1,9 @@
 """Records made into the DataFrames that charts draw and CSV files hold."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
 
@@ -24,6 +24,8 @@ _MAX_VERSION_NAMES = 18
 _LABEL_ROOM = 0.007
 #: Cases that differ by more than this factor get scales of their own.
 _ONE_SCALE = 3
+#: Between the first and the last version at one moment.
+_SPAN = " … "
 #: Within less than this, dates alone do not tell points apart.
 _DATES_SUFFICE = timedelta(days=3)
 #: Above this many points a bar at every point is noise, and the band alone says the range.
@@ -78,26 +80,31 @@ def version_changes(points: Iterable[SeriesPoint]) -> pd.DataFrame:
     """Where the PyTorch version differs from the point before it: columns x, version, label.
 
     The label is empty where it would lie over the one before. Points without a PyTorch (the canary's) are no
-    change of it.
+    change of it. Several PyTorches at one moment, as of files written at once, share a rule.
     """
     columns = ["x", "version", "label"]
     ordered = sorted((p for p in points if p.torch_version), key=lambda p: p.started_at)
     if not ordered:
         return pd.DataFrame(columns=columns)
-    changes = _changes([(p.started_at, p.torch_version) for p in ordered])
+    changes = _changes(ordered, str)
     if len(changes) > _MAX_VERSION_RULES:
-        changes = _changes([(p.started_at, _release(p.torch_version)) for p in ordered])
+        changes = _changes(ordered, _release)
     length = ordered[-1].started_at - ordered[0].started_at
     rows: list[_Row] = []
     free_from = ordered[0].started_at - length
     for moment, version in changes:
-        label = version.partition("+")[0]
+        label = _SPAN.join(each.partition("+")[0] for each in version.split(_SPAN))
         half = length * (len(label) * _LABEL_ROOM / 2)
         fits = moment - half >= free_from
         if fits:
             free_from = moment + half
         rows.append({"x": moment, "version": version, "label": label if fits else ""})
     return pd.DataFrame(rows, columns=columns)
+
+
+def at_one_moment(changes: pd.DataFrame) -> bool:
+    """Whether any of `version_changes` stands for several versions."""
+    return any(_SPAN in version for version in changes["version"])
 
 
 def version_names(points: Iterable[SeriesPoint]) -> pd.DataFrame:
@@ -356,8 +363,17 @@ def _places(versions: Iterable[str]) -> dict[str, int]:
     return {version: place for place, version in enumerate(sorted(set(versions), key=version_order))}
 
 
-def _changes(labels: Sequence[tuple[datetime, str]]) -> list[tuple[datetime, str]]:
-    return [after for before, after in pairwise(labels) if before[1] != after[1]]
+def _changes(ordered: Sequence[SeriesPoint], spelled: Callable[[str], str]) -> list[tuple[datetime, str]]:
+    """The moments at which the versions, as they are `spelled`, are not those of the moment before."""
+    moments = groupby(ordered, key=lambda p: p.started_at)
+    found = [(moment, _span({spelled(p.torch_version) for p in own})) for moment, own in moments]
+    begins = found[:1] if _SPAN in found[0][1] else []
+    return begins + [after for before, after in pairwise(found) if before[1] != after[1]]
+
+
+def _span(versions: Collection[str]) -> str:
+    first, *rest = sorted(versions, key=version_order)
+    return _SPAN.join([first, *rest[-1:]])
 
 
 def _release(version: str) -> str:

@@ -4,10 +4,12 @@
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from analysis.operators import Origin, unlike
-from dashboard import charts
+from dashboard import charts, origins
 from dashboard.database import opened
 from db import metrics, queries, telemetry, traces
 from db.records import (
@@ -34,12 +36,49 @@ NEWEST_POINTS = 1000
 
 _kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
+#: As `_kept`, for answers that take longer to copy than to make, and that nobody can change.
+_shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
+#: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
+_SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
+#: Own runs, and runs of any kind, that say where the trends page opens.
+_OPENING_RUNS = 3
 
 
 @_kept
 def recent_runs(url: str, limit: int, offset: int = 0) -> list[RunSummary]:
     """The newest runs."""
     return queries.recent_runs(opened(url), limit=limit, offset=offset)
+
+
+@_kept
+def own_runs(url: str, limit: int) -> list[RunSummary]:
+    """The newest runs that Pyrometer measured itself."""
+    found: list[RunSummary] = []
+    for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
+        page = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset)
+        found += [run for run in page if origins.measured(run.id)]
+        if len(found) >= limit or len(page) < _RUNS_AT_ONCE:
+            break
+    return found[:limit]
+
+
+def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
+    """What was imported, by run, of those that were and say so."""
+    return _sources(url, tuple(run.id for run in runs if origins.imported(run.id)))
+
+
+@_kept_for_good
+def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
+    records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
+    return {record.id: told for record in records if record is not None and (told := origins.source(record))}
+
+
+@_kept
+def newest_places(url: str) -> list[tuple[str, str]]:
+    """The hardware and the profile (fingerprints) of the newest runs, our own first."""
+    runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, _OPENING_RUNS)]
+    records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
+    return [(each.machine.hardware.fingerprint, each.profile.fingerprint) for each in records if each]
 
 
 @_kept
@@ -68,12 +107,11 @@ def outcomes(url: str, run_id: str) -> list[Outcome]:
     return queries.outcomes_of_run(opened(url), run_id)
 
 
-@_kept
-def failures(url: str, runs: int) -> list[tuple[RunSummary, Outcome]]:
-    """What did not end ok in the newest `runs` runs, newest run first."""
+def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Outcome]]:
+    """What did not end ok in `runs`, in their order."""
     return [
         (summary, outcome)
-        for summary in recent_runs(url, runs)
+        for summary in runs
         if set(summary.counts) - {"ok"}
         for outcome in outcomes(url, summary.id)
         if outcome.status != "ok"
@@ -135,10 +173,10 @@ def headlines(url: str, metric: str) -> list[Headline]:
     return queries.headlines(opened(url), metric)
 
 
-@_kept
-def series_keys(url: str) -> list[SeriesKey]:
+@_shared
+def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
-    return queries.series_keys(opened(url))
+    return tuple(queries.series_keys(opened(url)))
 
 
 @_kept

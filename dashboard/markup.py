@@ -15,19 +15,30 @@ _LONG = 120
 _MANY = 12
 
 
-def table(label: str, columns: Sequence[Column], rows: Iterable[Sequence[str]], *, tall: bool = False) -> str:
-    """A table of cells that are HTML already; `label` names it for screen readers, `tall` lets it scroll."""
-    numeric = [number for _, number in columns]
+def table(
+    label: str,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    tall: bool = False,
+    folded: bool = False,
+) -> str:
+    """A table of cells that are HTML already; `label` names it for screen readers, `tall` lets it scroll.
+
+    One that is `folded` breaks its lines rather than being cut, and is a list on a phone.
+    """
     head = "".join(f'<th scope="col"{_class(number)}>{escape(title)}</th>' for title, number in columns)
+    # On a phone a folded table has no heads, and a number alone says nothing.
+    named = [
+        f'{_class(n)} data-title="{escape(title)}"' if folded and n else _class(n) for title, n in columns
+    ]
     body = "".join(
-        "<tr>"
-        + "".join(f"<td{_class(n)}>{cell}</td>" for n, cell in zip(numeric, row, strict=True))
-        + "</tr>"
+        "<tr>" + "".join(f"<td{about}>{cell}</td>" for about, cell in zip(named, row, strict=True)) + "</tr>"
         for row in rows
     )
     return (
         f'<div class="py-scroll{" py-tall" if tall else ""}" tabindex="0" role="region" '
-        f'aria-label="{escape(label)}"><table class="py-table">'
+        f'aria-label="{escape(label)}"><table class="py-table{" py-folded" if folded else ""}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

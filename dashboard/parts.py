@@ -10,6 +10,7 @@ from statistics import median
 import pandas as pd
 import streamlit as st
 
+from analysis.words import printable
 from dashboard import again, charts, filters, frames, links, load, markup, tables, tainted, wording
 from db.errors import DatabaseError
 from db.records import Outcome, Run
@@ -60,7 +61,9 @@ def complain(complaints: Sequence[str]) -> None:
 
 def plain(text: str) -> str:
     """Anybody's text, as an address or a device's name is, for where Streamlit expects Markdown."""
-    return re.sub(r"([\\`*_\[\]$:~<>])", r"\\\1", text)
+    # Addresses become links even where their signs are escaped: a sign of no width keeps them apart.
+    unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
+    return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
 
 
 def select(label: str, name: str, options: Mapping[str, str], chosen: filters.View) -> None:
@@ -116,6 +119,7 @@ def point_table(frame: pd.DataFrame) -> None:
     st.dataframe(
         shown,
         hide_index=True,
+        placeholder=wording.NONE,
         column_config={
             **dict.fromkeys(("point", "smallest", "largest", "95 % low", "95 % high"), value),
             "spread": st.column_config.NumberColumn(format="percent"),

@@ -1,18 +1,21 @@
 """Records as HTML tables and panels; every text from the database is escaped."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from itertools import groupby
 
 from analysis.disturbance import disturbed
-from dashboard import capabilities, frames, links, markup, tainted, wording
+from dashboard import capabilities, frames, links, markup, origins, tainted, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary
 from exchange.formats import came_from
 
+#: Rows of what failed at most: a run that failed as a whole has hundreds, and its page lists them.
+_FAILURES = 20
 
-def runs(items: Sequence[RunSummary], now: datetime) -> str:
-    """A list of runs, each with a link to its page."""
+
+def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] | None = None) -> str:
+    """A list of runs, each with a link to its page; `sources` say of some what was imported."""
     columns = [
         ("Run", False),
         ("Started", False),
@@ -27,7 +30,7 @@ def runs(items: Sequence[RunSummary], now: datetime) -> str:
         (
             markup.link(links.run(r.id), r.id),
             _two(wording.ago(r.started_at, now), wording.utc(r.started_at)),
-            _two(r.suite, came_from(r.id)),
+            _two(r.suite, came_from(r.id), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
             escape(" ".join(r.torch_versions) or wording.NONE),
@@ -36,11 +39,14 @@ def runs(items: Sequence[RunSummary], now: datetime) -> str:
         )
         for r in items
     )
-    return markup.table("Runs", columns, rows)
+    return markup.table("Runs", columns, rows, folded=True)
 
 
-def last_run(summary: RunSummary, runs_kept: int, now: datetime) -> str:
-    """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured."""
+def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False) -> str:
+    """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured.
+
+    `own`: others were imported since.
+    """
     ok = summary.counts.get("ok", 0)
     reached = sum(summary.counts.values())
     failed = reached - ok
@@ -48,7 +54,7 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime) -> str:
     when = wording.ago(summary.started_at, now) + _and_took(summary)
     return markup.panels(
         markup.card(
-            "Last run",
+            "Last own run" if own else "Last run",
             f'<span class="py-{state.tone}">{escape(state.text)}</span>',
             f"{markup.link(links.run(summary.id), 'Open →')} {escape(when)}",
         ),
@@ -108,20 +114,22 @@ def _headlines(items: Sequence[Headline], now: datetime) -> str:
         )
         for h in items
     )
-    return markup.table(f"Latest {known.title.lower()}", columns, rows)
+    return markup.table(f"Latest {known.title.lower()}", columns, rows, folded=True)
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
-    """What did not end ok and why; replicates that ended alike share a row."""
+    """What did not end ok and why, of each run the worst first; replicates that ended alike share a row."""
 
     def alike(item: tuple[RunSummary, Outcome]) -> tuple[str, ...]:
         summary, outcome = item
         return summary.id, outcome.case, outcome.environment, outcome.status, outcome.reason
 
     columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
+    place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
+    ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
+    groups = [list(group) for _, group in groupby(ordered, key=alike)]
     rows: list[tuple[str, ...]] = []
-    for _, group in groupby(items, key=alike):
-        members = list(group)
+    for members in groups[:_FAILURES]:
         summary, outcome = members[0]
         address = links.outcome(summary.id, outcome.case, outcome.environment, outcome.replicate)
         when = f"{wording.ago(summary.started_at, now)} · {summary.machine}"
@@ -134,7 +142,10 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
                 f"{markup.link(links.run(summary.id), summary.id)}<small>{escape(when)}</small>",
             )
         )
-    return markup.table("What did not end ok", columns, rows)
+    more = groups[_FAILURES:]
+    left = ", ".join(markup.link(links.run(run), run) for run in dict.fromkeys(g[0][0].id for g in more))
+    rest = f'<p class="py-quiet">and {len(more):,} more in {left}</p>' if more else ""
+    return markup.table("What did not end ok", columns, rows, folded=True) + rest
 
 
 def measurements(run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None) -> str:
@@ -150,6 +161,8 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
         ("n", True),
     ]
     rows: list[tuple[str, ...]] = []
+    # What a word means to another tool our catalogue cannot say.
+    meaning = f"as {teller} tells it" if (teller := origins.teller(run.id)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = case(run, key, environment)
@@ -158,7 +171,7 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
             rows.append(
                 (
                     name,
-                    f'<span title="{escape(known.meaning)}">{escape(known.title)}</span>',
+                    f'<span title="{escape(meaning or known.meaning)}">{escape(known.title)}</span>',
                     f"<strong>{escape(wording.number(m.point, known.unit))}</strong>",
                     escape(known.unit),
                     escape(_range(m.low, m.high, known.unit)),
@@ -222,6 +235,7 @@ def run_facts(run: Run) -> str:
     """The facts of a run: machine, environments, profile and the run itself."""
     # What the machine could tell has a place of its own, with its reasons.
     facts = {name: value for name, value in run.facts.items() if name != capabilities.FACT}
+    facts = origins.said_elsewhere(run, facts)
     environments = (
         markup.facts(
             "Environment", e.name, {"torch": e.torch_version or "none", "python": e.python_version, **e.facts}
@@ -231,7 +245,7 @@ def run_facts(run: Run) -> str:
     return markup.panels(
         markup.facts("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
         *environments,
-        markup.facts("Profile", run.profile.name, run.profile.settings),
+        markup.facts("Profile", run.profile.name, origins.said_elsewhere(run, run.profile.settings)),
         markup.facts(
             "Run", run.id, {"suite": run.suite, "harness": run.harness, "planned": run.planned, **facts}
         ),
@@ -274,13 +288,12 @@ def outcome_title(outcome: Outcome) -> str:
     return f'<div class="py-title">{markup.case(outcome.case)} {markup.chip(outcome.status)}</div>{why}'
 
 
-def run_title(summary: RunSummary, now: datetime) -> str:
-    """A run's title: what, where, when, and what became of it."""
+def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
+    """A run's title: what, where, when, and what became of it; `source` is what was imported."""
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
-    where = " · ".join(
-        part for part in (f"on {summary.machine}", summary.hardware, torch, came_from(summary.id)) if part
-    )
+    told = (f"on {summary.machine}", summary.hardware, torch, came_from(summary.id), source)
+    where = " · ".join(part for part in told if part)
     return (
         f"<p>{markup.link('/run', '← All runs')}</p>"
         f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
@@ -316,8 +329,8 @@ def _and_took(summary: RunSummary) -> str:
     return "" if seconds is None else f", took {wording.duration(seconds)}"
 
 
-def _two(strong: str, small: str) -> str:
-    return f"{escape(strong)}<small>{escape(small)}</small>"
+def _two(strong: str, *small: str) -> str:
+    return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:

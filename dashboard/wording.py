@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, cast
 from urllib.parse import unquote
 
@@ -252,6 +253,7 @@ def status(word: str) -> Status:
     return Status(sign, word.replace("_", " "), tone)
 
 
+@lru_cache(maxsize=16_384)
 def case(key: str) -> CaseWords:
     """The parts of a case key; a text that is no key is shown as it stands."""
     parts = key.split("/")
@@ -286,8 +288,8 @@ def ago(moment: datetime, now: datetime) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`."""
-    if seconds is None:
+    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`; a dash for None, and for 0: nobody told."""
+    if not seconds:
         return NONE
     if seconds < 60:
         return f"{significant(seconds)} s"
@@ -318,9 +320,10 @@ def trend_title(known: Metric, *, stacked: bool) -> str:
     return " · ".join(parts)
 
 
-def how_to_read(known: Metric, axis: str) -> str:
-    """The caption of a trend chart."""
-    meaning = f" {known.title}: {known.meaning}." if known.meaning else ""
+def how_to_read(known: Metric, axis: str, teller: str = "") -> str:
+    """The caption of a trend chart; what others measured is what their tool, the `teller`, says it is."""
+    said = f"as {teller} tells it" if teller else known.meaning
+    meaning = f" {known.title}: {said}." if said else ""
     if axis == "version":
         return (
             "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."

@@ -4,10 +4,21 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from dashboard import capabilities, filters, frames, gains, load, markup, operators, parts, tables, wording
+from dashboard import (
+    capabilities,
+    filters,
+    frames,
+    gains,
+    load,
+    markup,
+    operators,
+    origins,
+    parts,
+    tables,
+    wording,
+)
 from dashboard.settings import Settings
 from db.records import Run
-from exchange.formats import came_from
 
 #: Runs on one page of the list.
 PAGE = 50
@@ -28,7 +39,7 @@ def show_list() -> None:
     page = filters.page(query, total, PAGE)
     runs = load.recent_runs(url, PAGE, PAGE * (page - 1))
     parts.heading(wording.plural(total, "run"), lambda: frames.runs(runs), "runs.csv")
-    st.html(tables.runs(runs, now) + markup.pager("/run", page, -(-total // PAGE)))
+    st.html(tables.runs(runs, now, load.sources(url, runs)) + markup.pager("/run", page, -(-total // PAGE)))
 
 
 def show_run(run_id: str) -> None:
@@ -45,7 +56,7 @@ def show_run(run_id: str) -> None:
     defined = load.metric_definitions(url)
     observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
     chosen, complaints = filters.outcome(query, run, outcomes)
-    st.html(tables.run_title(summary, now))
+    st.html(tables.run_title(summary, now, origins.source(run)))
     parts.complain(complaints)
     if chosen is not None:
         blocks = load.samples(url, run.id, chosen.case, chosen.environment, chosen.replicate)
@@ -71,7 +82,7 @@ def show_run(run_id: str) -> None:
         )
         st.html(tables.measurements(run, measurements, defined))
     # Of what others measured nobody knows what was alive together.
-    if not came_from(run.id):
+    if origins.measured(run.id):
         gains.section(run, outcomes, measurements)
     if outcomes:
         parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
@@ -82,7 +93,9 @@ def show_run(run_id: str) -> None:
 def show_facts(run: Run) -> None:
     """The command that made a run, and all it knows of itself."""
     parts.heading("Facts")
-    st.code(run.command, language="bash")
+    # Of what a script submitted the command tells nothing that anybody could type again.
+    if origins.measured(run.id) or origins.imported(run.id):
+        st.code(run.command, language="bash")
     st.html(tables.run_facts(run))
     if told := capabilities.tables(run):
         with st.expander("What this machine could tell of GPUs and CPUs, and what not"):

@@ -1,10 +1,11 @@
 """Series over dates or PyTorch versions, with the range between replicates."""
 
 from collections import Counter
+from dataclasses import replace
 
 import streamlit as st
 
-from dashboard import charts, filters, frames, load, markup, parts, wording
+from dashboard import charts, filters, frames, load, markup, origins, parts, wording
 from dashboard.settings import Settings
 
 url = Settings.from_environment().database_url
@@ -15,7 +16,7 @@ if not keys:
     st.stop()
 
 defined = load.metric_definitions(url)
-chosen, offer, complaints = filters.trends(parts.query(), keys)
+chosen, offer, complaints = filters.trends(parts.query(), keys, load.newest_places(url))
 parts.complain(complaints)
 with st.container(horizontal=True, vertical_alignment="bottom"):
     parts.select("Metric", "metric", wording.titles(offer.metrics, defined), chosen)
@@ -33,13 +34,17 @@ drawn = frames.trend_points(points, chosen.cases, chosen.axis)
 known = wording.metric(chosen.metric, defined)
 look = frames.trend_look(points)
 st.html(markup.legend(chosen.cases) + markup.strong(wording.trend_title(known, stacked=look.stacked)))
+marks = frames.version_names(points) if chosen.axis == "version" else frames.version_changes(points)
 parts.chart(
     load.trend_spec(known.unit, len(chosen.cases), chosen.axis, look),
     alt=wording.trend_in_words(known, chosen.cases, len(points)),
     points=drawn,
-    versions=frames.version_names(points) if chosen.axis == "version" else frames.version_changes(points),
+    versions=marks,
 )
-st.caption(wording.how_to_read(known, chosen.axis))
+spelled = replace(known, title=parts.plain(known.title))
+st.caption(wording.how_to_read(spelled, chosen.axis, parts.plain(origins.teller(points[-1].run))))
+if chosen.axis == "date" and frames.at_one_moment(marks):
+    st.caption("Several PyTorch versions stand at one moment: along PyTorch versions they stand apart.")
 if max(Counter(point.case for point in points).values()) >= load.NEWEST_POINTS:
     st.caption(f"Of each case the newest {load.NEWEST_POINTS} points; `pyrometer export` has all.")
 

@@ -148,6 +148,7 @@ def forget() -> Iterator[None]:
     """Answers kept for one database must not reach the next test."""
     yield
     st.cache_data.clear()
+    st.cache_resource.clear()
     opened.cache_clear()
 
 

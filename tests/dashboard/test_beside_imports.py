@@ -1,0 +1,230 @@
+"""Own runs beside imported ones: what is shown first, and that no text of a stranger's file gets loose."""
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from analysis.metrics import METRICS
+from dashboard import charts, filters, frames, links, origins, parts, tables, wording
+from db import queries
+from db.engine import open_database
+from db.metrics import save_metrics
+from db.records import MetricDefinition, RunSummary, SeriesKey, SeriesPoint
+from db.store import save_measurements, save_outcomes, save_run
+from exchange.errors import Place
+from exchange.foreign import Failure, Origin, Point, assembled, case_key
+
+APP = Path(dashboard.__path__[0]) / "app.py"
+OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
+LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MANY = 25
+HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $x$ www.evil.org \"'&amp;"
+
+Open = Callable[..., AppTest]
+
+
+def put(url: str, format: str, suite: str, told: str, hardware: str, failed: int, started: datetime) -> str:
+    """Store a run of another tool in which every text is `told` and `failed` cases crashed; its id."""
+    origin = Origin(
+        format=format,
+        suite=suite,
+        started_at=started,
+        machine=hardware,
+        hardware=hardware,
+        torch_version="2.3.0",
+        environment=told,
+        facts={"file": f"{told}.csv"},
+    )
+    place = Place("a.csv")
+    case = case_key(told, "infer", {"batch": told})
+    points = [
+        Point(case=case, metric="latency", unit="ms", better="lower", values=(3.0, 4.0), place=place),
+        Point(
+            case=case, metric="tool.odd", unit=told, better="higher", values=(1.0,), place=place, title=told
+        ),
+    ]
+    failures = [Failure(case_key(f"{told}{n}", "infer"), "crashed", told) for n in range(failed)]
+    run, definitions, problems = assembled(origin, points, failures)
+    assert not problems
+    with open_database(url) as database:
+        save_run(database, run.run)
+        save_outcomes(database, run.run.id, run.outcomes)
+        save_measurements(database, run.run.id, run.measurements)
+        save_metrics(database, definitions)
+    return run.run.id
+
+
+@pytest.fixture(scope="module")
+def mixed(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A database with two weeks of own nights, and above them a later import; and the import's id."""
+    file = tmp_path_factory.mktemp("mixed") / "pyrometer.db"
+    shutil.copy(filled_url.removeprefix("sqlite:///"), file)
+    url = f"sqlite:///{file}"
+    return url, put(url, "torchbench", "group_bench", "model", "A100", MANY, LATER)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A database with nothing but an import whose every text wants out; and its id."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('hostile')}/pyrometer.db"
+    return url, put(url, "submitted", HOSTILE, HOSTILE, HOSTILE, MANY, LATER)
+
+
+@pytest.fixture
+def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open a page of the dashboard on a database, with the query of its URL."""
+
+    def open_it(url: str, page: str, **query: str) -> AppTest:
+        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+        at = AppTest.from_file(APP, default_timeout=60)
+        at.run()
+        for name, value in query.items():
+            at.query_params[name] = value
+        return at.switch_page(page).run()
+
+    return open_it
+
+
+def html(at: AppTest) -> str:
+    assert not at.exception
+    return "\n".join(each.proto.body for each in at.main if each.type == "html")
+
+
+def test_the_overview_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:
+    at = open_page(mixed[0], OVERVIEW)
+    shown = html(at)
+    assert "Last own run" in shown and "10 of 15" in shown
+    assert "Not ok in the last 5 own runs" in [each.value for each in at.header]
+    before, _, listed = shown.partition('aria-label="Runs"')
+    assert mixed[1] not in before and "A100" not in before
+    assert mixed[1] in listed and "<small>model.csv</small>" in listed
+
+
+def test_trends_open_on_the_newest_own_series(open_page: Open, mixed: tuple[str, str]) -> None:
+    at = open_page(mixed[0], TRENDS)
+    assert set(at.dataframe[0].value["run"]) > {links.run("run-11")}
+    assert any("median of all timed iterations" in each.value for each in at.caption)
+    # What an address asks for comes first.
+    with open_database(mixed[0]) as database:
+        foreign = next(k for k in queries.series_keys(database) if k.profile_name == "torchbench")
+    at = open_page(mixed[0], TRENDS, hardware=foreign.hardware)
+    captions = [each.value for each in at.caption]
+    assert any("as TorchBench user benchmark tells it" in each for each in captions)
+    assert not any("median of all timed iterations" in each for each in captions)
+
+
+def test_trends_open_on_the_newest_run_where_nothing_is_our_own() -> None:
+    def key(metric: str, hardware: str) -> SeriesKey:
+        return SeriesKey("a/infer/-/eager", metric, hardware, hardware, "profile", "profile")
+
+    keys = [key("latency", "old"), key("latency", "older"), key("tool.x", "new"), key("tool.y", "new")]
+    newest = [("nothing", "measured"), ("new", "profile"), ("old", "profile")]
+    chosen, _, complaints = filters.trends({}, keys, newest)
+    assert (chosen.metric, chosen.hardware, complaints) == ("tool.x", "new", [])
+    chosen, _, _ = filters.trends({"metric": ["latency"]}, keys, newest)
+    assert chosen.hardware == "old"
+    assert filters.trends({}, keys)[0].metric == "latency"
+
+
+def test_an_imported_run_took_a_dash_and_says_what_it_was(open_page: Open, mixed: tuple[str, str]) -> None:
+    at = open_page(mixed[0], RUN, run=mixed[1], case="model/infer/batch=model/eager")
+    shown = html(at)
+    assert re.search(r"<dt>took</dt><dd>–</dd>", shown) and "0 s" not in shown
+    assert "model.csv" in shown and "imported from TorchBench user benchmark" in shown
+    assert "<dt>imported from</dt>" not in shown
+    assert "as TorchBench user benchmark tells it" in shown
+    assert METRICS["latency"].meaning not in shown
+
+
+def test_a_long_list_of_failures_is_cut_and_says_where_the_rest_is(hostile: tuple[str, str]) -> None:
+    with open_database(hostile[0]) as database:
+        (summary,) = queries.recent_runs(database)
+        outcomes = queries.outcomes_of_run(database, hostile[1])
+    items = [(summary, outcome) for outcome in outcomes if outcome.status != "ok"]
+    odd = replace(items[0][1], status="contended", case="odd/infer/-/eager")
+    shown = tables.failures([(summary, odd), *items], LATER)
+    assert shown.count("Log →") == 20 and "contended" not in shown
+    assert f'and 6 more in <a href="{links.run(summary.id)}"' in shown
+    assert "more in" not in tables.failures(items[:20], LATER)
+
+
+def test_nothing_of_an_import_stands_among_what_failed() -> None:
+    def summary(run: str) -> RunSummary:
+        return RunSummary(run, "s", LATER, None, "complete", "m", "h", (), "p", 1, {"crashed": 1})
+
+    own, script, other = map(
+        summary, ("run-1", "20240307-222831-submitted-08cb6daf", "20240307-222831-torchbench-08cb6daf")
+    )
+    assert origins.to_search([other, script, own], [own]) == [own]
+    assert origins.to_search([other, script], []) == [script]
+    assert [origins.teller(each.id) for each in (own, script)] == ["", "the script"]
+
+
+@pytest.mark.parametrize("page", [OVERVIEW, TRENDS, RUN, "a run", "a case", "a metric"])
+def test_no_text_of_a_file_becomes_html_or_markdown(
+    open_page: Open, hostile: tuple[str, str], page: str
+) -> None:
+    url, run = hostile
+    asked: dict[str, dict[str, Any]] = {
+        "a run": {"run": run},
+        "a case": {"run": run, "case": case_key(HOSTILE, "infer", {"batch": HOSTILE})},
+        "a metric": {"metric": "tool.odd", "hardware": HOSTILE, "case": HOSTILE},
+    }
+    at = open_page(
+        url, {"a metric": TRENDS}.get(page, page if page.endswith(".py") else RUN), **asked.get(page, {})
+    )
+    assert not at.exception
+    shown = html(at)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert "<img" not in shown and "\"'&amp;" not in shown
+    markdown = [*at.header, *at.caption, *at.warning, *at.markdown]
+    for text in (str(each.value) for each in markdown):
+        assert not re.search(r"(?<!\\)(<img|\*\*|\[x\]|:red|\$x|&amp;|www\.evil)", text), text
+
+
+def test_plain_text_says_nothing_in_markdown() -> None:
+    assert parts.plain("# a\n# b") == "\\# a \\# b"
+    assert parts.plain("www.a.org a@b http://c") == "www\u2060.a.org a@\u2060b http\\:\u2060//c"
+    assert parts.plain("a/b-c 1.5 %") == "a/b-c 1.5 %"
+
+
+def a_point(version: str, at: datetime) -> SeriesPoint:
+    """A point of one series."""
+    return SeriesPoint(
+        "a/infer/-/eager", f"run-{version}", at, "e", version, "m", "h", 1, 1, 1, 1, 1, None, 1
+    )
+
+
+def test_versions_at_one_moment_share_a_label() -> None:
+    points = [a_point(version, LATER) for version in ("2.9.1", "1.10", "2.4.0+cu1", "1.10")]
+    marks = frames.version_changes(points)
+    assert list(marks["label"]) == ["1.10 … 2.9.1"] and frames.at_one_moment(marks)
+    then = LATER + timedelta(days=400)
+    marks = frames.version_changes([*points, a_point("2.9.1", then)])
+    assert list(marks["x"]) == [LATER, then]
+    alone = frames.version_changes([a_point("2.4.0", LATER), a_point("2.4.0", LATER)])
+    assert alone.empty and not frames.at_one_moment(alone)
+
+
+def test_a_date_axis_always_says_the_year() -> None:
+    for look in (charts.TrendLook(False, True, clock, False) for clock in (True, False)):
+        assert "%Y" in str(charts.trend("ms", 1, "date", look))
+
+
+def test_a_duration_that_nobody_told_is_a_dash() -> None:
+    assert wording.duration(0.0) == wording.duration(None) == "–"
+    assert wording.duration(0.004) == "0.00400 s"
+
+
+def test_the_meaning_of_a_metric_is_its_tellers() -> None:
+    latency = wording.metric("latency", {"latency": MetricDefinition("latency", "x", "s", "higher")})
+    assert "Latency: as the script tells it." in wording.how_to_read(latency, "date", "the script")
+    assert "as " not in wording.how_to_read(latency, "date").partition("Latency:")[2]
