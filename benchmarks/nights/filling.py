@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from db import rollups, tables
 from db.connection import WRITES
 from db.engine import Database
-from db.identities import case_ids, environment_ids, machine_id, profile_id, series_ids
+from db.identities import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
 
 from .history import (
     CASES,
@@ -51,7 +51,9 @@ class Names:
     """The ids of everything that rows refer to."""
 
     def __init__(self, connection: Connection, history: History) -> None:
-        self.machines = [machine_id(connection, machine(each)) for each in range(MACHINES)]
+        machines = [machine(each) for each in range(MACHINES)]
+        self.machines = [machine_id(connection, each) for each in machines]
+        self.hardware = [hardware_id(connection, each.hardware) for each in machines]
         self.profile = profile_id(connection, PROFILE)
         releases = [environment(each) for each in range(history.releases)]
         found = environment_ids(connection, releases)
@@ -59,13 +61,9 @@ class Names:
         keys = case_ids(connection, [case(each) for each in range(CASES)])
         self.cases = [keys[case(each)] for each in range(CASES)]
         pairs = [(each, metric) for each in self.cases for metric in METRICS]
-        machines = tables.Machine
-        hardware = {
-            row.id: row.hardware_id for row in connection.execute(select(machines.id, machines.hardware_id))
-        }
         self.series: list[list[int]] = []
-        for each in self.machines:
-            ids = series_ids(connection, hardware[each], self.profile, pairs)
+        for each in self.hardware:
+            ids = series_ids(connection, each, self.profile, pairs)
             self.series.append([ids[pair] for pair in pairs])
 
 
@@ -106,11 +104,24 @@ def _parts(history: History, names: Names, database: Database) -> Iterator[Rows]
 def run_row(names: Names, bound: Values, night: Night, suite: str) -> Row:
     """The row of a night's run."""
     started, ended = bound.moment(night.started_at), bound.moment(night.started_at + timedelta(minutes=50))
-    owners = names.machines[night.machine], names.profile
+    owners, hardware = (names.machines[night.machine], names.profile), names.hardware[night.machine]
     counts = bound.document({"ok": CASES * REPLICATES - 4, "crashed": 4})
     texts = "harness-1f3a", CASES * REPLICATES, "pyrometer run --suite nightly"
     empty = bound.document([]), bound.document({"load_average": 0.2})
-    return night.number, night.run, suite, started, ended, "complete", *owners, *texts, *empty, counts
+    hardware = names.hardware[night.machine]
+    return (
+        night.number,
+        night.run,
+        suite,
+        started,
+        ended,
+        "complete",
+        *owners,
+        *texts,
+        *empty,
+        counts,
+        hardware,
+    )
 
 
 def rows_of(history: History, names: Names, bound: Values, night: Night) -> Rows:
