@@ -130,6 +130,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.reference_check: check.reference_check,
     check.count_check: check.count_check,
     check.point_check: check.point_check,
+    check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.rollup_check: check.rollup_check,
     check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
     check_runs.sample_check: check_runs.sample_check,

@@ -48,9 +48,9 @@ def database(url: str) -> Iterator[Database]:
         yield opened
 
 
-def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER) -> Path:
+def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER, name: str = "tonight") -> Path:
     """One measured and recorded run; returns its journal."""
-    header = a_header("tonight", (Planned(MLP, ENVIRONMENT, 0),))
+    header = a_header(name, (Planned(MLP, ENVIRONMENT, 0),))
     journal = Journal(folder / header.run)
     journal.header(header.to_body())
     recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, kept)
@@ -165,7 +165,7 @@ def test_samples_stay_unless_there_is_a_number_of_days(tmp_path: Path, url: str,
     (would,) = prune(database, Kept(samples_days=400), dry_run=True)
     assert queries.samples(database, "older", *about), "a dry run deletes nothing"
     notes: list[str] = []
-    a_run_of(tmp_path / "another", url, notes, Kept(30, 400))
+    a_run_of(tmp_path, url, notes, Kept(30, 400), "another")
     assert notes == [f"deleted {would}"]
     assert would.startswith("the samples of 1 outcome (0.")
     assert would.endswith(" KiB) of runs that started more than 400 days ago; all metrics stay")
