@@ -23,8 +23,8 @@ from exchange.files import NO_TIME
 from exchange.foreign import is_undated
 from exchange.formats import FORMATS, chosen
 from exchange.imported import Imported, Problem
-from exchange.restated import restated
-from scheduled_jobs.importing import JOURNAL, Amount, Arrived, Progress, arrive, files
+from exchange.restated import JOURNAL, restated
+from scheduled_jobs.importing import Amount, Arrived, Progress, arrive, files
 
 from .context import FAILED, INTERRUPTED, Context, UsageError, context, in_one_sentence, say
 

@@ -111,8 +111,8 @@ def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]
 
 
 def _difference(database: Database, run: str, measure: Measure) -> tuple[str, int]:
-    stored = {_name(each): each for each in queries.measurements_of_run(database, run)}
-    made = {_name(each): each for each in measure(replicates_of_run(database, run))}
+    stored = {each.key: each for each in queries.measurements_of_run(database, run)}
+    made = {each.key: each for each in measure(replicates_of_run(database, run))}
     wrong = [name for name, each in made.items() if name not in stored or not _alike(each, stored[name])]
     wrong += stored.keys() - made.keys()
     if not wrong:
@@ -120,10 +120,6 @@ def _difference(database: Database, run: str, measure: Measure) -> tuple[str, in
     case, _, metric = min(wrong)
     sentence = f"{len(wrong)} of {len(made)} measurements of run {run} are not what its outcomes say"
     return f"{sentence}: {metric} of {case} is one.", len(stored)
-
-
-def _name(measurement: Measurement) -> tuple[str, str, str]:
-    return measurement.case, measurement.environment, measurement.metric
 
 
 def _alike(one: Measurement, other: Measurement) -> bool:

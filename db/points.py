@@ -8,11 +8,9 @@ from sqlalchemy import Connection, func, literal, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from . import tables
+from .parts import in_parts
 from .records import SeriesPoint
 from .series_names import AnyRow, AnySelect
-
-#: Numbers named in one statement: SQLite takes 32,766 values, Postgres 65,535.
-_AT_ONCE = 10_000
 
 #: Before everything.
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -62,8 +60,7 @@ def points(
     numbers = sorted({row.run_number for row in rows})
     runs: dict[int, AnyRow] = {}
     used: dict[tuple[int, int], AnyRow] = {}
-    for start in range(0, len(numbers), _AT_ONCE):
-        some = numbers[start : start + _AT_ONCE]
+    for some in in_parts(numbers):
         runs |= {row.number: row for row in connection.execute(_runs(some))}
         used |= {(row.run_number, row.id): row for row in connection.execute(_environments(some))}
 

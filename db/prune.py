@@ -7,6 +7,7 @@ from sqlalchemy import Select, delete, exists, func, select
 
 from . import tables
 from .engine import Database
+from .parts import in_parts
 from .records import Pruned
 
 Raw = type[tables.Telemetry] | type[tables.Samples]
@@ -49,8 +50,8 @@ def _deleted(database: Database, table: Raw, before: datetime) -> Pruned:
     with database.reading() as connection:
         runs = connection.execute(_old_runs(table, before)).scalars().all()
     sizes: list[int] = []
-    for start in range(0, len(runs), _RUNS_AT_ONCE):
-        sizes += _deleted_of(database, table, runs[start : start + _RUNS_AT_ONCE])
+    for some in in_parts(runs, _RUNS_AT_ONCE):
+        sizes += _deleted_of(database, table, some)
     return Pruned(len(sizes), sum(sizes))
 
 

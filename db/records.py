@@ -107,6 +107,11 @@ class Outcome:
     telemetry: tuple[Recording, ...] = ()
     """The recordings of its telemetry window, one per device."""
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells it apart within its run: case, environment and replicate."""
+        return self.case, self.environment, self.replicate
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -126,6 +131,11 @@ class Measurement:
     largest: float
     spread: float | None
     n: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it apart within its run: case, environment and metric."""
+        return self.case, self.environment, self.metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Release rollups: what the measurements of one PyTorch version in one series come to, ready for pages."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -23,14 +23,12 @@ from . import tables
 from .engine import Database
 from .identities import insert_for
 from .median import median
+from .parts import in_parts
 from .records import ReleasePoint, SeriesKey
 from .series_names import AnySelect, by_name, series_key, series_names
 
 #: Key of the Postgres advisory lock under which rollups are written ("roll" in ASCII).
 _LOCK = 0x726F6C6C
-
-#: Ids named in one statement: SQLite takes 32,766 values, Postgres 65,535.
-_AT_ONCE = 10_000
 
 
 def update_rollups(
@@ -45,7 +43,7 @@ def update_rollups(
     _wait_for_others(connection)
     dialect = connection.dialect.name
     for version in sorted(set(versions) - {""}):
-        for ids in _in_parts(sorted(series)):
+        for ids in in_parts(sorted(series)):
             about = {"version": version, "series": ids}
             ends = connection.execute(_SPAN, about).one()
             moments = [started_at, *(each for each in ends if each is not None)]
@@ -178,8 +176,3 @@ def _wait_for_others(connection: Connection) -> None:
     """SQLite's write lock does so already."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-
-
-def _in_parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(ids), _AT_ONCE):
-        yield ids[start : start + _AT_ONCE]

@@ -77,9 +77,12 @@ def read(path: Path) -> Imported:
     text = text_of(path)
     table = table_of(text, path)
     name = Name.of(path)
-    gathered = Gathered(NAME, set_aside=list(table.problems))
+    gathered = Gathered(NAME)
+    for problem in table.problems:
+        gathered.keep(problem)
     for found in _READERS[table.kind](table, name):
-        gathered.set_aside += found.problems
+        for problem in found.problems:
+            gathered.keep(problem)
         origin = _origin(path, text, table, name, found)
         gathered.add(origin, Place(path.name), found.points, found.failures)
     return gathered.imported(Place(path.name))

@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -251,19 +251,7 @@ def _outcome(
 
 
 def _measurement(point: Point, environment: Environment) -> Measurement:
-    s = summarise(point.values)
-    return Measurement(
-        point.case,
-        environment.fingerprint,
-        point.metric,
-        s.point,
-        s.low,
-        s.high,
-        s.smallest,
-        s.largest,
-        s.spread,
-        s.n,
-    )
+    return Measurement(point.case, environment.fingerprint, point.metric, **asdict(summarise(point.values)))
 
 
 def digest(*parts: str) -> str:

@@ -31,9 +31,10 @@ class Gathered:
 
     def aside(self, place: Place, sentence: str) -> None:
         """Set something aside."""
-        self._keep(Problem(place, sentence))
+        self.keep(Problem(place, sentence))
 
-    def _keep(self, problem: Problem) -> None:
+    def keep(self, problem: Problem) -> None:
+        """Set something aside, or only count it where that is enough."""
         if len(self.set_aside) < MOST_PROBLEMS:
             self.set_aside.append(problem)
         else:
@@ -49,7 +50,7 @@ class Gathered:
         """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
         run, metrics, problems = assembled(origin, list(self._agreeing(points)), failures)
         for problem in problems:
-            self._keep(problem)
+            self.keep(problem)
         if not run.outcomes:
             self.aside(place, "holds no result")
         elif known := self.runs.get(run.run.id):
@@ -80,14 +81,12 @@ class Gathered:
             if self.set_aside:
                 raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
             raise BadFile(place, "holds no result")
-        kept = self.set_aside[:MOST_PROBLEMS]
-        if more := self.more + len(self.set_aside) - len(kept):
-            kept.append(Problem(Place(place.file), f"and {more} more"))
+        more = [Problem(Place(place.file), f"and {self.more} more")] if self.more else []
         return Imported(
             self.format,
             tuple(self.runs.values()),
             tuple(self.metrics.values()),
-            tuple(kept),
+            (*self.set_aside, *more),
             tuple(self.repeats[:MOST_PROBLEMS]),
         )
 

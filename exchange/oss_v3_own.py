@@ -3,9 +3,10 @@
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 
+from analysis.replicates import Summary
 from db.records import Measurement, Outcome, Profile
 
 from .bodies import STATUSES
@@ -22,19 +23,6 @@ _STATUSES = "status of each fresh process"
 
 
 @dataclass(frozen=True, slots=True)
-class _Stated:
-    """What is said of a measurement; see `Measurement`."""
-
-    point: float
-    low: float | None
-    high: float | None
-    smallest: float
-    largest: float
-    spread: float | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Ending:
     """How one process ended."""
 
@@ -47,7 +35,7 @@ class _Ending:
 class Ours:
     """What is known of a run's measurements, by case and metric, and of its processes, by case."""
 
-    measurements: dict[tuple[str, str], _Stated] = field(default_factory=dict[tuple[str, str], _Stated])
+    measurements: dict[tuple[str, str], Summary] = field(default_factory=dict[tuple[str, str], Summary])
     endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
     profile: tuple[str, str] | None = None
     """The fingerprint and the name of the profile it was measured under."""
@@ -117,22 +105,9 @@ def _profile(imported: Profile, measured: tuple[str, str]) -> Profile:
     return replace(imported, fingerprint=own, name=f"{imported.name} {name}".strip())
 
 
-def _measurement(each: Measurement, stated: Mapping[tuple[str, str], _Stated]) -> Measurement:
+def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -> Measurement:
     known = stated.get((each.case, each.metric))
-    if known is None:
-        return each
-    return Measurement(
-        each.case,
-        each.environment,
-        each.metric,
-        known.point,
-        known.low,
-        known.high,
-        known.smallest,
-        known.largest,
-        known.spread,
-        known.n,
-    )
+    return each if known is None else replace(each, **asdict(known))
 
 
 def _outcomes(found: Sequence[Outcome], endings: Sequence[_Ending]) -> list[Outcome]:
@@ -157,7 +132,7 @@ def _outcomes(found: Sequence[Outcome], endings: Sequence[_Ending]) -> list[Outc
     return outcomes + [replace(each, replicate=number) for each, number in zip(good, free, strict=False)]
 
 
-def _stated(about: Mapping[str, At]) -> _Stated:
+def _stated(about: Mapping[str, At]) -> Summary:
     numbers = {
         name: _value(about[name]).number()
         for name in ("point", "low", "high", "smallest", "largest", "spread_log", "n")
@@ -173,7 +148,7 @@ def _stated(about: Mapping[str, At]) -> _Stated:
     interval = [each for each in (low, point, high) if each is not None]
     if order != sorted(order) or interval != sorted(interval) or (low is None) != (high is None):
         raise about["point"].wrong("a point within its range and its interval")
-    return _Stated(point, low, high, smallest, largest, numbers.get("spread_log"), int(n))
+    return Summary(point, low, high, smallest, largest, numbers.get("spread_log"), int(n))
 
 
 def _ending(status: At, reason: At, replicate: At) -> _Ending:

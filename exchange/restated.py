@@ -14,7 +14,7 @@ from .foreign import digest, is_undated, run_id
 from .imported import Imported, ImportedRun
 
 #: A run of ours on its way between machines, which is no format of this room.
-_JOURNAL = "journal"
+JOURNAL = "journal"
 
 
 def restated(
@@ -27,7 +27,7 @@ def restated(
     """
     if date is None and hardware is None:
         return imported
-    if imported.format in (own.NAME, _JOURNAL):
+    if imported.format in (own.NAME, JOURNAL):
         raise BadFile(
             place, "holds runs of Pyrometer's, which know their time and hardware: neither is changed"
         )

@@ -135,16 +135,16 @@ def exported_run(
 
     def samples(outcome: Outcome) -> tuple[tuple[int, ...], ...]:
         try:
-            return queries.samples(database, name, *_key(outcome)) or ()
+            return queries.samples(database, name, *outcome.key) or ()
         except _UNREADABLE as error:
             note(f"run {name}, {outcome.case} #{outcome.replicate}: {error} Exported without.")
             return ()
 
     def recordings(outcome: Outcome) -> tuple[Recording, ...]:
         found: list[Recording] = []
-        for device in sorted(devices[_key(outcome)]):
+        for device in sorted(devices[outcome.key]):
             try:
-                recording = telemetry.recording(database, name, *_key(outcome), device)
+                recording = telemetry.recording(database, name, *outcome.key, device)
             except _UNREADABLE as error:
                 note(f"run {name}, {outcome.case} #{outcome.replicate}, {device}: {error} Exported without.")
                 continue
@@ -157,10 +157,6 @@ def exported_run(
     measured = queries.measurements_of_run(database, name)
     measured.sort(key=lambda each: (each.case, place[each.environment], each.metric))
     return ExportedRun(run, outcomes, measured, samples, recordings)
-
-
-def _key(outcome: Outcome) -> tuple[str, str, int]:
-    return outcome.case, outcome.environment, outcome.replicate
 
 
 def _telemetry_unit(column: str) -> str:

@@ -15,6 +15,7 @@ from db.together import together
 from exchange import formats, own
 from exchange.errors import BadFile, Place
 from exchange.imported import Imported, ImportedRun, Problem
+from exchange.restated import JOURNAL
 from runner import journal
 from runner.errors import JournalError
 
@@ -22,9 +23,6 @@ from .defining import Definitions
 from .header import Header
 from .ingest import ingest, measurements
 from .merging import Amount, merged
-
-#: What `--format` takes for a journal of another machine, which is no format of the room `exchange`.
-JOURNAL = "journal"
 
 #: Facts nested deeper than this are nobody's, and would end the program that shows them.
 _DEEPEST = 32

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isfinite
@@ -120,15 +120,7 @@ def measured(replicates: Iterable[records.Replicate]) -> list[records.Measuremen
     for replicate in replicates:
         for metric, value in replicate.metrics.items():
             values[replicate.case, replicate.environment, metric].append(value)
-    found: list[records.Measurement] = []
-    for (case, environment, metric), each in values.items():
-        s = summarise(each)
-        found.append(
-            records.Measurement(
-                case, environment, metric, s.point, s.low, s.high, s.smallest, s.largest, s.spread, s.n
-            )
-        )
-    return found
+    return [records.Measurement(*key, **asdict(summarise(each))) for key, each in values.items()]
 
 
 def stored_outcome(outcome: Outcome) -> records.Outcome:

@@ -58,9 +58,9 @@ def _more_of_ours(one: ImportedRun, stored: Run, database: Database) -> tuple[Am
 
     What the file says the numbers are is only compared. Notes are added, facts stay.
     """
-    outcomes = {_of(each): each for each in queries.outcomes_of_run(database, one.run.id)}
-    before = {_name(each): each for each in queries.measurements_of_run(database, one.run.id)}
-    added = tuple(each for each in one.outcomes if _of(each) not in outcomes)
+    outcomes = {each.key: each for each in queries.outcomes_of_run(database, one.run.id)}
+    before = {each.key: each for each in queries.measurements_of_run(database, one.run.id)}
+    added = tuple(each for each in one.outcomes if each.key not in outcomes)
     told = _otherwise(one, outcomes)
     notes = tuple(dict.fromkeys((*stored.notes, *one.run.notes)))
     run = replace(one.run, notes=notes, facts=stored.facts)
@@ -70,21 +70,21 @@ def _more_of_ours(one: ImportedRun, stored: Run, database: Database) -> tuple[Am
         _save(database, ImportedRun(run, added, ()), planned=max(stored.planned, run.planned))
         numbers = measured(replicates_of_run(database, run.id))
         store.save_measurements(database, run.id, numbers)
-        now = {_name(each): each for each in numbers}
+        now = {each.key: each for each in numbers}
     changed = sum(before.get(name) != each for name, each in now.items())
     return Amount(0, len(added), changed), list(dict.fromkeys(told + _numbers_otherwise(one, now)))
 
 
 def _more_of_a_foreign_run(one: ImportedRun, stored: Run, database: Database) -> tuple[Amount, list[str]]:
     """Another file, or the same one again, of a run that only files tell of."""
-    outcomes = {_of(each): each for each in queries.outcomes_of_run(database, one.run.id)}
-    numbers = {_name(each): each for each in queries.measurements_of_run(database, one.run.id)}
-    added = tuple(each for each in one.outcomes if _of(each) not in outcomes)
+    outcomes = {each.key: each for each in queries.outcomes_of_run(database, one.run.id)}
+    numbers = {each.key: each for each in queries.measurements_of_run(database, one.run.id)}
+    added = tuple(each for each in one.outcomes if each.key not in outcomes)
     told = _otherwise(one, outcomes)
     unlike = {
         (each.case, each.environment)
         for each in one.outcomes
-        if _of(each) in outcomes and outcomes[_of(each)].status != each.status
+        if each.key in outcomes and outcomes[each.key].status != each.status
     }
     # Of a run that went on since, the measurement that counts all of its processes is the right one.
     processes = Counter(
@@ -95,19 +95,19 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: Run, database: Database) ->
     )
     fresh: list[Measurement] = []
     for each in one.measurements:
-        known = numbers.get(_name(each))
+        known = numbers.get(each.key)
         if known is None and (each.case, each.environment) not in unlike:
             fresh.append(each)
         elif known is None or (known.point, known.n) == (each.point, each.n):
             continue
-        elif known.n < each.n == processes[_name(each)]:
+        elif known.n < each.n == processes[each.key]:
             fresh.append(each)
         else:
             told.append(_unlike(known, each))
     ended = stored.state != "complete" and one.run.state == "complete"
     if added or fresh or ended:
         # What another file told of the same foreign run was planned as well.
-        all_of_it = len({*outcomes, *map(_of, one.outcomes)})
+        all_of_it = len({*outcomes, *(each.key for each in one.outcomes)})
         planned = max(stored.planned, one.run.planned, all_of_it)
         _save(database, ImportedRun(one.run, added, tuple(fresh)), planned=planned)
     return Amount(0, len(added), len(fresh)), list(dict.fromkeys(told))
@@ -117,7 +117,7 @@ def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
     """The outcomes that are stored with another end, or with another number."""
     told: list[str] = []
     for each in one.outcomes:
-        known = stored.get(_of(each), each)
+        known = stored.get(each.key, each)
         if known.status != each.status:
             told.append(f"{each.case} is stored as {known.status} and here as {each.status}")
             continue
@@ -130,7 +130,7 @@ def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
 
 def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
     """The measurements that say something else of as many processes."""
-    known = ((stored.get(_name(each)), each) for each in one.measurements)
+    known = ((stored.get(each.key), each) for each in one.measurements)
     return [_unlike(mine, its) for mine, its in known if mine and mine.n == its.n and mine.point != its.point]
 
 
@@ -152,11 +152,3 @@ def _save(database: Database, one: ImportedRun, planned: int) -> None:
 
 def _is_foreign(run: Run) -> bool:
     return formats.came_from(run.id) != ""
-
-
-def _of(outcome: Outcome) -> Key:
-    return outcome.case, outcome.environment, outcome.replicate
-
-
-def _name(measurement: Measurement) -> Name:
-    return measurement.case, measurement.environment, measurement.metric
