@@ -22,6 +22,7 @@ from exchange.errors import BadFile, ExchangeError, Place, UnknownFormat
 from exchange.files import NO_TIME
 from exchange.foreign import is_undated
 from exchange.formats import FORMATS, chosen
+from exchange.gathered import in_utc
 from exchange.imported import Imported, Problem
 from exchange.restated import JOURNAL, restated
 from scheduled_jobs.importing import Amount, Arrived, Progress, arrive, files
@@ -136,8 +137,7 @@ def _date(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
-        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        found = in_utc(text)
     except (ValueError, OverflowError):
         raise UsageError(
             f"--date is a time such as 2026-03-01 or 2026-03-01T12:30+00:00, not {text}"

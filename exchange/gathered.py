@@ -113,10 +113,18 @@ def moment_in_milliseconds(at: At) -> datetime:
     return found
 
 
+def in_utc(text: str) -> datetime:
+    """The time of an ISO 8601 text, in UTC, in which it is where it has no zone.
+
+    Raises ValueError or OverflowError for what is none.
+    """
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+
+
 def moment_in(at: At) -> datetime:
     """The time of an ISO 8601 text, in UTC; without a zone it is read as UTC. Raises BadFile."""
     try:
-        found = datetime.fromisoformat(at.text())
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        return in_utc(at.text())
     except (ValueError, OverflowError):
         raise at.wrong("a time such as 2026-11-21T20:15:00+00:00") from None

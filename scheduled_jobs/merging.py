@@ -50,37 +50,52 @@ def merged(one: ImportedRun, database: Database) -> tuple[Amount, list[str]]:
     if stored is None:
         _save(database, one, planned=one.run.planned)
         return Amount(1, len(one.outcomes), len(one.measurements)), []
-    return (_more_of_a_foreign_run if _is_foreign(one.run) else _more_of_ours)(one, stored, database)
+    more = _more_of_a_foreign_run if _is_foreign(one.run) else _more_of_ours
+    outcomes = {each.key: each for each in queries.outcomes_of_run(database, one.run.id)}
+    numbers = {each.key: each for each in queries.measurements_of_run(database, one.run.id)}
+    new, told = more(one, _Stored(stored, outcomes, numbers), database)
+    return new, list(dict.fromkeys(_otherwise(one, outcomes) + told))
 
 
-def _more_of_ours(one: ImportedRun, stored: Run, database: Database) -> tuple[Amount, list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the database holds of a run."""
+
+    run: Run
+    outcomes: Mapping[Key, Outcome]
+    numbers: Mapping[Name, Measurement]
+
+    def added(self, one: ImportedRun) -> tuple[Outcome, ...]:
+        """The outcomes that are not stored yet."""
+        return tuple(each for each in one.outcomes if each.key not in self.outcomes)
+
+    def ends_with(self, run: Run) -> bool:
+        """Whether the run was under way here and is complete there."""
+        return self.run.state != "complete" and run.state == "complete"
+
+
+def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database) -> tuple[Amount, list[str]]:
     """A run of ours that may have gone on since: outcomes are added, and its numbers follow from all of them.
 
     What the file says the numbers are is only compared. Notes are added, facts stay.
     """
-    outcomes = {each.key: each for each in queries.outcomes_of_run(database, one.run.id)}
-    before = {each.key: each for each in queries.measurements_of_run(database, one.run.id)}
-    added = tuple(each for each in one.outcomes if each.key not in outcomes)
-    told = _otherwise(one, outcomes)
-    notes = tuple(dict.fromkeys((*stored.notes, *one.run.notes)))
-    run = replace(one.run, notes=notes, facts=stored.facts)
-    ended = stored.state != "complete" and run.state == "complete"
-    now = before
-    if added or ended:
-        _save(database, ImportedRun(run, added, ()), planned=max(stored.planned, run.planned))
+    added = stored.added(one)
+    notes = tuple(dict.fromkeys((*stored.run.notes, *one.run.notes)))
+    run = replace(one.run, notes=notes, facts=stored.run.facts)
+    now = stored.numbers
+    if added or stored.ends_with(run):
+        _save(database, ImportedRun(run, added, ()), planned=max(stored.run.planned, run.planned))
         numbers = measured(replicates_of_run(database, run.id))
         store.save_measurements(database, run.id, numbers)
         now = {each.key: each for each in numbers}
-    changed = sum(before.get(name) != each for name, each in now.items())
-    return Amount(0, len(added), changed), list(dict.fromkeys(told + _numbers_otherwise(one, now)))
+    changed = sum(stored.numbers.get(name) != each for name, each in now.items())
+    return Amount(0, len(added), changed), _numbers_otherwise(one, now)
 
 
-def _more_of_a_foreign_run(one: ImportedRun, stored: Run, database: Database) -> tuple[Amount, list[str]]:
+def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database) -> tuple[Amount, list[str]]:
     """Another file, or the same one again, of a run that only files tell of."""
-    outcomes = {each.key: each for each in queries.outcomes_of_run(database, one.run.id)}
-    numbers = {each.key: each for each in queries.measurements_of_run(database, one.run.id)}
-    added = tuple(each for each in one.outcomes if each.key not in outcomes)
-    told = _otherwise(one, outcomes)
+    outcomes, added = stored.outcomes, stored.added(one)
+    told: list[str] = []
     unlike = {
         (each.case, each.environment)
         for each in one.outcomes
@@ -95,7 +110,7 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: Run, database: Database) ->
     )
     fresh: list[Measurement] = []
     for each in one.measurements:
-        known = numbers.get(each.key)
+        known = stored.numbers.get(each.key)
         if known is None and (each.case, each.environment) not in unlike:
             fresh.append(each)
         elif known is None or (known.point, known.n) == (each.point, each.n):
@@ -104,13 +119,12 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: Run, database: Database) ->
             fresh.append(each)
         else:
             told.append(_unlike(known, each))
-    ended = stored.state != "complete" and one.run.state == "complete"
-    if added or fresh or ended:
+    if added or fresh or stored.ends_with(one.run):
         # What another file told of the same foreign run was planned as well.
         all_of_it = len({*outcomes, *(each.key for each in one.outcomes)})
-        planned = max(stored.planned, one.run.planned, all_of_it)
+        planned = max(stored.run.planned, one.run.planned, all_of_it)
         _save(database, ImportedRun(one.run, added, tuple(fresh)), planned=planned)
-    return Amount(0, len(added), len(fresh)), list(dict.fromkeys(told))
+    return Amount(0, len(added), len(fresh)), told
 
 
 def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
