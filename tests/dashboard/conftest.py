@@ -31,6 +31,7 @@ from builders import (
     an_outcome,
     measurements_for,
 )
+from dashboard_pages import Open, opener
 from telemetry_builders import a_host, an_h200, with_telemetry
 
 from dashboard.database import opened
@@ -141,6 +142,12 @@ def filled_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def empty_url(tmp_path: Path) -> str:
     """The URL of a database that nobody has used yet."""
     return f"sqlite:///{tmp_path}/pyrometer.db"
+
+
+@pytest.fixture
+def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open a page of the dashboard on a database, with the query of its URL."""
+    return opener(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

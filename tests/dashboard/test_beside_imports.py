@@ -2,16 +2,13 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
+from dashboard_pages import Open, html
 
-import dashboard
 from analysis.metrics import METRICS
 from dashboard import charts, filters, frames, links, origins, parts, tables, wording
 from db import queries
@@ -22,13 +19,10 @@ from db.store import save_measurements, save_outcomes, save_run
 from exchange.errors import Place
 from exchange.foreign import Failure, Origin, Point, assembled, case_key
 
-APP = Path(dashboard.__path__[0]) / "app.py"
 OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MANY = 25
 HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $x$ www.evil.org \"'&amp;"
-
-Open = Callable[..., AppTest]
 
 
 def put(url: str, format: str, suite: str, told: str, hardware: str, failed: int, started: datetime) -> str:
@@ -76,26 +70,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A database with nothing but an import whose every text wants out; and its id."""
     url = f"sqlite:///{tmp_path_factory.mktemp('hostile')}/pyrometer.db"
     return url, put(url, "submitted", HOSTILE, HOSTILE, HOSTILE, MANY, LATER)
-
-
-@pytest.fixture
-def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Open a page of the dashboard on a database, with the query of its URL."""
-
-    def open_it(url: str, page: str, **query: str) -> AppTest:
-        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-        at = AppTest.from_file(APP, default_timeout=60)
-        at.run()
-        for name, value in query.items():
-            at.query_params[name] = value
-        return at.switch_page(page).run()
-
-    return open_it
-
-
-def html(at: AppTest) -> str:
-    assert not at.exception
-    return "\n".join(each.proto.body for each in at.main if each.type == "html")
 
 
 def test_the_overview_speaks_of_own_runs_where_there_are_any(open_page: Open, mixed: tuple[str, str]) -> None:

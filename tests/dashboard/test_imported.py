@@ -1,14 +1,11 @@
 """Runs that came from outside, on every page: their own words, and where they come from."""
 
-from collections.abc import Callable
 from html import escape
-from pathlib import Path
 
 import pytest
+from dashboard_pages import Open, text
 from exchange_samples import SAMPLES, SUBMITTED, of_json, written
-from streamlit.testing.v1 import AppTest
 
-import dashboard
 from dashboard import markup, wording
 from db import queries
 from db.engine import open_database
@@ -19,13 +16,10 @@ from exchange.formats import FORMATS
 from scheduled_jobs.importing import arrive
 from scheduled_jobs.submitting import machine_of, submit
 
-APP = Path(dashboard.__path__[0]) / "app.py"
 OVERVIEW, TRENDS, UTILISATION, RUN = (
     f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")
 )
 SPEED = MetricDefinition("tool.speed", "Speed of <b>it</b>", "x", "higher")
-
-Open = Callable[..., AppTest]
 
 
 @pytest.fixture(scope="module")
@@ -40,29 +34,6 @@ def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
         text = of_json("results.json", SUBMITTED)[0]["results.json"].decode()
         submit(text, Place("results.json"), None, database, machine_of)
     return url
-
-
-@pytest.fixture
-def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Open a page of the dashboard on a database, with the query of its URL."""
-
-    def open_it(url: str, page: str, **query: str | list[str]) -> AppTest:
-        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-        at = AppTest.from_file(APP, default_timeout=60)
-        at.run()
-        for name, value in query.items():
-            at.query_params[name] = value
-        return at.switch_page(page).run()
-
-    return open_it
-
-
-def text(at: AppTest) -> str:
-    """Everything the page shows as HTML, captions, headings and code."""
-    assert not at.exception
-    html = [each.proto.body for each in at.main if each.type == "html"]
-    shown = [*at.header, *at.caption, *at.warning, *at.code, *at.text, *at.markdown]
-    return "\n".join([*html, *(str(each.value) for each in shown)])
 
 
 def runs(url: str) -> dict[str, str]:

@@ -1,48 +1,19 @@
 """Every page through the router, on an empty, a filled and an unusable database; without a browser."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import streamlit as st
 from builders import BERT, MLP, RESNET
+from dashboard_pages import Open, text
 from streamlit.testing.v1 import AppTest
 
-import dashboard
 from dashboard import load
 
-APP = Path(dashboard.__path__[0]) / "app.py"
 PAGES = (
     "app_pages/overview.py",
     "app_pages/trends.py",
     "app_pages/run_detail.py",
     "app_pages/utilisation.py",
 )
-
-Open = Callable[..., AppTest]
-
-
-@pytest.fixture
-def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Open a page of the dashboard on a database, with the query of its URL."""
-
-    def open_it(url: str, page: str = PAGES[0], **query: str | list[str]) -> AppTest:
-        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-        at = AppTest.from_file(APP, default_timeout=60)
-        at.run()
-        for name, value in query.items():
-            at.query_params[name] = value
-        return at.switch_page(page).run()
-
-    return open_it
-
-
-def text(at: AppTest) -> str:
-    """Everything the page shows as HTML, captions, headings and code."""
-    assert not at.exception
-    html = [each.proto.body for each in at.main if each.type == "html"]
-    shown = [*at.header, *at.caption, *at.warning, *at.code, *at.text, *at.markdown]
-    return "\n".join([*html, *(str(each.value) for each in shown)])
 
 
 def charts(at: AppTest) -> int:

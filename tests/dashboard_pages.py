@@ -1,0 +1,41 @@
+"""A page of the dashboard through the router, without a browser, and what it shows as text."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+
+APP = Path(dashboard.__path__[0]) / "app.py"
+OVERVIEW = "app_pages/overview.py"
+
+#: Opens a page on a database, with the query of its URL.
+Open = Callable[..., AppTest]
+
+
+def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
+    """What opens pages, the overview unless told otherwise."""
+
+    def open_it(url: str, page: str = OVERVIEW, **query: str | list[str]) -> AppTest:
+        monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+        at = AppTest.from_file(APP, default_timeout=60)
+        at.run()
+        for name, value in query.items():
+            at.query_params[name] = value
+        return at.switch_page(page).run()
+
+    return open_it
+
+
+def html(at: AppTest) -> str:
+    """Everything the page shows as HTML."""
+    assert not at.exception
+    return "\n".join(each.proto.body for each in at.main if each.type == "html")
+
+
+def text(at: AppTest) -> str:
+    """Everything the page shows as HTML, captions, headings and code."""
+    shown = [*at.header, *at.caption, *at.warning, *at.code, *at.text, *at.markdown]
+    return "\n".join([html(at), *(str(each.value) for each in shown)])
