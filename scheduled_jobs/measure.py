@@ -212,7 +212,7 @@ class _Run:
         started = time.monotonic()
         try:
             self._boundaries.reach()
-            while not self._interrupted() and (session := self._queue.next()):
+            while not self._interrupted() and (session := self._next(time.monotonic() - started)):
                 if self._affordable(session, time.monotonic() - started):
                     self._measure(session)
                     if not self._interrupted():
@@ -275,6 +275,10 @@ class _Run:
         if told:
             self._watcher.measured(outcome)
 
+    def _next(self, spent: float) -> SessionPlan | None:
+        room = self._header.budget_seconds - spent
+        return self._queue.next(lambda sessions: sum(map(self._cost, sessions)) <= room)
+
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
         cost = self._cost(session)
         budget = self._header.budget_seconds
@@ -308,7 +312,8 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
     comparison = Comparison.from_body(header.comparison)
     cases = len({planned.case for planned in header.replicates})
     sides = (comparison.old, comparison.new)
-    return Pairs(header.replicates, sides, header.timing_policy, comparison.enough(cases))
+    enough, first_look = comparison.enough(cases), comparison.first_look
+    return Pairs(header.replicates, sides, header.timing_policy, enough, first_look)
 
 
 def _without(planned: Planned, status: str, reason: str) -> Outcome:

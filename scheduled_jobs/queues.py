@@ -15,11 +15,15 @@ _SAYS_NOTHING = ("contended", "throttled", "lost", "skipped")
 _MAY_PASS = ("ok", *_SAYS_NOTHING)
 
 
+#: Is there room in the budget for all of these sessions?
+Fits = Callable[[Sequence[SessionPlan]], bool]
+
+
 class Queue(Protocol):
     """The sessions of one run, handed out one at a time."""
 
-    def next(self) -> SessionPlan | None:
-        """The session to measure now; None when nothing is left."""
+    def next(self, fits: Fits) -> SessionPlan | None:
+        """The session to measure now, also where nothing fits any more; None when nothing is left."""
         ...
 
     def learn(self, outcome: Outcome) -> None:
@@ -41,7 +45,7 @@ class InOrder:
     def __init__(self, todo: Sequence[Planned], timing: Timing) -> None:
         self._sessions = deque(plan.sessions(todo, timing))
 
-    def next(self) -> SessionPlan | None:
+    def next(self, fits: Fits) -> SessionPlan | None:
         """The first that is left."""
         return self._sessions.popleft() if self._sessions else None
 
@@ -70,6 +74,12 @@ class _Case:
     torn: list[int] = field(default_factory=list[int])
     over: str = ""
 
+    @property
+    def told(self) -> int:
+        """How many of its pairs have told something, as far as their outcomes say."""
+        silent = {one.replicate for one in self.outcomes if one.status in _SAYS_NOTHING}
+        return len({one.replicate for one in self.outcomes} - silent)
+
 
 class Pairs:
     """One session per case and pair of environments: the old and the new one, alone together.
@@ -77,29 +87,58 @@ class Pairs:
     First pairs of all cases come before second ones, so that the pairs of a case lie apart in time. Which
     side starts first alternates. A case ends when `enough` says so, or when it broke again and again. Of a
     pair that an interruption tore apart the other half is worth nothing, and is not measured.
+
+    Where the budget has no room to bring all cases to `first_look` pairs, before which none has a verdict,
+    the first ones of the suite are brought there before any other goes on: better some that are judged than
+    all of them nearly. What the pairs say plays no part in that choice, only what they cost.
     """
 
     def __init__(
-        self, planned: Sequence[Planned], environments: tuple[str, str], timing: Timing, enough: Enough
+        self,
+        planned: Sequence[Planned],
+        environments: tuple[str, str],
+        timing: Timing,
+        enough: Enough,
+        first_look: int = 1,
     ) -> None:
         self._old, self._new = environments
         self._timing = timing
         self._enough = enough
+        self._first_look = first_look
         numbers: dict[str, set[int]] = defaultdict(set)
         for one in planned:
             numbers[one.case].add(one.replicate)
         self._cases = {case: _Case(deque(sorted(each))) for case, each in numbers.items()}
         self._told: set[Planned] = set()
 
-    def next(self) -> SessionPlan | None:
+    def next(self, fits: Fits) -> SessionPlan | None:
         """The pair with the lowest number, of the first case that has one to come."""
-        open_cases = [(one.waiting[0], case) for case, one in self._cases.items() if self._open(one)]
+        open_cases = [case for case, one in self._cases.items() if self._open(one)]
         if not open_cases:
             return None
         # `min` keeps the order of the suite among equal numbers.
-        number, case = min(open_cases, key=lambda each: each[0])
-        self._cases[case].waiting.popleft()
-        return self._session(case, number)
+        case = min(
+            self._brought_first(open_cases, fits) or open_cases,
+            key=lambda each: self._cases[each].waiting[0],
+        )
+        return self._session(case, self._cases[case].waiting.popleft())
+
+    def _brought_first(self, open_cases: Sequence[str], fits: Fits) -> list[str]:
+        """Where the budget cannot bring every case to a verdict: those it can, then those that have one."""
+        lacking: dict[str, list[SessionPlan]] = {}
+        for case in open_cases:
+            one = self._cases[case]
+            if (missing := self._first_look - one.told) > 0:
+                lacking[case] = [self._session(case, number) for number in list(one.waiting)[:missing]]
+        needed: list[SessionPlan] = []
+        brought: list[str] = []
+        for case, sessions in lacking.items():
+            if fits([*needed, *sessions]):
+                needed += sessions
+                brought.append(case)
+        if len(brought) == len(lacking):
+            return []
+        return brought or [case for case in open_cases if case not in lacking]
 
     def learn(self, outcome: Outcome) -> None:
         """A case may be over with it."""

@@ -40,6 +40,11 @@ class Comparison:
     asked: tuple[str, str] = ("", "")
     options: tuple[str, ...] = ()
 
+    @property
+    def first_look(self) -> int:
+        """With fewer pairs than this no case has a verdict on the metric that decides."""
+        return 1 if threshold_of(self.policy.metric, self.policy.thresholds).exact else self.plan.smallest
+
     def planned(self, cases: Iterable[str]) -> list[Planned]:
         """Every replicate that may be needed, first pairs of all cases first."""
         listed = list(cases)

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.plan import Plan
 from analysis.policy import Policy
-from runner.records import Outcome, Planned, Timing
+from runner.records import Outcome, Planned, SessionPlan, Timing
 from scheduled_jobs.queues import InOrder, Pairs
 from scheduled_jobs.upgrade import Comparison
 
@@ -21,14 +21,18 @@ def never(outcomes: Sequence[Outcome]) -> str:
     return ""
 
 
-def queue(pairs: int, *cases: str, enough=never) -> Pairs:
-    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough)
+def queue(pairs: int, *cases: str, enough=never, first_look: int = 1) -> Pairs:
+    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough, first_look)
+
+
+def always(sessions: Sequence[SessionPlan]) -> bool:
+    return True
 
 
 def drained(pairs: Pairs, status: str = "ok") -> list[tuple[str, int, tuple[str, ...]]]:
     """Every session it hands out, each measured at once with that status."""
     seen: list[tuple[str, int, tuple[str, ...]]] = []
-    while session := pairs.next():
+    while session := pairs.next(always):
         first = session.contenders[0]
         seen.append((first.case, first.replicate, tuple(one.environment for one in session.contenders)))
         for one in session.contenders:
@@ -43,6 +47,27 @@ def test_first_pairs_of_all_cases_come_before_second_ones_and_sides_take_turns_a
         (A, 1, ("new", "old")),
         (B, 1, ("new", "old")),
     ]
+
+
+def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_them_nearly():
+    third = "softmax/infer/size=64/eager"
+    pairs, seen = queue(4, A, B, third, first_look=2), list[tuple[str, int]]()
+    while len(seen) < 5 and (session := pairs.next(lambda sessions: len(sessions) <= 5 - len(seen))):
+        seen.append((session.contenders[0].case, session.contenders[0].replicate))
+        for one in session.contenders:
+            pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
+    # The third case can no longer be brought there: what is left goes to one that has a verdict.
+    assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (A, 2)]
+
+
+def test_a_pair_that_told_nothing_does_not_count_towards_a_verdict():
+    pairs = queue(4, A, B, first_look=1)
+    lost = pairs.next(lambda sessions: len(sessions) <= 1)
+    assert lost is not None and lost.contenders[0].case == A
+    for one in lost.contenders:
+        pairs.learn(Outcome(one.case, one.environment, one.replicate, "contended"))
+    again = pairs.next(lambda sessions: len(sessions) <= 1)
+    assert again is not None and (again.contenders[0].case, again.contenders[0].replicate) == (A, 1)
 
 
 def test_a_case_that_has_enough_frees_its_other_pairs():
@@ -71,7 +96,7 @@ def test_a_case_of_which_one_side_has_told_nothing_goes_on(status: str):
     ends = iter(["lost", status, status, "contended", "ok", status, "never"])
     pairs = queue(5, A)
     # Sides take turns at starting: the old one is lost, contended, and then works.
-    while (session := pairs.next()) is not None:
+    while (session := pairs.next(always)) is not None:
         for one in session.contenders:
             pairs.learn(Outcome(A, one.environment, one.replicate, next(ends)))
     assert next(ends) == "never"
@@ -84,7 +109,7 @@ def test_what_others_did_to_a_pair_ends_nothing():
 
 def test_a_case_that_broke_once_and_then_worked_goes_on():
     pairs = queue(3, A)
-    pairs.next()
+    pairs.next(always)
     for side in ("old", "new"):
         pairs.learn(Outcome(A, side, 0, "crashed"))
     assert len(drained(pairs)) == 2
@@ -110,7 +135,7 @@ def test_what_an_earlier_part_measured_is_not_measured_again():
 def test_what_is_left_shrinks_as_cases_end():
     pairs = queue(3, A, B, enough=lambda outcomes: "decided" if outcomes[0].case == A else "")
     assert len(list(pairs.left())) == 6
-    session = pairs.next()
+    session = pairs.next(always)
     assert session is not None
     for one in session.contenders:
         pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
@@ -140,6 +165,6 @@ def test_in_order_keeps_a_workloads_cases_together():
     todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
     sessions = InOrder(todo, Timing())
     ids = []
-    while session := sessions.next():
+    while session := sessions.next(always):
         ids.append(session.id)
     assert len(ids) == 4 and list(sessions.settled()) == []
