@@ -200,7 +200,7 @@ def _print_beside(database: Database, url: str, many: int, samples: int) -> None
             number += 1
         if writer is not None:
             writer.terminate()
-            writer.wait()
+            writer.communicate()
     ratio = _share(beside, 0.95) / _share(alone, 0.95)
     print(
         f"reader alone p50 {_share(alone, 0.5):.2f}, p95 {_share(alone, 0.95):.2f} ms; beside a writer "

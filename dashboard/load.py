@@ -5,13 +5,16 @@
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import streamlit as st
 
 from analysis.operators import Origin, unlike
 from dashboard import charts, origins
 from dashboard.database import opened
-from db import metrics, queries, telemetry, traces
+from db import findings as findings_store
+from db import metrics, queries, telemetry, traces, triage_rights
+from db.finding_records import Finding, TriageEntry
 from db.records import (
     Headline,
     Measurement,
@@ -31,8 +34,12 @@ FRESH_SECONDS = 10
 #: Windows among which the newest runs with telemetry are looked for, and of one run at most.
 _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 
-#: Points of one series at most: nights of more than two years, and what a browser draws at once.
-NEWEST_POINTS = 1000
+#: Findings in the list at most: what is older is on the command line.
+MOST_FINDINGS = 2000
+
+#: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
+#: no room for more.
+NEWEST_POINTS, CHART_POINTS = 1000, 2000
 
 _kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
@@ -181,14 +188,45 @@ def series_keys(url: str) -> tuple[SeriesKey, ...]:
 
 @_kept
 def series(url: str, keys: tuple[SeriesKey, ...]) -> list[SeriesPoint]:
-    """The newest points of the series called `keys`, up to `NEWEST_POINTS` of each."""
-    return queries.series(opened(url), keys, newest=NEWEST_POINTS)
+    """The newest points of the series called `keys`, up to `newest_points` of each."""
+    return queries.series(opened(url), keys, newest=newest_points(len(keys)))
+
+
+def newest_points(series: int) -> int:
+    """How many points each of so many series has on a chart at most."""
+    return max(1, min(NEWEST_POINTS, CHART_POINTS // max(1, series)))
 
 
 @_kept
 def metric_definitions(url: str) -> dict[str, MetricDefinition]:
     """What metrics are that came from outside."""
     return metrics.metric_definitions(opened(url))
+
+
+@_kept
+def findings(url: str) -> list[Finding]:
+    """What the nights found, the newest first."""
+    return findings_store.findings(opened(url), newest=MOST_FINDINGS)
+
+
+@_kept
+def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
+    """One finding with what people did with it; None if there is none of that number."""
+    one = findings_store.finding(opened(url), number)
+    return None if one is None else (one, findings_store.triage_log(opened(url), number))
+
+
+@_kept
+def triage_refused(url: str) -> str:
+    """Why this database lets nobody triage from here; empty where it does."""
+    return triage_rights.triage_refused(opened(url))
+
+
+def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
+    """Note what somebody did with a finding, and ask anew from then on."""
+    findings_store.triage(opened(url), number, action, who, text, until, datetime.now(UTC))
+    findings.clear()
+    finding.clear()
 
 
 @_kept_for_good

@@ -8,6 +8,7 @@
   * BackupFailed          no whole copy could be made where it was wanted
   * BadDatabaseUrl        PYROMETER_DATABASE_URL is not something SQLAlchemy can open
   * BadRole               what is to be the name of a role cannot be one
+  * StillReferred         something rests on a run that was to be forgotten
   * DamagedSamples        the stored samples of one outcome cannot be read back
   * DamagedTelemetry      one stored recording cannot be read back
 """
@@ -43,6 +44,10 @@ class BackupFailed(DatabaseError):
 
 class BadRole(DatabaseError):
     """What is to be the name of a role cannot be one."""
+
+
+class StillReferred(DatabaseError):
+    """Findings or tasks rest on the run that was to be forgotten."""
 
 
 class DamagedSamples(DatabaseError):

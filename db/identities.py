@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from . import tables
+from .bulk import insert_rows
+from .parts import in_parts
 from .records import Environment, Hardware, Machine, Profile
+from .series_names import AnySelect
 
 Values = Mapping[str, Any]
+Named = type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile]
 
 
 def insert_for(dialect: str, table: type[tables.Base]) -> sqlite.Insert | postgresql.Insert:
@@ -20,9 +25,12 @@ def insert_for(dialect: str, table: type[tables.Base]) -> sqlite.Insert | postgr
 
 
 def insert_missing(connection: Connection, table: type[tables.Base], rows: Sequence[Values]) -> None:
-    """Insert the rows whose key is not there yet, waiting for whoever is just inserting the same."""
+    """Insert the rows whose key is not there yet, waiting for whoever is just inserting the same.
+
+    All rows name the same columns in the same order.
+    """
     if rows:
-        connection.execute(insert_for(connection.dialect.name, table).on_conflict_do_nothing(), rows)
+        insert_rows(connection, table, tuple(rows[0]), [tuple(row.values()) for row in rows], missing=True)
 
 
 def machine_id(connection: Connection, machine: Machine) -> int:
@@ -66,8 +74,10 @@ def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
     wanted = set(keys)
 
     def stored() -> dict[str, int]:
-        found = connection.execute(select(table.key, table.id).where(table.key.in_(wanted)))
-        return {row.key: row.id for row in found}
+        found: dict[str, int] = {}
+        for some in in_parts(list(wanted)):
+            found |= {key: id for key, id in connection.execute(_CASES, {"keys": some})}
+        return found
 
     known = stored()
     if missing := sorted(wanted - known.keys()):
@@ -84,14 +94,11 @@ def series_ids(
     wanted = set(pairs)
 
     def stored() -> dict[tuple[int, str], int]:
-        found = connection.execute(
-            select(table.case_id, table.metric, table.id).where(
-                table.case_id.in_({case for case, _ in wanted}),
-                table.hardware_id == hardware,
-                table.profile_id == profile,
-            )
-        )
-        return {(row.case_id, row.metric): row.id for row in found}
+        found: dict[tuple[int, str], int] = {}
+        for some in in_parts(list({case for case, _ in wanted})):
+            asked = {"cases": some, "hardware": hardware, "profile": profile}
+            found |= {(case, metric): id for case, metric, id in connection.execute(_SERIES, asked)}
+        return found
 
     known = stored()
     if missing := sorted(wanted - known.keys()):
@@ -105,7 +112,7 @@ def series_ids(
 
 def _by_fingerprint(
     connection: Connection,
-    table: type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile],
+    table: Named,
     rows: Mapping[str, Values],
     telling: Sequence[str] = (),
 ) -> dict[str, int]:
@@ -113,11 +120,10 @@ def _by_fingerprint(
 
     What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
     """
-    columns = [getattr(table, name) for name in telling]
+    query = _with_fingerprints(table, tuple(telling))
 
     def stored() -> dict[str, int]:
-        query = select(table.fingerprint, table.id, *columns).where(table.fingerprint.in_(rows.keys()))
-        found = connection.execute(query).all()
+        found = connection.execute(query, {"fingerprints": list(rows)}).all()
         for row in found:
             for name in telling:
                 here, there = getattr(row, name), rows[row.fingerprint][name]
@@ -132,6 +138,24 @@ def _by_fingerprint(
         insert_missing(connection, table, [{"fingerprint": each, **rows[each]} for each in missing])
         known = stored()
     return known
+
+
+# Put together once: SQLAlchemy takes longer to do that than a database to answer.
+_CASES = select(tables.BenchmarkCase.key, tables.BenchmarkCase.id).where(
+    tables.BenchmarkCase.key.in_(bindparam("keys", expanding=True))
+)
+_SERIES = select(tables.Series.case_id, tables.Series.metric, tables.Series.id).where(
+    tables.Series.case_id.in_(bindparam("cases", expanding=True)),
+    tables.Series.hardware_id == bindparam("hardware"),
+    tables.Series.profile_id == bindparam("profile"),
+)
+
+
+@cache
+def _with_fingerprints(table: Named, telling: tuple[str, ...]) -> AnySelect:
+    columns = [getattr(table, name) for name in telling]
+    wanted = table.fingerprint.in_(bindparam("fingerprints", expanding=True))
+    return select(table.fingerprint, table.id, *columns).where(wanted)
 
 
 def _parts(key: str) -> Values:

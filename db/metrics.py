@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from . import tables
 from .engine import Database
@@ -36,6 +36,39 @@ def save_metrics(database: Database, definitions: Sequence[MetricDefinition]) ->
                 raise ValueError(
                     f"metric {each.name} is stored as {_meaning(known)} and cannot also be {_meaning(each)}"
                 )
+
+
+def correct_metric(
+    database: Database,
+    name: str,
+    *,
+    title: str | None = None,
+    unit: str | None = None,
+    better: str | None = None,
+) -> MetricDefinition | None:
+    """Give the definition of a metric another title, unit or direction; None leaves what is stored.
+
+    Answers what is stored then; None where nothing is known of the metric. One that has series and no
+    definition gets one where unit and direction are given. No value changes: who corrects a unit says that it
+    was named wrongly, not measured otherwise.
+    """
+    table = tables.Metric
+    given = {"title": title, "unit": unit, "better": better}
+    changes = {column: value for column, value in given.items() if value is not None}
+    with database.writing() as connection:
+        query = select(table.title, table.unit, table.better).where(table.name == name)
+        stored = connection.execute(query.with_for_update()).mappings().first()
+        used = connection.execute(
+            select(tables.Series.id).where(tables.Series.metric == name).limit(1)
+        ).first()
+        if stored is None and (used is None or unit is None or better is None):
+            return None
+        values = {"title": name, **(stored or {}), **changes}
+        if stored is None:
+            insert_missing(connection, table, [{"name": name, **values}])
+        elif changes:
+            connection.execute(update(table).where(table.name == name).values(changes))
+        return MetricDefinition(name, **values)
 
 
 def metric_definitions(database: Database) -> dict[str, MetricDefinition]:

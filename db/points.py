@@ -1,5 +1,6 @@
 """Measurements as points of their series, with the run and the environment of each."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -8,9 +9,9 @@ from sqlalchemy import Connection, func, literal, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from . import tables
-from .parts import in_parts
+from .parts import among, as_one
 from .records import SeriesPoint
-from .series_names import AnyRow, AnySelect
+from .series_names import AnySelect
 
 #: Before everything.
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -51,54 +52,66 @@ def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
 def points(
     connection: Connection, query: AnySelect, cases: Mapping[int, str]
 ) -> Iterator[tuple[int, SeriesPoint]]:
-    """The rows of `query`, which begins as `measured` does, each with its series; oldest run first.
+    """The rows of `query`, which begins as `measured` does, each with its series; by case, oldest run first.
 
     `cases` are the keys by series. Runs and environments are few and points are many: they are read on their
     own and not once per point, which also leaves a planner no join to get wrong.
     """
-    rows = connection.execute(query).all()
-    numbers = sorted({row.run_number for row in rows})
-    runs: dict[int, AnyRow] = {}
-    used: dict[tuple[int, int], AnyRow] = {}
-    for some in in_parts(numbers):
-        runs |= {row.number: row for row in connection.execute(_runs(some))}
-        used |= {(row.run_number, row.id): row for row in connection.execute(_environments(some))}
+    # As the driver hands them out: all are numbers, and a look at each for its type takes as long again.
+    cursor: Any = connection.execute(query).cursor
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    measured_in = {row[1:3] for row in rows}
+    about = {pair: (age, each) for age, (pair, each) in enumerate(_oldest_first(connection, measured_in))}
+    first = {case: place * len(about) for place, case in enumerate(sorted(set(cases.values())))}
+    starts = {series: first[case] for series, case in cases.items()}
+    rows.sort(key=lambda row: starts[row[0]] + about[row[1:3]][0])
+    for row in rows:
+        series = row[0]
+        yield series, SeriesPoint(cases[series], *about[row[1:3]][1], *row[3:])
 
-    def age(row: AnyRow) -> tuple[Any, ...]:
-        place = used[row.run_number, row.environment_id].position
-        return runs[row.run_number].started_at, row.run_number, place
 
-    for row in sorted(rows, key=age):
-        series, number, environment_id, *values = row
-        run, environment = runs[number], used[number, environment_id]
-        yield (
-            series,
-            SeriesPoint(
-                cases[series],
-                run.id,
-                run.started_at,
-                environment.fingerprint,
-                environment.torch_version,
-                run.machine,
-                run.harness,
-                *values,
-            ),
+def _oldest_first(
+    connection: Connection, pairs: Collection[tuple[int, int]]
+) -> Iterator[tuple[tuple[int, int], tuple[Any, ...]]]:
+    """Pairs of a run and an environment, by the age of the run and the order of its environments.
+
+    Each with what a point tells of them: run, start, fingerprint, version, machine and harness.
+    """
+    dialect = connection.dialect.name
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    numbers, used = {number for number, _ in pairs}, {used for _, used in pairs}
+    runs = {
+        number: (started_at, id, machine, harness)
+        for number, started_at, id, machine, harness in connection.execute(
+            _RUNS.where(among(dialect, run.number, "numbers")), {"numbers": as_one(dialect, numbers)}
         )
+    }
+    names = {
+        id: (fingerprint, torch_version)
+        for id, fingerprint, torch_version in connection.execute(
+            _ENVIRONMENTS.where(among(dialect, environment.id, "ids")), {"ids": as_one(dialect, used)}
+        )
+    }
+    places: dict[tuple[int, int], int] = {}
+    if several := [number for number, many in Counter(number for number, _ in pairs).items() if many > 1]:
+        among_them = among(dialect, link.run_number, "numbers")
+        rows = connection.execute(_PLACES.where(among_them), {"numbers": as_one(dialect, several)})
+        places = {(number, environment_id): place for number, environment_id, place in rows}
+
+    def age(pair: tuple[int, int]) -> tuple[datetime, int, int]:
+        return runs[pair[0]][0], pair[0], places.get(pair, 0)
+
+    for pair in sorted(pairs, key=age):
+        started_at, id, machine, harness = runs[pair[0]]
+        yield pair, (id, started_at, *names[pair[1]], machine, harness)
 
 
-def _runs(numbers: Collection[int]) -> AnySelect:
-    run, machine = tables.Run, tables.Machine
-    return (
-        select(run.number, run.id, run.started_at, run.harness, machine.name.label("machine"))
-        .join(machine, machine.id == run.machine_id)
-        .where(run.number.in_(numbers))
-    )
-
-
-def _environments(numbers: Collection[int]) -> AnySelect:
-    table, link = tables.Environment, tables.RunEnvironment
-    return (
-        select(link.run_number, table.id, link.position, table.fingerprint, table.torch_version)
-        .join(link, link.environment_id == table.id)
-        .where(link.run_number.in_(numbers))
-    )
+_RUNS = select(
+    tables.Run.number, tables.Run.started_at, tables.Run.id, tables.Machine.name, tables.Run.harness
+).join(tables.Machine, tables.Machine.id == tables.Run.machine_id)
+_ENVIRONMENTS = select(
+    tables.Environment.id, tables.Environment.fingerprint, tables.Environment.torch_version
+)
+_PLACES = select(
+    tables.RunEnvironment.run_number, tables.RunEnvironment.environment_id, tables.RunEnvironment.position
+)

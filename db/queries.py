@@ -1,7 +1,7 @@
 """Everything that is read: one function per question, records for answers."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -64,6 +64,14 @@ def run_ids(database: Database) -> frozenset[str]:
         return frozenset(connection.execute(select(tables.Run.id)).scalars())
 
 
+def runs_by_age(database: Database) -> list[str]:
+    """The ids of all runs, the one that started first first; of those that started together by name."""
+    query = select(tables.Run.id, tables.Run.started_at)
+    with database.reading() as connection:
+        # Sorted here: the order of texts is not that of every server.
+        return [row.id for row in sorted(connection.execute(query), key=lambda row: (row.started_at, row.id))]
+
+
 def latest_run_id(database: Database) -> str | None:
     """The id of the run that started last; None for an empty database."""
     with database.reading() as connection:
@@ -117,8 +125,10 @@ def run_record(database: Database, run_id: str) -> Run | None:
     )
 
 
-def outcomes_of_run(database: Database, run_id: str) -> list[Outcome]:
-    """All outcomes of a run in the order in which they started, without their samples."""
+def outcomes_of_run(
+    database: Database, run_id: str, *, cases: Collection[str] | None = None
+) -> list[Outcome]:
+    """The outcomes of a run in the order in which they started, without their samples: all, or of `cases`."""
     outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
     query = (
         select(
@@ -140,6 +150,8 @@ def outcomes_of_run(database: Database, run_id: str) -> list[Outcome]:
         .where(tables.Run.id == run_id)
         .order_by(outcome.started_at, case.key, outcome.replicate, environment.id)
     )
+    if cases is not None:
+        query = query.where(case.key.in_(set(cases)))
     with database.reading() as connection:
         return [Outcome(*row) for row in connection.execute(query).all()]
 
@@ -158,8 +170,10 @@ def samples(
     return codec.decode(found.codec, found.blob) if found else None
 
 
-def measurements_of_run(database: Database, run_id: str) -> list[Measurement]:
-    """All measurements of a run, by case, environment and metric."""
+def measurements_of_run(
+    database: Database, run_id: str, *, cases: Collection[str] | None = None
+) -> list[Measurement]:
+    """The measurements of a run, by case, environment and metric: all, or of `cases`."""
     measurement, series, case = tables.Measurement, tables.Series, tables.BenchmarkCase
     environment = tables.Environment
     query = (
@@ -176,6 +190,8 @@ def measurements_of_run(database: Database, run_id: str) -> list[Measurement]:
         .where(tables.Run.id == run_id)
         .order_by(case.key, environment.id, series.metric)
     )
+    if cases is not None:
+        query = query.where(case.key.in_(set(cases)))
     with database.reading() as connection:
         return [Measurement(*row) for row in connection.execute(query).all()]
 
@@ -201,8 +217,7 @@ def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None 
     with database.reading() as connection:
         found = [row for row in connection.execute(query) if identity(series_key(row)) in identities]
         cases = {row.id: row.case for row in found}
-        read = [point for _, point in points(connection, of_series(cases, newest), cases)]
-    return sorted(read, key=lambda point: point.case)
+        return [point for _, point in points(connection, of_series(cases, newest), cases)]
 
 
 def headlines(database: Database, metric: str) -> list[Headline]:

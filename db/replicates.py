@@ -1,5 +1,7 @@
 """What of a run is stored: how many outcomes, and the metrics that its measurements are made of."""
 
+from collections.abc import Collection
+
 from sqlalchemy import select
 
 from . import tables
@@ -7,8 +9,13 @@ from .engine import Database
 from .records import Replicate
 
 
-def replicates_of_run(database: Database, run_id: str) -> list[Replicate]:
-    """The metrics of every outcome of a run that is `ok`, by case, environment and replicate."""
+def replicates_of_run(
+    database: Database, run_id: str, *, cases: Collection[str] | None = None
+) -> list[Replicate]:
+    """The metrics of every outcome of a run that is `ok`, by case, environment and replicate.
+
+    Of all cases, or only of `cases`.
+    """
     outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
     query = (
         select(case.key.label("case"), environment.fingerprint.label("environment"), outcome.metrics)
@@ -18,6 +25,8 @@ def replicates_of_run(database: Database, run_id: str) -> list[Replicate]:
         .where(tables.Run.id == run_id, outcome.status == "ok")
         .order_by(case.key, environment.id, outcome.replicate)
     )
+    if cases is not None:
+        query = query.where(case.key.in_(set(cases)))
     with database.reading() as connection:
         return [Replicate(**row) for row in connection.execute(query).mappings()]
 

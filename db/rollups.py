@@ -23,7 +23,7 @@ from . import tables
 from .engine import Database
 from .identities import insert_for
 from .median import median
-from .parts import in_parts
+from .parts import among, as_one
 from .records import ReleasePoint, SeriesKey
 from .series_names import AnySelect, by_name, series_key, series_names
 
@@ -43,11 +43,23 @@ def update_rollups(
     _wait_for_others(connection)
     dialect = connection.dialect.name
     for version in sorted(set(versions) - {""}):
-        for ids in in_parts(sorted(series)):
-            about = {"version": version, "series": ids}
-            ends = connection.execute(_SPAN, about).one()
-            moments = [started_at, *(each for each in ends if each is not None)]
-            connection.execute(_update(dialect), about | {"oldest": min(moments), "newest": max(moments)})
+        about = {"version": version, "series": as_one(dialect, sorted(series))}
+        ends = connection.execute(_span(dialect), about).one()
+        moments = [started_at, *(each for each in ends if each is not None)]
+        connection.execute(_update(dialect), about | {"oldest": min(moments), "newest": max(moments)})
+
+
+def rollups_without(connection: Connection, series: Collection[int], versions: Collection[str]) -> None:
+    """Make the rollups of `versions` in `series` anew, after measurements went; see `update_rollups`."""
+    _wait_for_others(connection)
+    table, dialect = tables.ReleaseRollup, connection.dialect.name
+    those = delete(table).where(table.torch_version == _VERSION, among(dialect, table.series_id, "series"))
+    for version in sorted(set(versions) - {""}):
+        about = {"version": version, "series": as_one(dialect, sorted(series))}
+        oldest, newest = connection.execute(_span(dialect), about).one()
+        connection.execute(those, about)
+        if oldest is not None:
+            connection.execute(_update(dialect), about | {"oldest": oldest, "newest": newest})
 
 
 def rebuild_rollups(database: Database) -> int:
@@ -145,11 +157,16 @@ def _computed(dialect: str) -> AnySelect:
     )
 
 
-_VERSION, _SERIES = bindparam("version", type_=tables.PlainText()), bindparam("series", expanding=True)
-#: When a version was measured first and last in some series, as far as rollups know.
-_SPAN = select(func.min(tables.ReleaseRollup.oldest_at), func.max(tables.ReleaseRollup.newest_at)).where(
-    tables.ReleaseRollup.torch_version == _VERSION, tables.ReleaseRollup.series_id.in_(_SERIES)
-)
+_VERSION = bindparam("version", type_=tables.PlainText())
+
+
+@cache
+def _span(dialect: str) -> AnySelect:
+    """When a version was measured first and last in some series, as far as rollups know."""
+    table = tables.ReleaseRollup
+    return select(func.min(table.oldest_at), func.max(table.newest_at)).where(
+        table.torch_version == _VERSION, among(dialect, table.series_id, "series")
+    )
 
 
 @cache
@@ -160,7 +177,7 @@ def _update(dialect: str) -> Insert:
     rows = (
         select(_VERSION, table.series_id, *_come_to(dialect))
         .where(
-            table.series_id.in_(_SERIES),
+            among(dialect, table.series_id, "series"),
             table.started_at.between(bindparam("oldest", type_=moment), bindparam("newest", type_=moment)),
             table.environment_id.in_(select(environment.id).where(environment.torch_version == _VERSION)),
         )

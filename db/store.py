@@ -3,18 +3,18 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Row, bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, select, update
 
 from . import codec, tables
+from .bulk import insert_rows
 from .engine import Database
 from .identities import (
     case_ids,
     environment_ids,
     hardware_id,
-    insert_for,
     insert_missing,
     machine_id,
     profile_id,
@@ -25,6 +25,18 @@ from .rollups import update_rollups
 from .telemetry import stored_values
 
 Values = dict[str, Any]
+#: The numbers of run, case and environment, and the replicate: what stands before an outcome and beside it.
+Key = tuple[int, int, int, int]
+
+_KEY = ("run_number", "case_id", "environment_id", "replicate")
+_OUTCOME = (
+    *_KEY,
+    *("status", "reason", "phase", "started_at", "wall_seconds", "metrics", "facts", "log_tail"),
+)
+_SAMPLES = (*_KEY, "codec", "blob")
+_POINT = ("series_id", "started_at", "run_number", "environment_id")
+_NUMBERS = ("point", "low", "high", "smallest", "largest", "spread", "n")
+_numbers = attrgetter(*_NUMBERS)
 AnyRow = Row[*tuple[Any, ...]]
 
 # Put together once: SQLAlchemy takes longer to do that than a database to answer.
@@ -43,6 +55,9 @@ _RUN = (
     .where(tables.Run.id == bindparam("id"))
     .with_for_update(of=tables.Run)
 )
+_THE_OUTCOME = [column == bindparam(f"the_{column.name}") for column in tables.Outcome.__table__.primary_key]
+_METRICS = select(tables.Outcome.metrics).where(*_THE_OUTCOME)
+_MORE_METRICS = update(tables.Outcome).where(*_THE_OUTCOME).values(metrics=bindparam("more"))
 _ENVIRONMENTS = (
     select(tables.Environment.fingerprint, tables.Environment.id, tables.Environment.torch_version)
     .join(tables.RunEnvironment, tables.RunEnvironment.environment_id == tables.Environment.id)
@@ -103,18 +118,46 @@ def save_outcomes(
         new = _not_stored(connection, run, outcomes)
         if not new:
             return 0
-        connection.execute(insert(tables.Outcome), [key | _outcome_values(outcome) for key, outcome in new])
-        samples = [key | _sample_values(outcome) for key, outcome in new if outcome.blocks]
-        if samples:
-            connection.execute(insert(tables.Samples), samples)
-        if telemetry := [row for key, outcome in new for row in _telemetry_rows(key, outcome)]:
-            connection.execute(insert(tables.Telemetry), telemetry)
+        insert_rows(connection, tables.Outcome, _OUTCOME, [key + _ended(each) for key, each in new])
+        samples = [key + codec.encode(each.blocks) for key, each in new if each.blocks]
+        insert_rows(connection, tables.Samples, _SAMPLES, samples)
+        telemetry = [row for key, each in new for row in _telemetry_rows(key, each)]
+        if telemetry:
+            insert_rows(
+                connection,
+                tables.Telemetry,
+                (*_KEY, *telemetry[0][1]),
+                [(*key, *values.values()) for key, values in telemetry],
+            )
         if planned:
             counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
             connection.execute(
                 update(tables.Run).where(tables.Run.number == run.number).values(counts=dict(counts))
             )
         return len(new)
+
+
+def save_more_metrics(database: Database, run_id: str, outcomes: Sequence[Outcome]) -> None:
+    """Give stored outcomes those metrics that they do not have yet; what else is stored of them stays.
+
+    Raises ValueError if the run, or an outcome's environment in it, was never stored.
+    """
+    if not outcomes:
+        return
+    with database.writing() as connection:
+        run = _lock_run(connection, run_id)
+        environments = _environments_of(connection, run)
+        cases = case_ids(connection, {outcome.case for outcome in outcomes})
+        for outcome in outcomes:
+            key = {
+                "the_run_number": run.number,
+                "the_case_id": cases[outcome.case],
+                "the_environment_id": environments[outcome.environment].id,
+                "the_replicate": outcome.replicate,
+            }
+            stored = connection.execute(_METRICS, key).scalar()
+            if stored is not None and outcome.metrics.keys() - stored.keys():
+                connection.execute(_MORE_METRICS, key | {"more": {**outcome.metrics, **stored}})
 
 
 def save_measurements(database: Database, run_id: str, measurements: Sequence[Measurement]) -> None:
@@ -135,32 +178,22 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         pairs = {(cases[each.case], each.metric) for each in measurements}
         series = series_ids(connection, run.hardware_id, run.profile_id, pairs)
         rows = [
-            {
-                "series_id": series[cases[each.case], each.metric],
-                "started_at": run.started_at,
-                "run_number": run.number,
-                "environment_id": environments[each.environment].id,
-                **_measurement_values(each),
-            }
+            (
+                series[cases[each.case], each.metric],
+                run.started_at,
+                run.number,
+                environments[each.environment].id,
+                *_numbers(each),
+            )
             for each in measurements
         ]
-        connection.execute(_upsert(connection.dialect.name), rows)
+        insert_rows(connection, tables.Measurement, (*_POINT, *_NUMBERS), rows, replacing=_POINT)
         update_rollups(
             connection,
-            {row["series_id"] for row in rows},
+            {row[0] for row in rows},
             {environments[each.environment].torch_version for each in measurements},
             run.started_at,
         )
-
-
-@cache
-def _upsert(dialect: str) -> Insert:
-    """Measurements that replace those of the same key."""
-    key = ["series_id", "started_at", "run_number", "environment_id"]
-    statement = insert_for(dialect, tables.Measurement)
-    others = set(tables.Measurement.__table__.columns.keys()) - set(key)
-    changes = {name: statement.excluded[name] for name in sorted(others)}
-    return statement.on_conflict_do_update(index_elements=key, set_=changes)
 
 
 #: What a run cannot change without being another, by its column.
@@ -202,7 +235,7 @@ def _environments_of(connection: Connection, run: AnyRow) -> _KnownEnvironments:
 
 def _not_stored(
     connection: Connection, run: AnyRow, outcomes: Sequence[Outcome]
-) -> list[tuple[Values, Outcome]]:
+) -> list[tuple[Key, Outcome]]:
     """The outcomes whose key is not taken yet, each with that key; of several with the same key the first."""
     environments = _environments_of(connection, run)
     cases = case_ids(connection, {outcome.case for outcome in outcomes})
@@ -213,14 +246,13 @@ def _not_stored(
         )
     )
     taken = {(row.case_id, row.environment_id, row.replicate) for row in stored}
-    new: list[tuple[Values, Outcome]] = []
+    new: list[tuple[Key, Outcome]] = []
     for outcome in outcomes:
         case, environment = cases[outcome.case], environments[outcome.environment].id
         if (case, environment, outcome.replicate) in taken:
             continue
         taken.add((case, environment, outcome.replicate))
-        key = {"case_id": case, "environment_id": environment, "replicate": outcome.replicate}
-        new.append(({"run_number": run.number, **key}, outcome))
+        new.append(((run.number, case, environment, outcome.replicate), outcome))
     return new
 
 
@@ -234,36 +266,20 @@ def _later_values(run: Run) -> Values:
     }
 
 
-def _outcome_values(outcome: Outcome) -> Values:
-    return {
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "phase": outcome.phase,
-        "started_at": outcome.started_at,
-        "wall_seconds": outcome.wall_seconds,
-        "metrics": dict(outcome.metrics),
-        "facts": dict(outcome.facts),
-        "log_tail": outcome.log_tail,
-    }
+def _ended(outcome: Outcome) -> tuple[Any, ...]:
+    """The columns of `_OUTCOME` after its key."""
+    return (
+        outcome.status,
+        outcome.reason,
+        outcome.phase,
+        outcome.started_at,
+        outcome.wall_seconds,
+        dict(outcome.metrics),
+        dict(outcome.facts),
+        outcome.log_tail,
+    )
 
 
-def _sample_values(outcome: Outcome) -> Values:
-    number, blob = codec.encode(outcome.blocks)
-    return {"codec": number, "blob": blob}
-
-
-def _telemetry_rows(key: Values, outcome: Outcome) -> list[Values]:
+def _telemetry_rows(key: Key, outcome: Outcome) -> list[tuple[Key, Values]]:
     first = {recording.device: recording for recording in reversed(outcome.telemetry)}
-    return [key | stored_values(recording) for recording in first.values()]
-
-
-def _measurement_values(measurement: Measurement) -> Values:
-    return {
-        "point": measurement.point,
-        "low": measurement.low,
-        "high": measurement.high,
-        "smallest": measurement.smallest,
-        "largest": measurement.largest,
-        "spread": measurement.spread,
-        "n": measurement.n,
-    }
+    return [(key, stored_values(recording)) for recording in first.values()]

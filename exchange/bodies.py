@@ -1,7 +1,7 @@
 """Records as JSON values and back, to the bit: what a line of our own format holds."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
@@ -82,6 +82,17 @@ def measurement_body(run: str, measurement: Measurement) -> dict[str, Any]:
 def metric_body(metric: Metric | MetricDefinition) -> dict[str, Any]:
     """What a metric is."""
     return {"name": metric.name, "title": metric.title, "unit": metric.unit, "better": metric.better}
+
+
+def finite(value: Any) -> Any:
+    """`value` with None for what is not finite: JSON has no such numbers."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: finite(each) for name, each in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in cast("list[Any]", value)]
+    return value
 
 
 def run_of(at: At) -> Run:

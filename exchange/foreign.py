@@ -159,8 +159,7 @@ def _unusable(
 
 
 def _run(origin: Origin, environment: Environment, planned: int) -> Run:
-    hardware = Hardware(digest("hardware", origin.hardware), origin.hardware, {"imported": True})
-    machine = Machine(digest("machine", origin.machine, origin.hardware), origin.machine, hardware)
+    machine = machine_called(origin.machine, origin.hardware)
     started = origin.started_at.astimezone(UTC)
     time = started.isoformat() if origin.dated else _UNDATED
     own = digest(origin.format, origin.suite, time, origin.identity, machine.fingerprint)
@@ -179,6 +178,12 @@ def _run(origin: Origin, environment: Environment, planned: int) -> Run:
         notes=tuple(map(str, origin.facts.get("notes", ()))),
         facts={**origin.facts, "imported_from": origin.format},
     )
+
+
+def machine_called(name: str, hardware: str, facts: Mapping[str, Any] | None = None) -> Machine:
+    """A machine of which only names are known; those whose `hardware` is the same label are compared."""
+    made = Hardware(digest("hardware", hardware), hardware, {"imported": True})
+    return Machine(digest("machine", name, hardware), name, made, facts or {})
 
 
 def run_id(started_at: datetime | None, format: str, own: str) -> str:

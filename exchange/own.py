@@ -1,25 +1,26 @@
 """Our own format: runs whole, as lines of JSON with a checksum each.
 
 A line is `{"v": 1, "kind": ..., "crc": ..., "body": ...}` as in a run's journal. The first has the kind
-`export` and says who wrote the file, the last one `end` and how many lines there should be. Between them, for
-each run: `run`, then `metric` for each metric that was not there yet, `outcome` and `measurement`.
+`export` and says who wrote the file, the last one `end`, how many lines of each kind there should be and what
+their checksums come to. Between them, for each run: `run`, then `metric` for each metric that was not there
+yet, `outcome` and `measurement`.
 """
 
 import gzip
 import json
-import math
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from analysis.metrics import METRICS
 from db.records import Measurement, MetricDefinition, Outcome, Run
 
 from .bodies import (
+    finite,
     measurement_body,
     measurement_of,
     metric_body,
@@ -39,11 +40,13 @@ TITLE = "Pyrometer's own export"
 VERSION = 1
 
 _FIRST, _LAST = "export", "end"
+#: Of the checksums of all lines between, in the last one; modulo.
+_SUM, _SUMS = "sum", 2**64
 _KINDS = ("run", "metric", "outcome", "measurement")
 #: A longer line is none of ours: an outcome of eight million samples fits.
 _MAX_LINE = 64 << 20
-#: `parts` gives out what it has when that many bytes of lines, or that many problems, have come together.
-_PART_BYTES, _PART_PROBLEMS = 16 << 20, 1000
+#: `parts` gives out what it has when that many bytes, lines or problems have come together.
+_PART_BYTES, _PART_LINES, _PART_PROBLEMS = 16 << 20, 10_000, 1000
 _GZIP = b"\x1f\x8b"
 #: What is read whole by `read`, uncompressed.
 MAX_BYTES = 256 << 20
@@ -61,12 +64,15 @@ def lines_of(
     first = {"format": NAME, "version": VERSION, "program": program}
     yield _line(_FIRST, {**first, "written_at": written_at.astimezone(UTC).isoformat()})
     counts: dict[str, int] = dict.fromkeys(_KINDS, 0)
+    total = 0
     told: set[str] = set()
     for exported in runs:
         for kind, body in _bodies(exported, catalogue, told):
+            line, crc = _line_and_sum(kind, body)
             counts[kind] += 1
-            yield _line(kind, body)
-    yield _line(_LAST, counts)
+            total += crc
+            yield line
+    yield _line(_LAST, {**counts, _SUM: total % _SUMS})
 
 
 def _bodies(
@@ -181,6 +187,7 @@ class _Piece:
     runs: dict[str, tuple[list[Outcome], list[Measurement]]]
     metrics: list[MetricDefinition]
     size: int = 0
+    lines: int = 0
 
 
 class _Reading:
@@ -198,6 +205,7 @@ class _Reading:
         self._told: dict[str, tuple[str, str]] = {}
         self._untold: set[str] = set()
         self._kinds: Counter[str] = Counter()
+        self._sum = 0
         self._ended = False
         self._begun = self._good = 0
         self._first_problem: Problem | None = None
@@ -211,14 +219,17 @@ class _Reading:
     def take(self, number: int, raw: bytes) -> Imported | None:
         """One line; answers what came before it where that is a part of its own."""
         try:
-            kind, body = _opened_line(raw)
+            kind, body, crc = _opened_line(raw)
         except ValueError as error:
             self.problem(number, str(error))
             return self._part() if self._full() else None
         self._good += 1
-        self._kinds[kind] += kind not in (_FIRST, _LAST)
+        if kind not in (_FIRST, _LAST):
+            self._kinds[kind] += 1
+            self._sum += crc
         done = self._part() if self._full() or (kind == "run" and self._piece.runs) else None
         self._piece.size += len(raw)
+        self._piece.lines += 1
         try:
             self._take(number, kind, At(body, Place(self._name, number)))
         except BadFile as error:
@@ -230,6 +241,7 @@ class _Reading:
         if kind == _FIRST:
             self._begun = number
             self._kinds.clear()
+            self._sum = 0
         elif kind == _LAST:
             self._count(number, at)
         elif kind == "run":
@@ -292,7 +304,7 @@ class _Reading:
 
     def _count(self, number: int, at: At) -> None:
         """Hold the last line against the lines that came since the first."""
-        counts = {kind: int(each.number()) for kind, each in at.object().items()}
+        counts = {kind: int(each.number()) for kind, each in at.object().items() if kind != _SUM}
         told = sum(counts.values())
         came = number - self._begun - 1
         # What came and could not be read was set aside, and may be of any kind.
@@ -306,10 +318,15 @@ class _Reading:
             ]
             each = ", ".join(f"{counts.get(kind, 0)} {kind}, {self._kinds[kind]} here" for kind in kinds)
             self.problem(number, f"other lines were written than are here: {each}")
+        elif not torn and (total := at.get(_SUM)) and total.value != self._sum % _SUMS:
+            sentence = (
+                "other lines were written than are here: one may be here twice, in the place of another"
+            )
+            self.problem(number, sentence)
 
     def _full(self) -> bool:
         if len(self._problems) < _PART_PROBLEMS:
-            return self._piece.size > _PART_BYTES
+            return self._piece.size > _PART_BYTES or self._piece.lines >= _PART_LINES
         if not self._good:
             raise self._unusable()
         return True
@@ -339,8 +356,8 @@ class _Reading:
         return self._part()
 
 
-def _opened_line(raw: bytes) -> tuple[str, dict[str, Any]]:
-    """Kind and body of a line; raises ValueError with the reason why it cannot be used."""
+def _opened_line(raw: bytes) -> tuple[str, dict[str, Any], int]:
+    """Kind, body and checksum of a line; raises ValueError with the reason why it cannot be used."""
     try:
         line = json.loads(raw, parse_constant=_refused)
         kind, body = str(line["kind"]), dict(line["body"])
@@ -351,16 +368,20 @@ def _opened_line(raw: bytes) -> tuple[str, dict[str, Any]]:
         raise ValueError(f"written in version {version} of the format, this Pyrometer reads {VERSION}")
     if crc != _crc(kind, body):
         raise ValueError("damaged: its checksum does not match")
-    return kind, body
+    return kind, body, crc
 
 
 def _line(kind: str, body: Mapping[str, Any]) -> bytes:
+    return _line_and_sum(kind, body)[0]
+
+
+def _line_and_sum(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
     try:
         text = json.dumps(body, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(body), separators=(",", ":"), allow_nan=False)
+        text = json.dumps(finite(body), separators=(",", ":"), allow_nan=False)
     crc = _crc(kind, json.loads(text))
-    return f'{{"v":{VERSION},"kind":"{kind}","crc":{crc},"body":{text}}}\n'.encode()
+    return f'{{"v":{VERSION},"kind":"{kind}","crc":{crc},"body":{text}}}\n'.encode(), crc
 
 
 def _crc(kind: str, body: Mapping[str, Any]) -> int:
@@ -369,14 +390,3 @@ def _crc(kind: str, body: Mapping[str, Any]) -> int:
 
 def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
-
-
-def _finite(value: Any) -> Any:
-    """`value` with None for what is not finite."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _finite(each) for name, each in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in cast("list[Any]", value)]
-    return value

@@ -5,12 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from db.records import Hardware, Machine
-
 from . import own
 from .errors import BadFile, Place
 from .files import NO_TIME
-from .foreign import digest, is_undated, run_id
+from .foreign import digest, is_undated, machine_called, run_id
 from .imported import Imported, ImportedRun
 
 #: A run of ours on its way between machines, which is no format of this room.
@@ -56,15 +54,11 @@ def _restated(one: ImportedRun, date: datetime | None, hardware: str | None) -> 
         run,
         id=run_id(started if told else None, run.harness, digest(run.id, *map(str, stated.items()))),
         started_at=started,
-        machine=run.machine if hardware is None else _machine(run.machine, hardware),
+        machine=run.machine
+        if hardware is None
+        else machine_called(run.machine.name, hardware, run.machine.facts),
         notes=notes,
         facts=facts,
     )
     outcomes = one.outcomes if date is None else tuple(replace(o, started_at=date) for o in one.outcomes)
     return ImportedRun(changed, outcomes, one.measurements)
-
-
-def _machine(machine: Machine, label: str) -> Machine:
-    """The machine of that name with that hardware, as an importer makes it."""
-    made = Hardware(digest("hardware", label), label, {"imported": True})
-    return replace(machine, fingerprint=digest("machine", machine.name, label), hardware=made)

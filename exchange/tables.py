@@ -56,12 +56,13 @@ def write_csv(table: Table, runs: Iterable[ExportedRun], catalogue: Catalogue, s
         writer = csv.writer(text)
         writer.writerow([column.name for column in table.columns])
         for exported in runs:
-            writer.writerows([_cell(value) for value in row] for row in table.rows(exported, catalogue))
+            writer.writerows([cell(value) for value in row] for row in table.rows(exported, catalogue))
     finally:
         text.detach()
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """A value as a CSV file holds it: no text starts a formula, times are UTC, floats are exact."""
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
     if isinstance(value, datetime):

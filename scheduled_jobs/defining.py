@@ -29,7 +29,8 @@ class Definitions:
 
     def define(self, start: int, end: int, database: Database | None) -> None:
         """Store definitions `start` to `end`, and refuse those that mean something else here."""
-        for each in self._told[start:end]:
+        # By name, so that two imports of the same metrics wait for each other in turn and never in a circle.
+        for each in sorted(self._told[start:end], key=lambda each: each.name):
             first = self._meant.setdefault(each.name, each)
             try:
                 if (first.unit, first.better) != (each.unit, each.better):

@@ -63,8 +63,7 @@ def chosen(database: Database, asked: Sequence[str]) -> list[str]:
 
 def every(database: Database) -> list[str]:
     """The ids of all runs, the oldest first; raises NoSuchRun where there is none."""
-    # A run's name begins with the time of its beginning.
-    if not (names := sorted(queries.run_ids(database))):
+    if not (names := queries.runs_by_age(database)):
         raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
     return names
 

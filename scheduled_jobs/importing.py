@@ -5,12 +5,14 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
 
 from db import queries
 from db.engine import Database
+from db.errors import DatabaseError
+from db.forget import forget_run
 from db.together import together
 from exchange import formats, own
 from exchange.errors import BadFile, Place
@@ -20,12 +22,12 @@ from runner import journal
 from runner.errors import JournalError
 
 from .defining import Definitions
-from .header import Header
-from .ingest import ingest, measurements
-from .merging import Amount, merged
+from .ingest import Read
+from .merging import Added, Amount, merged, told
 
 #: Facts nested deeper than this are nobody's, and would end the program that shows them.
 _DEEPEST = 32
+_REST = "importing the file again stores the rest"
 #: Bytes of a file that tell a journal.
 _SNIFFED = 64
 
@@ -110,8 +112,10 @@ def keep(
     """Store what was read from a file of format `name`, each run all or nothing; raises DatabaseError.
 
     What is stored already stays as it is: of a case or a measurement that the file tells otherwise, the
-    first stays, and it is set aside. So is a metric that is stored in another unit, or that nobody defines. A
-    run may come in several parts that follow each other.
+    first stays, and it is set aside. So is a metric that is stored in another unit, or that nobody defines.
+
+    A run may come in several parts that follow each other. Each is stored on its own, so that nobody waits
+    while the next one is read; until the last one is in, the run has the note `merging.UNFINISHED`.
     """
     keeping = _Keeping(place, database, dry_run)
     for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
@@ -172,35 +176,64 @@ class _Keeping:
 
     def keep(self, run: str, pieces: Iterable[_Taken]) -> None:
         """Store one run, or say why not."""
-        held = new = Amount()
-        told: list[str] = []
-        defined = self._defined
+        held, new = Amount(), Added()
         try:
-            with _whole(self._database, self._dry_run) as whole:
-                for piece in pieces:
-                    if _too_deep(piece.one):
-                        raise ValueError("its facts are nested too deep")
-                    self._definitions.define(defined, piece.defined, whole)
-                    defined = piece.defined
-                    usable = self._definitions.usable(piece.one, whole)
-                    added, otherwise = merged(usable, whole) if whole else (_amount(usable), [])
-                    # Of a run in pieces each one names the run.
-                    held += replace(_amount(usable), runs=0)
-                    new += added
-                    told += otherwise
+            for piece, more in _with_a_look_ahead(pieces):
+                amount, added = self._stored(piece, more)
+                held += amount
+                new |= added
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             # What an importer lets through and the store refuses, such as an outcome of no environment.
-            self._problem(f"run {run} is left out: {error}")
+            self._problem(f"run {run} is {self._left(run, new)}: {error}")
             return
-        # Those of a run that was undone are defined with the next one.
-        self._defined = defined
+        except BadFile as error:
+            if new.nothing:
+                raise
+            sentence = f"{error.sentence}; run {run} is {self._left(run, new)}"
+            raise BadFile(error.place, sentence) from None
+        except DatabaseError as error:
+            if new.nothing or self._dry_run:
+                raise
+            raise type(error)(f"{error} Of run {run} only a part is stored; {_REST}.") from error
         self.held += replace(held, runs=1)
-        self.new += replace(new, runs=min(new.runs, 1))
-        for each in told:
+        self.new += new.amount
+        for each in new.otherwise:
             self._problem(f"run {run}: {each}; the first stays")
+
+    def _stored(self, piece: _Taken, more: bool) -> tuple[Amount, Added]:
+        """Store one piece in a transaction of its own; how much it holds, and what of it is new."""
+        if _too_deep(piece.one):
+            raise ValueError("its facts are nested too deep")
+        with _whole(self._database, self._dry_run) as whole:
+            self._definitions.define(self._defined, piece.defined, whole)
+            usable = self._definitions.usable(piece.one, whole)
+            added = merged(usable, whole, more=more) if whole else told(usable)
+        # Those of a piece that was undone are defined with the next one.
+        self._defined = piece.defined
+        # Of a run in pieces each one names the run.
+        return Amount(0, len(usable.outcomes), len(usable.measurements)), added
+
+    def _left(self, run: str, new: Added) -> str:
+        """How a run is left of which a piece cannot be stored: without the earlier ones, if they can go."""
+        if new.nothing or self._database is None or self._dry_run:
+            return "left out"
+        if new.run:
+            with suppress(DatabaseError):
+                forget_run(self._database, run)
+                return "left out"
+        return f"here only in part, and {_REST}"
 
     def _problem(self, sentence: str) -> None:
         self.problems.append(Problem(self._place, sentence))
+
+
+def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]]:
+    """The pieces of a run, each with whether more follow: the next is read before this one is stored."""
+    before: _Taken | None = None
+    for each in chain(pieces, [None]):
+        if before is not None:
+            yield before, each is not None
+        before = each
 
 
 def _too_deep(one: ImportedRun) -> bool:
@@ -238,26 +271,21 @@ def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arriv
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
-        # A copy: beside a journal stands how much of it is stored, which is its own machine's to say.
+        # A copy: a journal may go on while it is read.
         copy = Path(shutil.copyfile(path, Path(folder) / journal.FILE))
         try:
-            contents = journal.read(copy)
-            run = Header.from_body(contents.header).run
-            outcomes = (*contents.outcomes, *contents.canaries)
-            held = new = Amount(1, len(outcomes), len(measurements(outcomes)))
+            read = Read.of(copy)
+            held = new = Amount(1, len(read.outcomes) + len(read.canaries), len(read.measurements))
+            # What is read holds no lock: whoever else writes waits only while it is stored.
             with _whole(database, dry_run) as whole:
                 if whole is not None:
-                    before = _stored(whole, run)
-                    ingest(copy, whole)
-                    new = _stored(whole, run) - before
+                    before = _stored(whole, read.run.id)
+                    read.store(whole)
+                    new = _stored(whole, read.run.id) - before
         except JournalError as error:
             raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
-    problems = tuple(_torn(place, line) for line in contents.set_aside)
+    problems = tuple(_torn(place, line) for line in read.set_aside)
     return Arrived(JOURNAL, held, new, problems)
-
-
-def _amount(one: ImportedRun) -> Amount:
-    return Amount(1, len(one.outcomes), len(one.measurements))
 
 
 def _stored(database: Database, run: str) -> Amount:

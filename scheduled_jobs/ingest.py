@@ -1,7 +1,8 @@
 """From journals to the database: as often as one likes, the same thing once."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,6 +24,8 @@ from .header import Header
 
 #: Beside a journal: its size when all of it was stored.
 _STORED = "stored"
+#: Beside the journal of a run that was taken out of the database: it is not to come back.
+FORGOTTEN = "forgotten"
 #: Of a journal with more bad lines than this the page of its run counts the rest.
 _NOTED_LINES = 20
 
@@ -36,6 +39,53 @@ class Ingested:
     set_aside: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a journal holds, as the database knows it; `size` is how many bytes were there to be read."""
+
+    path: Path
+    size: int
+    run: records.Run
+    outcomes: tuple[records.Outcome, ...]
+    canaries: tuple[records.Outcome, ...]
+    set_aside: tuple[str, ...]
+
+    @staticmethod
+    def of(path: Path) -> "Read":
+        """What is in it; raises JournalError when it has no header or its lines do not fit together."""
+        with _fitting(path):
+            size = path.stat().st_size
+            contents = journal.read(path)
+            header = Header.from_body(contents.header)
+            complete = not contents.missing(header.replicates)
+            ended_at = str(contents.ended["at"]) if contents.ended else None
+            run = header.run_record("complete" if complete else "interrupted", ended_at)
+            run = replace(run, notes=run.notes + _notes(contents.set_aside))
+            outcomes, canaries = (
+                tuple(map(stored_outcome, each)) for each in (contents.outcomes, contents.canaries)
+            )
+            return Read(path, size, run, outcomes, canaries, contents.set_aside)
+
+    def store(self, database: Database) -> int:
+        """Store all of it or nothing, and answer how many outcomes of the plan were new.
+
+        Nobody waits while it is read: that is done. Raises JournalError and DatabaseError.
+        """
+        with _fitting(self.path), together(database) as whole:
+            store.save_run(whole, self.run)
+            new = store.save_outcomes(whole, self.run.id, self.outcomes)
+            store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
+            # Not of the journal's outcomes: another process may meanwhile have read and stored more lines.
+            store.save_measurements(whole, self.run.id, measured(replicates_of_run(whole, self.run.id)))
+        return new
+
+    @property
+    def measurements(self) -> list[records.Measurement]:
+        """What its own outcomes say together."""
+        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == "ok")
+        return measured(records.Replicate(o.case, o.environment, o.metrics) for o in ended_well)
+
+
 def ingest(path: Path, database: Database) -> Ingested:
     """Store one journal, all of it or nothing; storing it again changes nothing, whoever else does so too.
 
@@ -44,29 +94,19 @@ def ingest(path: Path, database: Database) -> Ingested:
     Raises JournalError when it has no header that can be read or its lines do not fit together,
     DatabaseError when the database refuses.
     """
+    read = Read.of(path)
+    new = read.store(database)
+    mark_stored(path, read.size, len(read.outcomes), read.set_aside)
+    return Ingested(read.run.id, new, read.set_aside)
+
+
+@contextmanager
+def _fitting(path: Path) -> Generator[None]:
+    """A line with a right checksum may still hold anything; it must not stop the journals after it."""
     try:
-        return _ingested(path, database)
+        yield
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        # A line with a right checksum may still hold anything; it must not stop the journals after it.
         raise JournalError(f"{path} does not fit together: {type(error).__name__}: {error}") from error
-
-
-def _ingested(path: Path, database: Database) -> Ingested:
-    size = path.stat().st_size
-    contents = journal.read(path)
-    header = Header.from_body(contents.header)
-    complete = not contents.missing(header.replicates)
-    ended_at = str(contents.ended["at"]) if contents.ended else None
-    run = header.run_record("complete" if complete else "interrupted", ended_at)
-    run = replace(run, notes=run.notes + _notes(contents.set_aside))
-    with together(database) as database:
-        store.save_run(database, run)
-        new = store.save_outcomes(database, run.id, [stored_outcome(o) for o in contents.outcomes])
-        store.save_outcomes(database, run.id, [stored_outcome(o) for o in contents.canaries], planned=False)
-        # Not of the journal's outcomes: another process may meanwhile have read and stored more lines of it.
-        store.save_measurements(database, run.id, measured(replicates_of_run(database, run.id)))
-    mark_stored(path, size, len(contents.outcomes), contents.set_aside)
-    return Ingested(run.id, new, contents.set_aside)
 
 
 def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
@@ -97,13 +137,14 @@ def pending(data_dir: Path, known: Mapping[str, int]) -> list[Path]:
 
     `known` says how many outcomes of each run the database holds: the mark beside a journal speaks of the
     database it was stored in, which may have been deleted, exchanged or restored since. An empty journal
-    belongs to a run that was killed before it began.
+    belongs to a run that was killed before it began, and one that is forgotten waits for nothing.
     """
     found: list[Path] = []
     for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
         size = path.stat().st_size
         stored, outcomes = _mark(path)
-        if size and (stored != size or known.get(path.parent.name, -1) < outcomes):
+        forgotten = path.with_name(FORGOTTEN).exists()
+        if size and not forgotten and (stored != size or known.get(path.parent.name, -1) < outcomes):
             found.append(path)
     return found
 

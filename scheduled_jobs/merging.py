@@ -1,8 +1,9 @@
 """A run from a file put together with what is stored of it: nothing that is stored is told otherwise."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 from db import queries, store
 from db.engine import Database
@@ -16,6 +17,14 @@ from .ingest import measured
 
 Key = tuple[str, str, int]
 Name = tuple[str, str, str]
+K = TypeVar("K", covariant=True)
+
+#: SQLite takes 32,766 values in one statement.
+_MOST_NAMED = 10_000
+#: A note of a run while only some of its file's pieces are stored.
+UNFINISHED = (
+    "not all of this run is here: its import did not come to an end; importing the file again stores the rest"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +50,70 @@ class Amount:
         )
 
 
-def merged(one: ImportedRun, database: Database) -> tuple[Amount, list[str]]:
-    """Store what is new of one run, and say what is stored otherwise.
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What a piece of a run brought that was not stored; `otherwise` says what is stored as something else.
+
+    By their keys: one measurement may follow from outcomes of several pieces.
+    """
+
+    run: bool = False
+    outcomes: frozenset[Key] = frozenset()
+    measurements: frozenset[Name] = frozenset()
+    otherwise: tuple[str, ...] = ()
+
+    def __or__(self, other: "Added") -> "Added":
+        return Added(
+            self.run or other.run,
+            self.outcomes | other.outcomes,
+            self.measurements | other.measurements,
+            tuple(dict.fromkeys((*self.otherwise, *other.otherwise))),
+        )
+
+    @property
+    def nothing(self) -> bool:
+        """Whether all of it was stored."""
+        return not (self.run or self.outcomes or self.measurements)
+
+    @property
+    def amount(self) -> Amount:
+        """How much that is."""
+        return Amount(int(self.run), len(self.outcomes), len(self.measurements))
+
+
+def told(one: ImportedRun) -> Added:
+    """All that a piece of a run holds."""
+    return Added(True, _keys(one.outcomes), _keys(one.measurements))
+
+
+def merged(one: ImportedRun, database: Database, *, more: bool = False) -> Added:
+    """Store what is new of one run, or of a piece of it where `more` pieces follow.
+
+    Until the last piece is stored a run is not complete, and has the note `UNFINISHED`. Of a run of ours in
+    pieces the numbers follow from its outcomes, so that they are what is stored after each piece.
 
     Raises ValueError where the id is that of another run, and what else the store raises.
     """
     stored = queries.run_record(database, one.run.id)
-    if stored is None:
+    if stored is None and not more:
         _save(database, one, planned=one.run.planned)
-        return Amount(1, len(one.outcomes), len(one.measurements)), []
-    more = _more_of_a_foreign_run if _is_foreign(one.run) else _more_of_ours
-    outcomes = {each.key: each for each in queries.outcomes_of_run(database, one.run.id)}
-    numbers = {each.key: each for each in queries.measurements_of_run(database, one.run.id)}
-    new, told = more(one, _Stored(stored, outcomes, numbers), database)
-    return new, list(dict.fromkeys(_otherwise(one, outcomes) + told))
+        return told(one)
+    begun = stored or replace(one.run, state="interrupted", notes=(*one.run.notes, UNFINISHED))
+    if stored is None:
+        store.save_run(database, begun)
+    cases = _named({each.case for each in (*one.outcomes, *one.measurements)})
+    known = _Stored(
+        begun,
+        {each.key: each for each in queries.outcomes_of_run(database, one.run.id, cases=cases)},
+        {each.key: each for each in queries.measurements_of_run(database, one.run.id, cases=cases)},
+    )
+    added = (_more_of_a_foreign_run if _is_foreign(one.run) else _more_of_ours)(one, known, database, more)
+    return Added(stored is None, otherwise=tuple(_otherwise(one, known.outcomes))) | added
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What the database holds of a run."""
+    """What the database holds of a run, and of the cases that a piece tells of."""
 
     run: Run
     outcomes: Mapping[Key, Outcome]
@@ -70,32 +124,44 @@ class _Stored:
         return tuple(each for each in one.outcomes if each.key not in self.outcomes)
 
     def ends_with(self, run: Run) -> bool:
-        """Whether the run was under way here and is complete there."""
-        return self.run.state != "complete" and run.state == "complete"
+        """Whether the run was under way here, or on its way in, and is told to its end there."""
+        return UNFINISHED in self.run.notes or (self.run.state != "complete" and run.state == "complete")
+
+    def going_on(self, run: Run, notes: Iterable[str], more: bool) -> Run:
+        """`run` as it is stored next: what is complete stays so, and what has `more` to come is not yet."""
+        noted = tuple(dict.fromkeys(note for note in notes if note != UNFINISHED))
+        if more:
+            noted = (*noted, UNFINISHED)
+        if self.run.state == "complete":
+            return replace(run, state="complete", ended_at=self.run.ended_at, notes=noted)
+        return replace(run, state="interrupted" if more else run.state, notes=noted)
 
 
-def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database) -> tuple[Amount, list[str]]:
+def _more_of_ours(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
     """A run of ours that may have gone on since: outcomes are added, and its numbers follow from all of them.
 
     What the file says the numbers are is only compared. Notes are added, facts stay.
     """
     added = stored.added(one)
-    notes = tuple(dict.fromkeys((*stored.run.notes, *one.run.notes)))
-    run = replace(one.run, notes=notes, facts=stored.run.facts)
-    now = stored.numbers
-    if added or stored.ends_with(run):
+    now = dict(stored.numbers)
+    changed: set[Name] = set()
+    if added or (stored.ends_with(one.run) and not more):
+        run = stored.going_on(one.run, (*stored.run.notes, *one.run.notes), more)
+        run = replace(run, facts=stored.run.facts)
         _save(database, ImportedRun(run, added, ()), planned=max(stored.run.planned, run.planned))
-        numbers = measured(replicates_of_run(database, run.id))
+        cases = _named({each.case for each in added})
+        numbers = measured(replicates_of_run(database, run.id, cases=cases))
         store.save_measurements(database, run.id, numbers)
-        now = {each.key: each for each in numbers}
-    changed = sum(stored.numbers.get(name) != each for name, each in now.items())
-    return Amount(0, len(added), changed), _numbers_otherwise(one, now)
+        changed = {each.key for each in numbers if stored.numbers.get(each.key) != each}
+        now |= {each.key: each for each in numbers}
+    return Added(False, _keys(added), frozenset(changed), tuple(_numbers_otherwise(one, now)))
 
 
-def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database) -> tuple[Amount, list[str]]:
+def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database, more: bool) -> Added:
     """Another file, or the same one again, of a run that only files tell of."""
     outcomes, added = stored.outcomes, stored.added(one)
-    told: list[str] = []
+    gained = _gaining(one, outcomes)
+    otherwise: list[str] = []
     unlike = {
         (each.case, each.environment)
         for each in one.outcomes
@@ -104,7 +170,7 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
     # Of a run that went on since, the measurement that counts all of its processes is the right one.
     processes = Counter(
         (each.case, each.environment, metric)
-        for each in (*outcomes.values(), *added)
+        for each in (*{**outcomes, **{one.key: one for one in gained}}.values(), *added)
         if each.status == "ok"
         for metric in each.metrics
     )
@@ -118,13 +184,27 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
         elif known.n < each.n == processes[each.key]:
             fresh.append(each)
         else:
-            told.append(_unlike(known, each))
-    if added or fresh or stored.ends_with(one.run):
+            otherwise.append(_unlike(known, each))
+    if added or fresh or (stored.ends_with(one.run) and not more):
         # What another file told of the same foreign run was planned as well.
-        all_of_it = len({*outcomes, *(each.key for each in one.outcomes)})
+        summary = queries.run_summary(database, one.run.id)
+        all_of_it = len(added) + (sum(summary.counts.values()) if summary else 0)
         planned = max(stored.run.planned, one.run.planned, all_of_it)
-        _save(database, ImportedRun(one.run, added, tuple(fresh)), planned=planned)
-    return Amount(0, len(added), len(fresh)), told
+        run = stored.going_on(one.run, one.run.notes, more)
+        _save(database, ImportedRun(run, added, tuple(fresh)), planned=planned, gained=gained)
+    elif gained:
+        store.save_more_metrics(database, one.run.id, gained)
+    return Added(False, _keys(added), _keys(fresh), tuple(otherwise))
+
+
+def _gaining(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
+    """The stored outcomes of which the file knows more metrics, with these."""
+    known = ((stored.get(each.key), each) for each in one.outcomes)
+    return [
+        replace(mine, metrics={**its.metrics, **mine.metrics})
+        for mine, its in known
+        if mine and mine.status == its.status and its.metrics.keys() - mine.metrics.keys()
+    ]
 
 
 def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
@@ -152,16 +232,33 @@ def _unlike(known: Measurement, other: Measurement) -> str:
     return f"{other.metric} of {other.case} is stored as {known.point!r} and here as {other.point!r}"
 
 
-def _save(database: Database, one: ImportedRun, planned: int) -> None:
+def _save(database: Database, one: ImportedRun, planned: int, gained: Collection[Outcome] = ()) -> None:
     run = replace(one.run, planned=planned)
     # Of a run of ours the canary's outcomes are in no plan.
     singing = [each for each in run.environments if not each.torch_version and each.name == CANARY]
     canaries = set[str]() if _is_foreign(run) else {each.fingerprint for each in singing}
     store.save_run(database, run)
+    store.save_more_metrics(database, run.id, list(gained))
     for of_a_canary in (False, True):
         own = [each for each in one.outcomes if (each.environment in canaries) is of_a_canary]
         store.save_outcomes(database, run.id, own, planned=not of_a_canary)
     store.save_measurements(database, run.id, one.measurements)
+
+
+class _Keyed(Protocol[K]):
+    """An outcome or a measurement."""
+
+    @property
+    def key(self) -> K: ...
+
+
+def _keys(records: Iterable[_Keyed[K]]) -> frozenset[K]:
+    return frozenset(each.key for each in records)
+
+
+def _named(cases: set[str]) -> set[str] | None:
+    """The cases where a statement can name them all, else None: then all of the run are looked at."""
+    return cases if len(cases) <= _MOST_NAMED else None
 
 
 def _is_foreign(run: Run) -> bool:

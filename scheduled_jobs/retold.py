@@ -16,7 +16,7 @@ from runner.records import Outcome
 
 from .errors import NoSuchRun
 from .header import Header
-from .ingest import pending
+from .ingest import FORGOTTEN, pending
 from .measure import RunResult
 from .recorder import OpenDatabase
 
@@ -60,7 +60,11 @@ def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
     """
     journals = {path.parent.name: path for path in (data_dir / "runs").glob(f"*/{journal.FILE}")}
     # An empty journal is a run that was killed before it began.
-    journals = {name: path for name, path in journals.items() if path.stat().st_size}
+    journals = {
+        name: path
+        for name, path in journals.items()
+        if path.stat().st_size and not path.with_name(FORGOTTEN).exists()
+    }
     try:
         database = open_database()
     except DatabaseError:

@@ -1,6 +1,5 @@
 """From what a team's own script measured on this machine to the database."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
@@ -8,6 +7,7 @@ from db.engine import Database
 from db.records import Hardware, Machine
 from exchange import submitted
 from exchange.errors import Place
+from exchange.foreign import digest, machine_called
 from exchange.reading import json_of
 from exchange.submitted import Gpu
 from runner import machine
@@ -36,18 +36,13 @@ def submit(
 def machine_of(gpus: Sequence[Gpu], name: str | None = None, hardware: str | None = None) -> Machine:
     """This machine with these GPUs, as runs of ours describe it; or one of another name or other hardware."""
     here = machine.describe(list(gpus))
-    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
     if hardware is not None:
-        made = Hardware(_digest("hardware", hardware), hardware, {"imported": True})
-    if name is None and hardware is None:
+        return machine_called(name or here.name, hardware)
+    made = Hardware(here.hardware_fingerprint, here.hardware_label, here.hardware)
+    if name is None:
         return Machine(here.fingerprint, here.name, made)
-    called = name or here.name
-    return Machine(_digest("machine", called, made.fingerprint), called, made)
+    return Machine(digest("machine", name, made.fingerprint), name, made)
 
 
 def _unwatched(stored: int) -> None:
     """There is nothing to watch: a file of one's own is small."""
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("/".join(parts).encode(errors="replace")).hexdigest()[:16]

@@ -16,8 +16,8 @@ Question = Callable[[int], Any]
 _A_PAGE = 50
 #: What the Utilisation page looks for the newest telemetry in.
 _WINDOWS = 2000
-#: Points of each series on a chart: two years of nights.
-_NEWEST = 730
+#: Points of a series: two years of nights; and of each of eight series on a chart, as the Trends page has it.
+_NEWEST, _OF_EIGHT = 730, 250
 
 
 def questions(database: Database, history: History) -> dict[str, Question]:
@@ -39,7 +39,10 @@ def questions(database: Database, history: History) -> dict[str, Question]:
         "overview: headlines": lambda _: queries.headlines(database, "latency"),
         "trends: series to choose": lambda _: queries.series_keys(database),
         "trends: one series": lambda n: queries.series(database, _chosen(keys, n, 1), newest=_NEWEST),
-        "trends: eight series": lambda n: queries.series(database, _chosen(keys, n, 8), newest=_NEWEST),
+        "trends: eight series": lambda n: queries.series(database, _chosen(keys, n, 8), newest=_OF_EIGHT),
+        "no page: eight series, 730 points": lambda n: queries.series(
+            database, _chosen(keys, n, 8), newest=_NEWEST
+        ),
         "releases: all": lambda _: rollups.releases(database),
         "releases: two, all cases": lambda n: rollups.release_points(
             database, [_version(history, n), _version(history, n + 1)], "latency"

@@ -26,7 +26,8 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 named = {case: wording.case(case).text for case in offer.cases}
 parts.several(f"Cases, up to {charts.MAX_CASES}", "cases", named, chosen, charts.MAX_CASES)
 
-points = load.series(url, tuple(key for key in keys if chosen.holds(key)))
+shown = tuple(key for key in keys if chosen.holds(key))
+points = load.series(url, shown)
 if not points:
     parts.nothing_to_draw(load.count_runs(url))
     st.stop()
@@ -45,8 +46,9 @@ spelled = replace(known, title=parts.plain(known.title))
 st.caption(wording.how_to_read(spelled, chosen.axis, parts.plain(origins.teller(points[-1].run))))
 if chosen.axis == "date" and frames.at_one_moment(marks):
     st.caption("Several PyTorch versions stand at one moment: along PyTorch versions they stand apart.")
-if max(Counter(point.case for point in points).values()) >= load.NEWEST_POINTS:
-    st.caption(f"Of each case the newest {load.NEWEST_POINTS} points; `pyrometer export` has all.")
+if max(Counter(point.case for point in points).values()) >= (newest := load.newest_points(len(shown))):
+    fewer = "; fewer cases show more of each" if newest < load.NEWEST_POINTS else ""
+    st.caption(f"Of each case the newest {newest} points{fewer}; `pyrometer export` has all.")
 
 table = frames.trend_table(points, known.unit)
 parts.heading("Every point", lambda: table, f"trend-{chosen.metric}.csv")

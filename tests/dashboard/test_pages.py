@@ -73,7 +73,12 @@ def test_a_trend_of_many_points_is_cut_and_says_so(
     st.cache_data.clear()
     at = open_page(filled_url, PAGES[1])
     assert len(at.dataframe[0].value) == 3 * 5
-    assert "Of each case the newest 5 points" in text(at)
+    assert "Of each case the newest 5 points; `pyrometer export` has all" in text(at)
+    monkeypatch.setattr(load, "CHART_POINTS", 11)
+    st.cache_data.clear()
+    at = open_page(filled_url, PAGES[1])
+    assert len(at.dataframe[0].value) == 3 * 3
+    assert "Of each case the newest 3 points; fewer cases show more of each" in text(at)
     st.cache_data.clear()
 
 

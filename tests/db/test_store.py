@@ -33,11 +33,15 @@ from runner.worker.messages import STATUSES
 
 
 def _everything(database: Database) -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table."""
+    """Every row of every table that measuring fills."""
+    ours = {
+        each.local_table for each in tables.Base.registry.mappers if each.class_.__module__ == tables.__name__
+    }
     with database.reading() as connection:
         return {
             table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]
             for table in tables.Base.metadata.sorted_tables
+            if table in ours
         }
 
 

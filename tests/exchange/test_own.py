@@ -219,8 +219,9 @@ def test_a_line_that_fits_its_checksum_and_nothing_else_names_the_field(
     lines[number] = own._line("outcome", body).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
     found = read(b"\n".join(lines))
     assert len(found.runs[0].outcomes) == 2
-    (said,) = sentences(found)
+    said, other = sentences(found)
     assert said.startswith(f"runs.jsonl, line {number + 1}, {sentence}")
+    assert "other lines were written than are here" in other
 
 
 anything = st.recursive(
@@ -291,9 +292,29 @@ def test_a_large_run_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes(file_of(a_whole_run(), a_whole_run(a_run("run-2"))))
     assert [[run.run.id for run in part.runs] for part in own.parts(path)] == [["run-1"], ["run-2"]]
     whole = own.read(path)
+    monkeypatch.setattr(own, "_PART_LINES", 3)
+    assert len(list(own.parts(path))) > 4
+    assert own.read(path) == whole
     monkeypatch.setattr(own, "_PART_BYTES", 100)
     assert len(list(own.parts(path))) > 8
     assert own.read(path) == whole
+
+
+def test_a_line_in_the_place_of_another_is_noticed() -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    first, second, *_ = [number for number, line in enumerate(lines) if b'"kind":"outcome"' in line]
+    lines[second] = lines[first]
+    (said,) = sentences(read(b"\n".join(lines)))
+    assert said.startswith(f"runs.jsonl, line {len(lines) - 1}: other lines were written than are here")
+    # In another order they are the same lines, and a file of before the sum has none.
+    lines = file_of(a_whole_run()).split(b"\n")
+    lines[first], lines[second] = lines[second], lines[first]
+    assert sentences(read(b"\n".join(lines))) == []
+    last = json.loads(lines[-2])["body"]
+    del last["sum"]
+    lines[-2] = own._line("end", last).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    lines[second] = lines[first]
+    assert sentences(read(b"\n".join(lines))) == []
 
 
 def test_a_line_without_end_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

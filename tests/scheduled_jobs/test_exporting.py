@@ -166,3 +166,12 @@ def test_every_column_of_a_recording_has_its_unit(filled: Database) -> None:
         ("cpu0", "%"),
         ("power", "W"),
     }
+
+
+def test_all_runs_come_by_when_they_started_and_not_by_name(tmp_path: Path) -> None:
+    with open_database(f"sqlite:///{tmp_path}/some.db") as database:
+        for name, night in (("undated-timm-01", 0), ("20260902-020000-b", 1), ("20260901-020000-a", 2)):
+            store.save_run(database, a_run(name, started_at=a_night(night)))
+        store.save_run(database, a_run("20260901-020000-0", started_at=a_night(2)))
+        names = exporting.every(database)
+    assert names == ["undated-timm-01", "20260902-020000-b", "20260901-020000-0", "20260901-020000-a"]
