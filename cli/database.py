@@ -4,21 +4,28 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from analysis.metrics import METRICS
+from analysis.words import printable
+from configuration.nearest import unknown
 from db.backup import back_up
 from db.check import Checked, looking
 from db.engine import open_database
 from db.engine import upgrade as upgrade_database
+from db.errors import StillReferred
+from db.forget import Forgotten
+from db.metrics import correct_metric, metric_definitions
 from db.roles import OWNER, READER, WRITER, Roles, roles_sql
 from db.rollups import rebuild_rollups
 from scheduled_jobs import retention
 from scheduled_jobs.checking import check as check_all
+from scheduled_jobs.forgetting import forget as forget_run
 from scheduled_jobs.retention import Kept
 
-from .context import FAILED, context, in_one_sentence
+from .context import FAILED, UsageError, context, in_one_sentence
 
 app = typer.Typer(help="Look after the database.", no_args_is_help=True)
 
@@ -172,8 +179,8 @@ def prune(
 ) -> None:
     """Delete the telemetry rows and the samples of old runs; every outcome and every metric stays.
 
-    Unless told otherwise, telemetry is kept for 90 days and samples for ever. A run does the same at its end.
-    An SQLite file keeps its size and fills the room again.
+    Unless told otherwise, telemetry is kept for 90 days and samples for ever; tasks of schedules that made no
+    run for 400 days. A run does the same at its end. An SQLite file keeps its size and fills the room again.
     """
     with in_one_sentence():
         here = context()
@@ -186,3 +193,79 @@ def prune(
                 typer.echo(f"deleted {gone}" if yes else f"would delete {gone}; --yes does it")
     if not found:
         typer.echo("nothing is old enough to go")
+
+
+_FORGET_HELP = """Take RUN out of the database for good: outcomes, measurements, samples, telemetry.
+
+Says what would go; --yes does it. Release rollups are made anew. The run's journal stays on the disk with a
+file `forgotten` beside it: no command stores it again while that file is there. Where the journal lies on
+another machine, type the same command there too.
+
+A run that findings or tasks of the schedule rest on is kept, unless --force: then the findings go as well,
+with what people did with them. On Postgres it takes the role that owns the tables.
+"""
+
+
+@app.command("forget", help=_FORGET_HELP)
+def forget(
+    run: Annotated[str, typer.Argument(help="the id of a run")],
+    yes: Annotated[
+        bool, typer.Option("--yes/--dry-run", help="Delete it, or only say what would go.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if findings or tasks rest on it.")] = False,
+) -> None:
+    """Take a run out (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        here = context()
+        with open_database(here.places.database_url, create=False) as database:
+            try:
+                gone = forget_run(database, here.places.data_dir, run, force=force, dry_run=not yes)
+            except StillReferred as error:
+                raise UsageError(f"{error} --force takes the findings with it.") from None
+    if gone is None:
+        did = "its journal is marked and stays" if yes else "--yes marks its journal, which stays"
+        typer.echo(f"run {run} is not in the database; {did}")
+        return
+    typer.echo(f"forgot {_gone(gone)}" if yes else f"would forget {_gone(gone)}; --yes does it")
+
+
+def _gone(gone: Forgotten) -> str:
+    counts = (
+        (gone.outcomes, "outcome"),
+        (gone.measurements, "measurement"),
+        (gone.samples, "outcome's samples", "outcomes' samples"),
+        (gone.recordings, "recording"),
+        (gone.findings, "finding"),
+    )
+    named = [f"{n} {word if n == 1 else (more or [word + 's'])[0]}" for n, word, *more in counts if n]
+    tasks = f"; {gone.tasks} tasks lose sight of it" if gone.tasks else ""
+    return f"run {gone.run}: {', '.join(named) or 'it holds nothing'}{tasks}"
+
+
+@app.command("metric")
+def metric(
+    name: Annotated[str, typer.Argument(help="a metric that came from outside")],
+    unit: Annotated[str | None, typer.Option(help="what its numbers are in, '' for none")] = None,
+    better: Annotated[
+        Literal["lower", "higher", "neither"] | None, typer.Option(help="which direction is better")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="what people call it")] = None,
+) -> None:
+    """Show or correct what a metric is that came from outside; no number changes.
+
+    Files that tell it as it was stored before are set aside from then on.
+    """
+    with in_one_sentence():
+        if known := METRICS.get(name):
+            raise UsageError(
+                f"metric {name} is Pyrometer's own, in {known.unit or 'no unit'}: it stays as it is"
+            )
+        if title is not None and not title.strip():
+            raise UsageError("--title is empty")
+        with open_database(context().places.database_url, create=False) as database:
+            found = correct_metric(database, name, title=title, unit=unit, better=better)
+            if found is None:
+                names = metric_definitions(database)
+                raise UsageError(unknown("metric", name, names) if names else f"there is no metric {name}")
+    direction = "no direction" if found.better == "neither" else f"{found.better} is better"
+    typer.echo(printable(f"{found.name}: {found.title}, in {found.unit or 'no unit'}, {direction}"))

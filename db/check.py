@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, event, func, or_, select
+from sqlalchemy import Connection, Row, Select, event, func, or_, select
 
-from . import schema, tables
+from . import queue_tables, schema, tables
 from .connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
 from .engine import Database
 from .errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
@@ -239,6 +239,39 @@ def rollup_check(database: Database) -> Checked:
     return Checked("rollups", count, "rollups", tuple(problems))
 
 
+def queue_check(database: Database) -> Checked:
+    """Whether each task that runs has one attempt under way, its own, and no other task has any."""
+    task, attempt = queue_tables.Task, queue_tables.Attempt
+    under_way = (attempt.task_id == task.id) & (attempt.ended == "")
+    columns = (task.id, task.schedule, task.state, task.token)
+    query = (
+        select(*columns, func.count(attempt.token).label("under_way"), func.max(attempt.token).label("fence"))
+        .join(attempt, under_way, isouter=True)
+        .group_by(*columns)
+        .order_by(task.id)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    problems = [
+        Problem(
+            f"Task {row.id} of {row.schedule} is {row.state} under {'a' if row.token else 'no'} token, with "
+            f"attempts under way: {row.under_way}.",
+            f"`pyrometer schedule cancel {row.id}` ends it." if row.state == "running" else RESTORE,
+        )
+        for row in rows
+        if not (_held(row) if row.state == "running" else _free(row))
+    ]
+    return Checked("queue", len(rows), "tasks", tuple(problems))
+
+
+def _held(task: Row[*tuple[Any, ...]]) -> bool:
+    return task.token is not None and (task.under_way, task.fence) == (1, task.token)
+
+
+def _free(task: Row[*tuple[Any, ...]]) -> bool:
+    return task.token is None and task.under_way == 0
+
+
 #: Each look at the whole of a database, with its name and what it counts. The schema comes before them.
 WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
     ("file", "pages", file_check),
@@ -246,6 +279,7 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
     ("counts", "runs", count_check),
     ("points", "measurements", point_check),
     ("rollups", "rollups", rollup_check),
+    ("queue", "tasks", queue_check),
 )
 
 

@@ -1,13 +1,16 @@
-"""What does not stay for ever: recordings and samples of old runs, deleted without anything else."""
+"""What does not stay for ever: recordings and samples of old runs, and what the queue did long ago."""
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Select, delete, exists, func, select
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select, tuple_
+from sqlalchemy.orm import aliased
 
 from . import tables
 from .engine import Database
 from .parts import in_parts
+from .queue_queries import BY_THE_TIMETABLE
+from .queue_tables import Attempt, Fire, Task
 from .records import Pruned
 
 Raw = type[tables.Telemetry] | type[tables.Samples]
@@ -35,6 +38,38 @@ def prune_samples(database: Database, before: datetime, *, dry_run: bool = False
     """
     return (
         _counted(database, tables.Samples, before) if dry_run else _deleted(database, tables.Samples, before)
+    )
+
+
+def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) -> int:
+    """Delete the fires that were due before a moment with their tasks, or with `dry_run` only count them.
+
+    Those stay whose tasks are not over or made a run: histories are read from them. So does the newest of
+    each schedule, from which its timetable goes on.
+    """
+    count = select(func.count()).select_from(Fire).where(_forgettable(before))
+    with database.reading() as connection:
+        found = connection.execute(count).scalar_one()
+    if dry_run or not found:
+        return found
+    tasks = select(Task.id).where(
+        tuple_(Task.schedule, Task.due_at).in_(select(Fire.schedule, Fire.due_at).where(_forgettable(before)))
+    )
+    with database.writing() as connection:
+        connection.execute(delete(Attempt).where(Attempt.task_id.in_(tasks)))
+        connection.execute(delete(Task).where(Task.id.in_(tasks)))
+        return connection.execute(delete(Fire).where(_forgettable(before))).rowcount
+
+
+def _forgettable(before: datetime) -> ColumnElement[bool]:
+    """Whether a fire is old, over, without a run, and not where its timetable stands."""
+    later = aliased(Fire)
+    unsettled = or_(Task.state.in_(("waiting", "running")), Task.run_id.is_not(None))
+    newer = and_(later.schedule == Fire.schedule, later.due_at > Fire.due_at, later.how.in_(BY_THE_TIMETABLE))
+    return and_(
+        Fire.due_at < before,
+        ~exists().where(Task.schedule == Fire.schedule, Task.due_at == Fire.due_at, unsettled),
+        or_(Fire.how.not_in(BY_THE_TIMETABLE), exists().where(newer)),
     )
 
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from . import schema, tables
 from .errors import BadRole
 
-#: Tables in which rows are deleted by whoever writes: raw rows go when they are old, rollups when nothing is
-#: left of them.
-_DELETED_FROM = ("telemetry", "samples", "release_rollup")
-#: Tables that people write to from the dashboard. One that is made for that is named here.
-TRIAGE_TABLES: tuple[str, ...] = ()
+#: Tables in which rows are deleted by whoever writes: raw rows and what the queue did go when they are old,
+#: rollups when nothing is left of them, schedulers when they stop.
+_DELETED_FROM = ("telemetry", "samples", "release_rollup", "attempt", "task", "fire", "scheduler")
+#: The table that people add to from the dashboard, and what of a finding they change by that.
+_TRIAGE = "triage"
+_TRIAGED, _TRIAGE_COLUMNS = "finding", ("triage", "muted_until", "link")
 
 #: Bytes of a name; Postgres cuts off what is longer, and two names could then be one.
 _NAME_BYTES = 63
@@ -50,7 +51,9 @@ def roles_sql(roles: Roles) -> str:
         reader=_text(roles.reader),
         tables=_texts(table_names),
         deleted_from=_texts(_DELETED_FROM),
-        triage=_texts(TRIAGE_TABLES),
+        triage=_text(_TRIAGE),
+        triaged=_text(_TRIAGED),
+        triage_columns=_texts(_TRIAGE_COLUMNS),
         version_table=_text(schema.VERSION_TABLE),
     )
     tag = "roles"
@@ -82,7 +85,9 @@ DECLARE
     reader CONSTANT text := {reader};
     ours CONSTANT text[] := {tables};
     deleted_from CONSTANT text[] := {deleted_from};
-    triage CONSTANT text[] := {triage};
+    triage CONSTANT text := {triage};
+    triaged CONSTANT text := {triaged};
+    triage_columns CONSTANT text[] := {triage_columns};
     place CONSTANT text := current_schema();
     one text;
 BEGIN
@@ -121,8 +126,13 @@ BEGIN
         IF one = ANY (deleted_from) THEN
             EXECUTE format('GRANT DELETE ON %I.%I TO %I', place, one, writer);
         END IF;
-        IF one = ANY (triage) THEN
-            EXECUTE format('GRANT INSERT, UPDATE ON %I.%I TO %I', place, one, reader);
+        IF one = triage THEN
+            EXECUTE format('GRANT INSERT ON %I.%I TO %I', place, one, reader);
+            EXECUTE format('GRANT USAGE ON SEQUENCE %s TO %I',
+                pg_get_serial_sequence(format('%I.%I', place, one), 'id'), reader);
+        ELSIF one = triaged THEN
+            EXECUTE format('GRANT UPDATE (%s) ON %I.%I TO %I',
+                array_to_string(triage_columns, ', '), place, one, reader);
         END IF;
     END LOOP;
 

@@ -1,27 +1,24 @@
 """The schema: what each table holds and what keeps its rows apart."""
 
-import json
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 from sqlalchemy import (
     CheckConstraint,
-    DateTime,
-    Dialect,
-    Double,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     LargeBinary,
-    MetaData,
-    Text,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.orm import Mapped, mapped_column
 
-Facts = Mapping[str, Any]
+# With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
+from . import finding_tables as finding_tables
+from . import queue_tables as queue_tables
+from .table_base import Base, Facts, one_of
+from .table_base import Json as Json
+from .table_base import PlainText as PlainText
+from .table_base import UtcTime as UtcTime
 
 #: What may be written in `outcome.status`; a test holds it equal to the worker's own list.
 STATUSES = (
@@ -42,73 +39,6 @@ STATES = ("running", "complete", "interrupted")
 
 #: Which direction of a metric is better; a test holds it equal to the catalogue's own words.
 DIRECTIONS = ("lower", "higher", "neither")
-
-
-_JSON = json.JSONEncoder(separators=(",", ":"))
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """An aware datetime, stored and read back as UTC (SQLite keeps no zone, Postgres the session's)."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone")
-        return value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-class PlainText(TypeDecorator[str]):
-    """Text from anywhere: what a log may hold and a database refuses (NUL, lone surrogates) is replaced."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        return value and value.replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
-
-
-class Json(TypeDecorator[Any]):
-    """A JSON document kept as text, because Postgres' own JSON type refuses the NaN that facts may hold."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str:
-        return _JSON.encode(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        return None if value is None else json.loads(value)
-
-
-class Base(DeclarativeBase):
-    """Base of all tables; every constraint has a name, so that a later migration can find it."""
-
-    metadata = MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "ck": "ck_%(table_name)s_%(constraint_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
-    type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it as it stands
-        datetime: UtcTime,
-        str: PlainText,
-        float: Double,
-        Facts: Json,
-        list[str]: Json,
-        dict[str, int]: Json,
-    }
 
 
 class Hardware(Base):
@@ -199,7 +129,7 @@ class Metric(Base):
     unit: Mapped[str]
     better: Mapped[str]
 
-    __table_args__ = (CheckConstraint(f"better IN ({', '.join(map(repr, DIRECTIONS))})", name="better"),)
+    __table_args__ = (CheckConstraint(one_of("better", DIRECTIONS), name="better"),)
 
 
 class Run(Base):
@@ -227,7 +157,7 @@ class Run(Base):
     hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
 
     __table_args__ = (
-        CheckConstraint(f"state IN ({', '.join(map(repr, STATES))})", name="state"),
+        CheckConstraint(one_of("state", STATES), name="state"),
         Index(None, "started_at"),
         Index(None, "suite", "started_at"),
     )
@@ -263,7 +193,7 @@ class Outcome(Base):
     facts: Mapped[Facts]
     log_tail: Mapped[str]
 
-    __table_args__ = (CheckConstraint(f"status IN ({', '.join(map(repr, STATUSES))})", name="status"),)
+    __table_args__ = (CheckConstraint(one_of("status", STATUSES), name="status"),)
 
 
 def _of_an_outcome(name: str) -> ForeignKeyConstraint:

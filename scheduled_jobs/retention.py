@@ -1,11 +1,11 @@
-"""How long raw rows are kept: the telemetry and the samples of a run; all that was made of them stays."""
+"""How long raw rows and old tasks are kept; all that was made of them stays."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from db.engine import Database
-from db.prune import prune_samples, prune_telemetry
+from db.prune import prune_queue, prune_samples, prune_telemetry
 from db.records import Pruned
 
 
@@ -18,6 +18,9 @@ class Kept:
 
 
 FOR_EVER = Kept()
+
+#: For so long the queue keeps what it did and what made no run: longer than anybody asks what it was.
+QUEUE_DAYS = 400
 
 
 def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[str]:
@@ -36,6 +39,9 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
         if gone.count:
             outcomes = "1 outcome" if gone.count == 1 else f"{gone.count} outcomes"
             yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
+    if fires := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
+        moments = "1 moment" if fires == 1 else f"{fires} moments"
+        yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
 
 
 def _days_ago(days: int) -> datetime | None:

@@ -27,17 +27,30 @@ import db
 from db import (
     check,
     check_runs,
+    deliveries,
+    endings,
+    findings,
+    forget,
+    histories,
     metrics,
+    notices,
     prune,
     queries,
+    queue,
+    queue_queries,
     replicates,
     rollups,
+    run_changes,
     store,
+    tallies,
     telemetry,
     together,
     traces,
+    triage_rights,
 )
 from db.engine import Database, open_database
+from db.finding_records import NewFinding, Notice, Track
+from db.queue_records import NewTask, SchedulerSeen
 from db.records import MetricDefinition
 
 OLD, NEW = an_environment("2.9.1+cpu"), an_environment("2.10.0+cpu")
@@ -73,6 +86,35 @@ def _fill(database: Database) -> None:
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metrics.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
+    _schedule(database)
+
+
+def _schedule(database: Database) -> None:
+    """What a service did of itself: a night measured, one lost, a finding, a notice."""
+    queue.seen(database, SchedulerSeen("one", "bench-1", ("h200",), a_night(0), a_night(1), 7, "0.7.0"))
+    for night in range(4):
+        task = NewTask("nightly@h200", "measure", {"track": "nightly"}, "h200")
+        queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(night))
+        assert _claim(database, f"token-{night}", night) is not None
+        queue.set_run(database, f"token-{night}", f"night-{night}")
+        queue.plan_fire(database, "weekly", a_night(night), "missed", [], a_night(night))
+        if night < 2:
+            queue.finish(database, f"token-{night}", "done", {"cases": 2}, "", a_night(night))
+    waiting = NewTask("", "measure", {"track": "nightly"}, "a10")
+    queue.plan_fire(database, "monthly", a_night(4), "timetable", [waiting], a_night(4))
+    findings.save_findings(database, [_finding(database)], a_night(3))
+    findings.triage(database, 1, "note", "ann", "noisy", None, a_night(3))
+    notices.save_notice(database, Notice("digest", "night-2", a_night(3), "One finding", "**One**", {"n": 1}))
+
+
+def _claim(database: Database, token: str, night: int) -> Any:
+    about = {"owner": "one", "labels": ["h200"], "jobs": ["measure"]}
+    return queue.claim(database, token=token, now=a_night(night), **about)
+
+
+def _finding(database: Database) -> NewFinding:
+    sides = "night-2", "night-1", OLD.fingerprint, NEW.fingerprint
+    return NewFinding(_latency(database)[0], "nightly", "nightly", "h200", "worse", "step", *sides, 0.1)
 
 
 def _latency(database: Database) -> list[Any]:
@@ -91,17 +133,22 @@ _OUTCOME = ("night-2", MLP, NEW.fingerprint, 0)
 CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     store.save_run: lambda database: store.save_run(database, a_run("more", started_at=a_night(4))),
     store.save_outcomes: lambda database: store.save_outcomes(database, "more", [an_outcome(), an_outcome()]),
+    store.save_more_metrics: lambda database: store.save_more_metrics(
+        database, "more", [an_outcome(metrics={"accuracy": 0.5})]
+    ),
     store.save_measurements: lambda database: store.save_measurements(
         database, "more", measurements_for([an_outcome()])
     ),
     metrics.save_metrics: lambda database: metrics.save_metrics(
         database, [MetricDefinition("dynamo.graphs", "Graphs", "", "neither")]
     ),
+    metrics.correct_metric: lambda database: metrics.correct_metric(database, "dynamo.graphs", unit="graphs"),
     metrics.metric_definitions: metrics.metric_definitions,
     queries.recent_runs: lambda database: queries.recent_runs(database, limit=3, offset=1),
     queries.count_runs: queries.count_runs,
     queries.run_summary: lambda database: queries.run_summary(database, "night-2"),
     queries.run_ids: queries.run_ids,
+    queries.runs_by_age: queries.runs_by_age,
     queries.latest_run_id: queries.latest_run_id,
     queries.run_record: lambda database: queries.run_record(database, "night-2"),
     queries.outcomes_of_run: lambda database: queries.outcomes_of_run(database, "night-2"),
@@ -124,6 +171,58 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     traces.operator_tables: lambda database: traces.operator_tables(
         database, workload=MLP.rpartition("/")[0]
     ),
+    queue_queries.running: queue_queries.running,
+    queue_queries.tasks: lambda database: queue_queries.tasks(database, schedule="nightly", newest=2),
+    queue_queries.task: lambda database: queue_queries.task(database, 2),
+    queue_queries.task_of_run: lambda database: queue_queries.task_of_run(database, "night-1"),
+    queue_queries.fires: lambda database: queue_queries.fires(database, "nightly", 2),
+    queue_queries.last_due: queue_queries.last_due,
+    queue_queries.last_of_each: queue_queries.last_of_each,
+    queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
+    queue_queries.schedulers: queue_queries.schedulers,
+    histories.tracks: histories.tracks,
+    histories.history: lambda database: histories.history(
+        database, Track("nightly", "nightly", "h200"), ["latency", "rss_peak"]
+    ),
+    run_changes.run_changes: lambda database: run_changes.run_changes(database, "night-0", "night-1"),
+    run_changes.changes_along: lambda database: run_changes.changes_along(database, ["night-0", "night-1"]),
+    findings.save_findings: lambda database: findings.save_findings(
+        database, [_finding(database)], a_night(4)
+    ),
+    findings.set_state: lambda database: findings.set_state(database, [1], "confirming"),
+    findings.decide: lambda database: findings.decide(
+        database, 1, "confirmed", 0.1, 0.05, 0.2, {"pairs": 9}, a_night(4)
+    ),
+    findings.triage: lambda database: findings.triage(database, 1, "mute", "ann", "", a_night(9), a_night(5)),
+    findings.findings: lambda database: findings.findings(database, states=["confirmed"], since=a_night(3)),
+    findings.finding: lambda database: findings.finding(database, 1),
+    findings.triage_log: lambda database: findings.triage_log(database, 1),
+    triage_rights.triage_refused: lambda database: [triage_rights.triage_refused(database)],
+    notices.save_notice: lambda database: notices.save_notice(
+        database, Notice("digest", "night-3", a_night(3), "A quiet night", "")
+    ),
+    notices.notice: lambda database: notices.notice(database, "digest", "night-3"),
+    deliveries.replace_delivery: lambda database: deliveries.replace_delivery(
+        database, "digest", "night-3", "mail", None, deliveries.Delivery("failed", a_night(4), 1, "no")
+    ),
+    notices.notices: notices.notices,
+    endings.endings: lambda database: endings.endings(database, ["night-2", "night-1"]),
+    tallies.tallies: tallies.tallies,
+    queue.beat: lambda database: queue.beat(database, "token-2"),
+    queue.release: lambda database: queue.release(database, "token-2", "stopped", a_night(4)),
+    queue.claim: lambda database: _claim(database, "token-4", 4),
+    queue.set_run: lambda database: queue.set_run(database, "token-4", "night-2"),
+    queue.finish: lambda database: queue.finish(database, "token-4", "failed", {}, "no", a_night(4)),
+    queue.plan_fire: lambda database: queue.plan_fire(
+        database, "nightly", a_night(5), "missed", [NewTask("", "check", {})], a_night(6)
+    ),
+    queue.cancel: lambda database: queue.cancel(database, 6, a_night(6)),
+    queue.supersede: lambda database: queue.supersede(database, "monthly", a_night(6), a_night(6)),
+    queue.lose: lambda database: queue.lose(database, "token-3", "gone", a_night(6), 3),
+    queue.seen: lambda database: queue.seen(
+        database, SchedulerSeen("two", "bench-2", (), a_night(0), a_night(1), 7, "0.7.0")
+    ),
+    queue.gone: lambda database: queue.gone(database, "one"),
     check.schema_check: check.schema_check,
     # Pages of a file: Postgres has none to look at.
     check.file_check: lambda database: check.file_check(database).problems == (),
@@ -132,13 +231,25 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.point_check: check.point_check,
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.rollup_check: check.rollup_check,
+    check.queue_check: check.queue_check,
     check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
     check_runs.sample_check: check_runs.sample_check,
     check_runs.telemetry_check: check_runs.telemetry_check,
+    forget.forget_run: lambda database: forget.forget_run(database, "traced"),
     prune.prune_samples: lambda database: prune.prune_samples(database, a_night(1)),
     prune.prune_telemetry: lambda database: prune.prune_telemetry(database, a_night(2)),
+    prune.prune_queue: lambda database: prune.prune_queue(database, a_night(9)),
+    queue.withdraw_missed: lambda database: queue.withdraw_missed(database, "weekly", a_night(0)),
 }
-WRITERS = {store.save_run, store.save_measurements, metrics.save_metrics}
+WRITERS = {
+    store.save_run,
+    store.save_more_metrics,
+    store.save_measurements,
+    metrics.save_metrics,
+    findings.set_state,
+    queue.seen,
+    queue.gone,
+}
 
 
 def _contract() -> set[Callable[..., Any]]:

@@ -11,12 +11,13 @@ import pytest
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
 from sqlalchemy import delete, insert, text, update
 
-from db import queries, store, tables
+from db import queries, queue, queue_tables, store, tables
 from db.check import WHOLE, Checked, guarded, looking, metric_check, schema_check
 from db.check_runs import measurement_check, sample_check, telemetry_check
 from db.engine import Database, open_database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.metrics import save_metrics
+from db.queue_records import NewTask
 from db.records import MetricDefinition, Replicate
 from scheduled_jobs.ingest import measured
 
@@ -87,6 +88,7 @@ def test_a_sound_database_is_sound_and_counted(url: str, database: Database) -> 
         "points": points,
         "rollups": 2 * 2 * 3,
         "measurements": points,
+        "queue": 0,
         "samples": 24,
         "telemetry": 12,
     }
@@ -201,6 +203,32 @@ def test_a_metric_that_nobody_defines_is_found(url: str, database: Database) -> 
     assert said() == [f"Metric {max(names)} has 3 series, and nothing says its unit."]
     save_metrics(database, [MetricDefinition(max(names), "", "", "neither")])
     assert said() == []
+
+
+def test_tasks_that_several_have_and_that_nobody_has_are_found(url: str, database: Database) -> None:
+    parts = [NewTask(part, "measure", {}) for part in "abcd"]
+    queue.plan_fire(database, "nightly", a_night(0), "timetable", parts, a_night(0))
+    about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
+    for number in range(3):
+        queue.claim(database, token=f"token-{number}", **about)
+    queue.finish(database, "token-2", "done", {}, "", a_night(0))
+    found = everything(url)
+    assert problems(found) == {} and found["queue"].count == 4
+    task, attempt = queue_tables.Task, queue_tables.Attempt
+    second = {"token": "t", "owner": "two", "started_at": a_night(0), "ended": "", "detail": ""}
+    spoil(
+        database,
+        insert(attempt).values(task_id=1, number=2, **second),
+        update(task).where(task.id == 2).values(token=None),
+        update(attempt).where(attempt.task_id == 3).values(ended=""),
+        update(task).where(task.id == 4).values(token="u"),
+    )
+    assert problems(everything(url))["queue"] == [
+        "Task 1 of nightly is running under a token, with attempts under way: 2.",
+        "Task 2 of nightly is running under no token, with attempts under way: 1.",
+        "Task 3 of nightly is done under no token, with attempts under way: 1.",
+        "Task 4 of nightly is waiting under a token, with attempts under way: 0.",
+    ]
 
 
 def test_rows_that_name_what_is_not_there_are_found(tmp_path: Path) -> None:

@@ -18,10 +18,12 @@ from alembic import command
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
-from db import queries, rollups, schema, store, tables, telemetry
+from db import findings, histories, queries, queue, queue_queries, rollups, schema, store, tables, telemetry
 from db.connection import make_engine, parse_url
 from db.engine import Database, Upgrade, open_database, upgrade
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
+from db.finding_records import NewFinding, Track
+from db.queue_records import NewTask
 from db.records import Outcome, Run
 
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
@@ -78,6 +80,23 @@ def _fill_with_telemetry(database: Database) -> None:
     """A run that the oldest schemas have no place for."""
     store.save_run(database, a_run("observed", started_at=a_night(2)))
     store.save_outcomes(database, "observed", [an_outcome(MLP, telemetry=_RECORDINGS)])
+
+
+def _fill_with_a_schedule(database: Database) -> None:
+    """Both nights as a schedule's, and a finding, for which the older schemas have no place."""
+    sides = [an_environment(version).fingerprint for version in ("2.12.1+cpu", "2.13.0+cpu")]
+    for number in range(2):
+        task = NewTask("nightly", "measure", {"track": "nightly"})
+        queue.plan_fire(database, "nightly", a_night(number), "timetable", [task], a_night(number))
+        about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(number)}
+        queue.claim(database, token=f"token-{number}", **about)
+        queue.set_run(database, f"token-{number}", f"night-{number}")
+        queue.finish(database, f"token-{number}", "done", {}, "", a_night(number))
+    (key,) = (each for each in queries.series_keys(database) if (each.case, each.metric) == (MLP, "latency"))
+    new = NewFinding(key, "nightly", "nightly", "", "worse", "step", "night-1", "night-0", *sides, 0.4)
+    (found,) = findings.save_findings(database, [new], a_night(2))
+    findings.decide(database, found.id, "confirmed", 0.4, 0.3, 0.5, {"pairs": 9}, a_night(2))
+    findings.triage(database, found.id, "expected", "ann", "a new default", None, a_night(3))
 
 
 def _assert_filled(database: Database) -> None:
@@ -223,6 +242,9 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         "ck_metric_better",
         "fk_release_rollup_series_id_series",
         "ix_environment_torch_version",
+        "fk_task_schedule_due_at_fire",
+        "uq_finding_series_id_schedule_track_label_at_run_direction",
+        "ck_attempt_ended",
     ):
         assert name in str(migrated), "what is not seen is not compared"
 
@@ -256,6 +278,25 @@ def test_an_old_recording_is_read_as_it_was(path: Path, tmp_path: Path) -> None:
     with open_database(f"sqlite:///{copy}") as database:
         found = [telemetry.recording(database, *about, each.device) for each in _RECORDINGS]
     assert tuple(found) == _RECORDINGS
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in OLD_DATABASES if each.stem >= "0005"], ids=lambda path: path.stem
+)
+def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_url: str) -> None:
+    _copy(path, empty_url)
+    upgrade(empty_url)
+    with open_database(empty_url) as database:
+        assert [each.run_id for each in queue_queries.tasks(database, state="done")] == ["night-1", "night-0"]
+        assert histories.tracks(database) == [Track("nightly", "nightly", "")]
+        (history, *_) = histories.history(database, Track("nightly", "nightly", ""), ["latency"])
+        assert [point.point for point in history.points] == [2.125, 3.125]
+        (found,) = findings.findings(database)
+        assert (found.state, found.triage, found.evidence) == ("confirmed", "expected", {"pairs": 9})
+        assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
+        assert queue.plan_fire(
+            database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4)
+        )
 
 
 @pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
@@ -340,6 +381,7 @@ def _write_old_database(path: Path) -> None:
     with open_database(f"sqlite:///{path}") as database:
         _fill(database)
         _fill_with_telemetry(database)
+        _fill_with_a_schedule(database)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM;")
 

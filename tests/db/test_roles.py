@@ -10,12 +10,15 @@ from builders import MLP, a_night, a_recording, a_run, an_environment, an_outcom
 from postgres_server import PostgresServer
 from sqlalchemy import make_url, text
 
-from db import engine, queries, rollups, store, tables, telemetry, traces
+from db import engine, findings, notices, queries, queue, rollups, store, tables, telemetry, traces
 from db.backup import back_up
 from db.check import looking, schema_check
-from db.engine import open_database
+from db.engine import Database, open_database
 from db.errors import BadRole, DatabaseError, ReadOnly
-from db.prune import prune_samples, prune_telemetry
+from db.finding_records import NewFinding, Notice
+from db.finding_tables import ACTIONS
+from db.prune import prune_queue, prune_samples, prune_telemetry
+from db.queue_records import NewTask, SchedulerSeen
 from db.roles import Roles, roles_sql
 
 pytestmark = pytest.mark.postgres
@@ -106,6 +109,62 @@ def test_the_reader_writes_nothing(site: Site) -> None:
     assert refused(site.reader, "INSERT INTO hardware (fingerprint, label, facts) VALUES ('', '', '')")
     assert refused(site.reader, "CREATE TABLE mine (name text)")
     assert refused(site.reader, "SELECT nextval('run_number_seq')")
+
+
+def one_night(database: Database) -> int:
+    """What a scheduler does with the database; answers the id of a finding."""
+    new = a_finding(database)
+    task = NewTask("", "measure", {})
+    about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
+    queue.seen(database, SchedulerSeen("one", "bench-1", (), a_night(0), a_night(0), 1, "0.7.0"))
+    for night in range(3):
+        queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(0))
+    queue.claim(database, token="a", **about)
+    assert queue.beat(database, "a") and queue.finish(database, "a", "done", {}, "", a_night(0))
+    queue.claim(database, token="b", **about)
+    assert queue.lose(database, "b", "", a_night(0), 1) == "lost"
+    queue.gone(database, "one")
+    (found,) = findings.save_findings(database, [new], a_night(3))
+    assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, {}, a_night(3))
+    assert findings.triage(database, found.id, "note", "ann", "", None, a_night(3))
+    assert notices.save_notice(database, Notice("digest", "today", a_night(3), "", ""))
+    assert prune_queue(database, a_night(9)) == 2
+    return found.id
+
+
+def a_finding(database: Database) -> NewFinding:
+    """A candidate in what `ingest` stored."""
+    names = an_environment().fingerprint, an_environment().fingerprint
+    nights = "run-1", "run-0"
+    key = queries.series_keys(database)[0]
+    return NewFinding(key, "nightly", "nightly", "", "worse", "step", *nights, *names, 0.1)
+
+
+def test_the_writer_schedules_and_the_reader_only_triages(site: Site) -> None:
+    ingest(site.writer)
+    with open_database(site.writer) as database:
+        found = one_night(database)
+    with open_database(site.reader, create=False) as database:
+        for number, action in enumerate(ACTIONS):
+            told = findings.triage(database, found, action, "bob", "text", a_night(9), a_night(4))
+            assert told is not None and len(findings.triage_log(database, found)) == number + 2
+        assert told.link == "text" and told.muted_until == a_night(9) and told.triage == "fixed"
+        for attempt in (
+            lambda: queue.plan_fire(database, "nightly", a_night(9), "by hand", [], a_night(9)),
+            lambda: queue.cancel(database, 3, a_night(9)),
+            lambda: findings.save_findings(database, [a_finding(database)], a_night(9)),
+            lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, {}, a_night(9)),
+            lambda: findings.set_state(database, [found], "machine"),
+            lambda: notices.save_notice(database, Notice("digest", "now", a_night(3), "", "")),
+        ):
+            with pytest.raises(ReadOnly):
+                attempt()
+    for column in ("state = 'refuted'", "change = 0", "evidence = ''", "returns_of = 1"):
+        assert refused(site.reader, f"UPDATE finding SET {column}")
+    assert refused(site.reader, "UPDATE triage SET who = 'ann'")
+    assert refused(site.reader, "SELECT nextval('finding_id_seq')")
+    for table in ("finding", "triage", "notice"):
+        assert refused(site.writer, f"DELETE FROM {table}")
 
 
 def refused(url: str, statement: str) -> bool:

@@ -1,0 +1,123 @@
+"""What is asked of the queue: what runs, what waits, what became of it, and who is there to do it."""
+
+from collections import defaultdict
+from datetime import datetime
+
+from sqlalchemy import RowMapping, func, select, tuple_
+
+from . import queue_tables
+from .engine import Database
+from .queue_records import Attempt, Fire, SchedulerSeen, Task
+from .series_names import AnySelect
+
+_FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+
+#: How the timetable itself makes fires; the others say nothing about when it was looked at.
+BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
+
+
+def running(database: Database) -> list[Task]:
+    """The tasks that run, those first that began first."""
+    return _tasks(
+        database, select(_TASK).where(_TASK.state == "running").order_by(_TASK.started_at, _TASK.id)
+    )
+
+
+def tasks(
+    database: Database,
+    *,
+    schedule: str | None = None,
+    job: str | None = None,
+    state: str | None = None,
+    newest: int = 50,
+) -> list[Task]:
+    """The tasks of the newest due moments, newest first; all, or those of a schedule, a job, a state."""
+    query = select(_TASK).order_by(_TASK.due_at.desc(), _TASK.id.desc()).limit(newest)
+    for column, wanted in ((_TASK.schedule, schedule), (_TASK.job, job), (_TASK.state, state)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    return _tasks(database, query)
+
+
+def task(database: Database, task_id: int) -> Task | None:
+    """One task; None if there is none of that id."""
+    return next(iter(_tasks(database, select(_TASK).where(_TASK.id == task_id))), None)
+
+
+def task_of_run(database: Database, run_id: str) -> Task | None:
+    """The task that made a run, or tried to; None for a run that was started by hand."""
+    tried = select(_ATTEMPT.task_id).where(_ATTEMPT.run_id == run_id)
+    query = select(_TASK).where((_TASK.run_id == run_id) | _TASK.id.in_(tried)).order_by(_TASK.id)
+    return next(iter(_tasks(database, query)), None)
+
+
+def fires(database: Database, schedule: str, newest: int = 50) -> list[Fire]:
+    """The newest fires of a schedule with their tasks, newest first."""
+    page = select(_FIRE).where(_FIRE.schedule == schedule).order_by(_FIRE.due_at.desc()).limit(newest)
+    with database.reading() as connection:
+        rows = [dict(row) for row in connection.execute(page).mappings()]
+        moments = [row["due_at"] for row in rows]
+        wanted = select(_TASK).where(_TASK.schedule == schedule, _TASK.due_at.in_(moments)).order_by(_TASK.id)
+        of_moment: dict[datetime, list[Task]] = defaultdict(list)
+        for row in connection.execute(wanted).mappings():
+            of_moment[row["due_at"]].append(task_of(row))
+    return [Fire(**row, tasks=tuple(of_moment[row["due_at"]])) for row in rows]
+
+
+def last_due(database: Database) -> dict[str, datetime]:
+    """By schedule, the last due moment that the timetable has dealt with: fired, caught up or missed.
+
+    What was fired by hand or follows from something else says nothing about that.
+    """
+    query = (
+        select(_FIRE.schedule, func.max(_FIRE.due_at))
+        .where(_FIRE.how.in_(BY_THE_TIMETABLE))
+        .group_by(_FIRE.schedule)
+    )
+    with database.reading() as connection:
+        return {schedule: due_at for schedule, due_at in connection.execute(query)}
+
+
+def last_of_each(database: Database, *, state: str | None = None) -> dict[tuple[str, str], Task]:
+    """By schedule and part, the task of the newest due moment that is over; with `state`, that is over so."""
+    over = _TASK.ended_at.is_not(None) if state is None else _TASK.state == state
+    newest = (
+        select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
+        .where(over)
+        .group_by(_TASK.schedule, _TASK.part)
+    )
+    query = select(_TASK).where(tuple_(_TASK.schedule, _TASK.part, _TASK.due_at).in_(newest))
+    found = _tasks(database, query)
+    return {(each.schedule, each.part): each for each in found}
+
+
+def attempts(database: Database, task_id: int) -> list[Attempt]:
+    """The attempts at a task, first one first."""
+    query = select(_ATTEMPT).where(_ATTEMPT.task_id == task_id).order_by(_ATTEMPT.number)
+    with database.reading() as connection:
+        return [Attempt(**dict(row)) for row in connection.execute(query).mappings()]
+
+
+def schedulers(database: Database) -> list[SchedulerSeen]:
+    """The schedulers that said they are there and did not say that they stop, by machine and owner."""
+    table = queue_tables.Scheduler
+    with database.reading() as connection:
+        found = [_scheduler(row) for row in connection.execute(select(table)).mappings()]
+    # Not by the database: each has its own order of texts.
+    return sorted(found, key=lambda scheduler: (scheduler.machine, scheduler.owner))
+
+
+def task_of(row: RowMapping) -> Task:
+    """The task in a row with all columns of its table, which are those of the record."""
+    return Task(**dict(row))
+
+
+def _tasks(database: Database, query: AnySelect) -> list[Task]:
+    with database.reading() as connection:
+        return [task_of(row) for row in connection.execute(query).mappings()]
+
+
+def _scheduler(row: RowMapping) -> SchedulerSeen:
+    values = dict(row)
+    values["labels"] = tuple(row["labels"])
+    return SchedulerSeen(**values)

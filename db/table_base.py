@@ -1,0 +1,84 @@
+"""What all tables are made of: their base, and types of columns that are alike in both databases."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import DateTime, Dialect, Double, MetaData, Text
+from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.types import TypeDecorator
+
+Facts = Mapping[str, Any]
+
+_JSON = json.JSONEncoder(separators=(",", ":"))
+
+
+def one_of(column: str, values: Sequence[str]) -> str:
+    """The SQL of a check that a column holds one of some words."""
+    return f"{column} IN ({', '.join(map(repr, values))})"
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware datetime, stored and read back as UTC (SQLite keeps no zone, Postgres the session's)."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+class PlainText(TypeDecorator[str]):
+    """Text from anywhere: what a log may hold and a database refuses (NUL, lone surrogates) is replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value and value.replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON document kept as text, because Postgres' own JSON type refuses the NaN that facts may hold."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str:
+        return _JSON.encode(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+class Base(DeclarativeBase):
+    """Base of all tables; every constraint has a name, so that a later migration can find it."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 -- SQLAlchemy reads it as it stands
+        datetime: UtcTime,
+        str: PlainText,
+        float: Double,
+        Facts: Json,
+        list[str]: Json,
+        dict[str, int]: Json,
+        dict[str, str]: Json,
+    }
