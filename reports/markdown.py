@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from analysis import words
 from analysis.case_results import CaseResult
+from analysis.markdown import code as _code
+from analysis.markdown import text as _text
 from analysis.metrics import METRICS
 from analysis.upgrade import Table, Upgrade
 
@@ -14,9 +16,6 @@ from .subject import Subject, changes
 
 #: Tables of more rows than this are folded.
 _LONG = 12
-
-#: What GitHub's Markdown could take for more than itself; an underscore within a word it does not.
-_MARKUP = r"[\\`*<>&|~#@$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
 
 
 def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> str:
@@ -222,17 +221,3 @@ def _folded(summary: str, body: str, length: int) -> str:
 
 def _details(summary: str, body: str) -> str:
     return f"<details>\n<summary>{_text(summary)}</summary>\n\n{body}\n\n</details>"
-
-
-def _text(text: str) -> str:
-    """Text that is nothing but text: no markup, table cell, link, mention or issue number of its own."""
-    plain = re.sub(_MARKUP, lambda found: f"&#{ord(found[0])};", words.printable(text))
-    return re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
-
-
-def _code(text: str) -> str:
-    """Text as code, also within a table."""
-    plain = words.printable(text).replace("|", "\\|")
-    fence = "`" * (max((len(found) for found in re.findall("`+", plain)), default=0) + 1)
-    space = " " if "`" in plain else ""
-    return f"{fence}{space}{plain}{space}{fence}"

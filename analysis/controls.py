@@ -1,0 +1,69 @@
+"""What the machine did, as a pinned environment shows it that was measured on the same nights."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+
+from .night_noise import NightNoise
+from .nights import Change, Night, logs_of
+
+#: The control's move is taken from at most so many nights of the old level, and from the newest of the new.
+_BEFORE, _NEWEST = 30, 7
+#: The control moved likewise where it went so much of the way, and so many standard errors of its own.
+_SHARED, _SURE = 0.5, 2.0
+
+
+def known_of(control: Sequence[Night | None]) -> dict[int, float]:
+    """Logarithms of a control by night; raises ValueError for a value that is not above 0."""
+    there = {number: night for number, night in enumerate(control) if night is not None}
+    return dict(zip(there, logs_of(list(there.values())), strict=True))
+
+
+def marked(change: Change, control: Mapping[int, float], nights: int) -> Change:
+    """The change, as the machine's where the control moved likewise within so many `nights`.
+
+    `control` are logarithms by night. One that was not measured on either side marks nothing. Nor does one
+    that only happened to be off: the move has to stand out of the control's own noise.
+    """
+    end = max(change.raised + 1, change.index + nights)
+    until = [(night, control[night]) for night in sorted(control) if night < end]
+    # As the change itself was measured: a drift against where its level began.
+    first = change.since if change.shape == "drift" else max(change.since, change.index - _BEFORE)
+    old = [value for night, value in until if first <= night < min(change.index, first + _BEFORE)]
+    new = [value for night, value in until if night >= change.index][-max(_NEWEST, nights) :]
+    if not old or not new:
+        return change
+    noise = NightNoise()
+    for (_, before), (_, after) in pairwise(until):
+        noise.add(after - before)
+    error = (noise.spread or 0.0) * math.sqrt(1 / len(old) + 1 / len(new))
+    moved = math.copysign(1, change.change) * (median(new) - median(old))
+    return replace(change, machine=moved >= max(_SHARED * abs(change.change), _SURE * error))
+
+
+def together(own: Sequence[Change], beside: Sequence[Change], nights: int) -> list[Change]:
+    """Changes of a series and of its ratio to the control, each change once, in the order they were raised.
+
+    It is the one that was raised first, so that it keeps its place. But where the ratio moved too, the
+    machine is not all there is; and what came back in one and stayed in the other has stayed.
+    """
+    kept = list(own)
+    for change in beside:
+        same = [other for other in kept if _same(other, change, nights)]
+        if change.state == "returned":
+            kept.extend(() if same else (change,))
+        elif not any(
+            other.raised <= change.raised and not other.machine and other.state != "returned"
+            for other in same
+        ):
+            kept = [*(other for other in kept if other not in same), change]
+    return sorted(kept, key=lambda change: (change.raised, change.index))
+
+
+def _same(one: Change, other: Change, nights: int) -> bool:
+    """Do both go one way, and did they begin within so many nights, or each before the other was seen?"""
+    return one.direction == other.direction and (
+        abs(one.index - other.index) <= nights or (one.index <= other.raised and other.index <= one.raised)
+    )

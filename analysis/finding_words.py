@@ -1,0 +1,49 @@
+"""How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
+
+from collections.abc import Mapping
+
+from .metrics import METRICS
+from .words import percent
+
+#: What each state of a finding means, for somebody who meets the word for the first time.
+STATES: Mapping[str, str] = {
+    "candidate": "seen from night to night and not measured again yet: it may be noise",
+    "confirming": "old and new are being measured against each other now",
+    "confirmed": "measured again, old and new in turns on the same machine: the change is there",
+    "refuted": "measured again, old and new in turns on the same machine: the change is not there",
+    "unclear": "measured again, and the pairs could not settle it",
+    "no longer": "later nights took it back before it was measured again",
+    "machine": (
+        "the change came with the machine: PyTorch's environment is the same before and after, or the pinned "
+        "baseline moved likewise"
+    ),
+}
+#: What each triage means.
+TRIAGES: Mapping[str, str] = {
+    "open": "nobody has looked at it",
+    "acknowledged": "somebody looks after it",
+    "expected": "known and accepted",
+    "fixed": "called fixed: should it come back, it opens again",
+}
+
+
+def kind(state: str, direction: str) -> str:
+    """What a finding is called: a regression or an improvement once it is confirmed, else by its state."""
+    if state != "confirmed":
+        return state
+    return "regression" if direction == "worse" else "improvement"
+
+
+def interval(change: float, low: float | None, high: float | None) -> str:
+    """A log ratio with its interval, where there is one: `+7.1 % [+5.9 %, +8.3 %]`."""
+    told = percent(change)
+    return told if low is None or high is None else f"{told} [{percent(low)}, {percent(high)}]"
+
+
+def moved(metric: str, change: float) -> str:
+    """Which way a metric went: `Latency floor rose by 7.1 %`."""
+    known = METRICS.get(metric)
+    title = known.title if known else metric
+    verb = "rose" if change > 0 else "fell"
+    size = percent(change).lstrip("+-")
+    return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"

@@ -1,0 +1,49 @@
+"""How much a series differs from night to night, learned as nights come in."""
+
+from bisect import bisect_left, insort
+
+#: Only so many nights back: machines grow louder and quieter.
+MEMORY = 60
+#: Of normal differences between two nights the median is 1 / 1.048 standard deviations of one night, and
+#: eight of ten are below 1.812 of them.
+_MEDIAN, _EIGHTIETH = 1.048, 1 / 1.812
+
+
+def middle(ordered: list[float]) -> float:
+    """The median of sorted values; raises IndexError without any."""
+    half, odd = divmod(len(ordered), 2)
+    return ordered[half] if odd else (ordered[half - 1] + ordered[half]) / 2
+
+
+class NightNoise:
+    """The standard deviation of logarithms between nights, from differences of neighbours.
+
+    Differences know nothing of levels, so neither a step nor a drift makes noise. Their median is deaf to
+    spikes; their eightieth percentile hears two modes that take turns. The larger one counts.
+    """
+
+    __slots__ = ("_came", "_ordered")
+
+    def __init__(self) -> None:
+        self._ordered: list[float] = []
+        self._came: list[float] = []
+
+    def add(self, difference: float) -> None:
+        """One more difference between two nights that can be compared."""
+        size = abs(difference)
+        insort(self._ordered, size)
+        self._came.append(size)
+        if len(self._came) > MEMORY:
+            del self._ordered[bisect_left(self._ordered, self._came[-MEMORY - 1])]
+
+    def __len__(self) -> int:
+        """How many differences it knows."""
+        return len(self._ordered)
+
+    @property
+    def spread(self) -> float | None:
+        """The estimate; None without any difference."""
+        ordered = self._ordered
+        if not ordered:
+            return None
+        return max(_MEDIAN * middle(ordered), _EIGHTIETH * ordered[4 * len(ordered) // 5])

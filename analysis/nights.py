@@ -1,0 +1,137 @@
+"""What is known of a series night by night, and what is found in it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["worse", "better"]
+Shape = Literal["step", "drift"]
+#: `open`: too young to tell; `stayed`: later nights bear it out; `returned`: they took it back.
+State = Literal["open", "stayed", "returned"]
+
+#: So many nights before the place that was found, 95 of 100 steps of 5 % have not begun (97 of 10 %).
+_CLEAR = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One night's `value`, above 0 and as measured.
+
+    `border` says what of the machine changed before this night (driver, hardware, harness...): a segment
+    starts here. Empty: nothing did.
+    """
+
+    value: float
+    border: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a change between nights is worth a comparison; raises ValueError for what cannot be meant.
+
+    `floor` is the smallest change that matters, as a share: 0.02 is 2 %. The rest was chosen by measurement
+    (docs/decisions/0016-detection.md), in standard deviations between nights where nothing else is said:
+
+    - `slack`: by how much a night may be off without speaking for a change.
+    - `reach`: how much nights together must be off beyond that.
+    - `clip`: how much of it one night can say at most. So no night alone is a change, and two can be.
+    - `learn`: nights before anything is judged; `relearn`: nights after a border.
+    - `settle`: nights of a new level after which it is clear whether it stayed.
+    - `recent`: a candidate is answered for so many nights, for whoever did not ask on the first.
+    - `coarsest`: a series that cannot show a step of this share within a week is not watchable.
+    """
+
+    floor: float = 0.02
+    slack: float = 0.5
+    reach: float = 5.5
+    clip: float = 3.0
+    learn: int = 8
+    relearn: int = 4
+    settle: int = 5
+    recent: int = 7
+    coarsest: float = 0.20
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for rules that no series could be judged by."""
+        if not (math.isfinite(self.floor) and self.floor > 0):
+            raise ValueError(f"the floor is a share above 0, not {self.floor}")
+        if not 0 < self.slack < self.clip < self.reach <= 2 * self.clip:
+            raise ValueError(
+                "slack, clip and reach grow from 0 in this order, and reach is clip twice at most"
+            )
+        if not 2 <= self.relearn <= self.learn or self.settle < 2 or self.recent < 1:
+            raise ValueError("too few nights to learn from, to settle or to answer for")
+
+    @property
+    def log_floor(self) -> float:
+        """The floor on the scale of log ratios."""
+        return math.log1p(self.floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of `change` (a log ratio) of which night `index` is the first.
+
+    A drift has no first night: `index` is where it left its level for good. `since` is the first night of
+    the level that was left. `raised` is the night on which the change could first be seen. `strength` counts
+    standard errors of the difference. `machine`: the control moved likewise, so it is the machine's and not
+    PyTorch's.
+    """
+
+    index: int
+    change: float
+    direction: Direction
+    shape: Shape
+    strength: float
+    raised: int
+    since: int
+    state: State = "stayed"
+    machine: bool = False
+
+    @property
+    def against(self) -> int:
+        """The night to compare the newest one with: surely before the change, and else as late as can be.
+
+        For a step some nights before `index`, which may be late by a few. For a drift, and for a step that
+        took more nights to be seen, whose place is uncertain, the first night of the level.
+        """
+        if self.shape == "drift" or self.raised - self.index >= _CLEAR:
+            return self.since
+        return max(self.since, self.index - _CLEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a series shows.
+
+    - `candidates`: changes of the newest nights, each to be confirmed by a comparison before anybody is told.
+      One keeps its index, direction and shape as nights are added.
+    - `returned`: what was a candidate once, and later nights took back.
+    - `changes`: every change of the whole history as it looks from today. Positions may still move.
+    - `noise`: the standard deviation of logarithms between nights; None before two that can be compared.
+    - `smallest`: the smallest step, as a log ratio, that would be a candidate within a week in four cases of
+      five; None where nothing is judged yet.
+    - `watchable`, and the `reason` where not.
+    """
+
+    candidates: tuple[Change, ...]
+    returned: tuple[Change, ...]
+    changes: tuple[Change, ...]
+    noise: float | None
+    smallest: float | None
+    watchable: bool
+    reason: str = ""
+
+
+def logs_of(nights: Sequence[Night]) -> list[float]:
+    """Logarithms of the values; raises ValueError for a value that is not a number above 0."""
+    for number, night in enumerate(nights):
+        if not (math.isfinite(night.value) and night.value > 0):
+            raise ValueError(f"night {number} is {night.value}, and only numbers above 0 have a logarithm")
+    return [math.log(night.value) for night in nights]
+
+
+def borders_of(nights: Sequence[Night]) -> frozenset[int]:
+    """The nights at which segments start, the first one not among them."""
+    return frozenset(number for number, night in enumerate(nights) if night.border and number)

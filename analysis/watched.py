@@ -1,0 +1,22 @@
+"""Which metrics are judged every night, and from what on a change of one is worth a comparison."""
+
+from collections.abc import Mapping
+
+from .nights import Rules
+from .thresholds import Threshold, threshold_of
+
+#: Few, for each is a chance to be wrong every night: what a step costs, what compiling costs, and what runs
+#: out. Others follow from these (throughput from the latency), or are counts, of which a verdict takes care.
+WATCHED = ("latency_floor", "compile_cold", "compile_warm", "cuda_peak_allocated", "rss_peak")
+
+#: Of what varies, a change at the threshold itself is rarely confirmed: 30 of 100 at it, 95 at twice as much
+#: (docs/decisions/0011-verdicts.md).
+_TWICE = 2.0
+#: What is exact has no such doubt, but a logarithm needs some floor.
+_LEAST = 0.001
+
+
+def rules_of(metric: str, thresholds: Mapping[str, Threshold] | None = None) -> Rules:
+    """The rules for a metric's series; raises ValueError where no metric is called so."""
+    threshold = threshold_of(metric, thresholds)
+    return Rules(floor=max(_LEAST, threshold.relative * (1.0 if threshold.exact else _TWICE)))

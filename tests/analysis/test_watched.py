@@ -1,0 +1,30 @@
+"""The metrics that are judged every night are some, known, and have rules that fit their thresholds."""
+
+import pytest
+
+from analysis.metrics import METRICS
+from analysis.thresholds import Threshold, threshold_of
+from analysis.watched import WATCHED, rules_of
+
+
+def test_what_is_watched_is_known_has_a_direction_and_is_little() -> None:
+    assert 0 < len(WATCHED) <= 6 and len(set(WATCHED)) == len(WATCHED)
+    assert all(METRICS[name].better != "neither" and METRICS[name].unit != "count" for name in WATCHED)
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_what_is_asked_for_is_what_a_comparison_can_confirm(name: str) -> None:
+    assert rules_of(name).floor >= threshold_of(name).relative
+
+
+def test_floors() -> None:
+    assert rules_of("latency_floor").floor == pytest.approx(0.02)
+    assert rules_of("compile_cold").floor == pytest.approx(0.20)
+    assert rules_of("cuda_peak_allocated").floor == pytest.approx(0.01)
+    assert rules_of("latency_floor", {"latency_floor": Threshold(0.03)}).floor == pytest.approx(0.06)
+    assert rules_of("model_size", {"model_size": Threshold(0.0, exact=True)}).floor > 0
+
+
+def test_a_name_that_is_no_metric_is_refused() -> None:
+    with pytest.raises(ValueError, match="no metric is called latencies"):
+        rules_of("latencies")
