@@ -10,12 +10,17 @@ from . import bisect as bisects
 from . import (
     catalogue,
     database,
+    digest,
     doctor,
     environments,
     export,
     imports,
     profile,
+    regressions,
     report,
+    schedule,
+    scheduler,
+    serving,
     show,
     submit,
     suites,
@@ -25,7 +30,7 @@ from . import run as runs
 from . import upgrade as upgrades
 from .context import UsageError, context, in_one_sentence
 from .interrupts import Interrupts, interruptible
-from .options import CaseFiles, Cases, Device, finite
+from .options import CaseFiles, Cases, Device, RunId, finite
 
 app = typer.Typer(
     name="pyrometer",
@@ -43,12 +48,18 @@ app.add_typer(environments.app, name="environments")
 app.add_typer(database.app, name="db")
 app.add_typer(telemetry.app, name="telemetry")
 app.add_typer(profile.app, name="profile")
+app.add_typer(regressions.app, name="regressions")
+app.add_typer(schedule.app, name="schedule")
+app.add_typer(digest.alerts, name="alerts")
 app.command("report")(report.report)
 app.command("export", help=export.HELP)(export.export)
 app.command("import", help=imports.HELP)(imports.import_files)
 app.command("submit", help=submit.HELP)(submit.submit_file)
 app.command("doctor")(doctor.doctor)
 app.command("dashboard")(show.dashboard)
+app.command("digest", help=digest.HELP)(digest.digest)
+app.command("scheduler", help=scheduler.HELP)(scheduler.scheduler)
+app.command("serve", help=serving.HELP)(serving.serve)
 
 _RUN_HELP = """Measure this machine with a suite and keep every number.
 
@@ -87,6 +98,7 @@ def run(
         float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
+    run_id: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Measure this machine (the help text is above, where its layout survives)."""
@@ -101,6 +113,7 @@ def run(
         replicates=replicates,
         budget=budget,
         deadline=deadline,
+        run_id=run_id,
         json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:
@@ -148,6 +161,7 @@ def upgrade(
         list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
+    run_id: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -164,6 +178,7 @@ def upgrade(
         budget=budget,
         deadline=deadline,
         reports=tuple(report or ()),
+        run_id=run_id,
         json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:

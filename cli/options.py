@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+import re
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +19,17 @@ Device = Annotated[
     Literal["auto", "cpu"] | None,
     typer.Option(help="cpu: measure the CPU even where a GPU is [default: as the suite says]"),
 ]
+
+
+def _run_name(value: str | None) -> str | None:
+    """`value`, unless it cannot be the name of a folder."""
+    if value is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
+        raise typer.BadParameter(f"{value!r} cannot be the name of a run")
+    return value
+
+
+#: For the scheduler, which knows the run of a task before it begins.
+RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
 
 Cases = Annotated[
     list[str] | None,

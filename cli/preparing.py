@@ -23,11 +23,15 @@ from runner.suites.suite import Suite
 from runner.telemetry import host, probe
 from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header, environment_body, machine_body, profile_body, telemetry_body
+from scheduled_jobs.ingest import FORGOTTEN
 from scheduled_jobs.measure import new_run_id
 from scheduled_jobs.upgrade import Comparison, without_again
 
 from .building import Ready
-from .context import Context, say
+from .context import Context, UsageError, say
+
+#: The option by which the scheduler names a run before it begins.
+RUN_ID = "--run-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +86,12 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
 
 
 def typed() -> str:
-    """The command as it was typed, for whoever wants to do the same again."""
-    return shlex.join(["pyrometer", *sys.argv[1:]]).encode(errors="replace").decode()
+    """The command as it was typed, for whoever wants to do the same again: under a name of its own."""
+    arguments = sys.argv[1:]
+    if RUN_ID in arguments:
+        at = arguments.index(RUN_ID)
+        arguments = arguments[:at] + arguments[at + 2 :]
+    return shlex.join(["pyrometer", *arguments]).encode(errors="replace").decode()
 
 
 def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timing:
@@ -95,13 +103,19 @@ def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timin
     )
 
 
-def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan) -> Prepared:
-    """The run that measures `plan`; its environments lie on one machine and see the same GPUs."""
+def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan, run: str | None = None) -> Prepared:
+    """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
+
+    `run` is its name where somebody chose one; raises UsageError where a run of that name began already.
+    """
+    begun = here.runs / run / journal.FILE if run is not None else None
+    if begun is not None and begun.exists() and begun.stat().st_size:
+        raise UsageError(f"run {run} began already: go on with it by --resume {run}")
     profile, harness, described = chosen.profile, chosen.harness, asked.environments
     gpus = gpus_in_use(described[0], plan.device)
     traced = plan.timing.trace_steps > 0
     header = Header(
-        run=new_run_id(),
+        run=run or new_run_id(),
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=typed(),
@@ -175,8 +189,12 @@ def find_run(here: Context, run: str) -> Path:
     known = sorted(path.parent.name for path in journals if path.stat().st_size)
     if not known:
         raise CannotResume(f"there is no run in {here.runs}")
-    if run == "latest":
-        return here.runs / known[-1]
-    if run not in known:
+    if run != "latest" and run not in known:
         raise CannotResume(unknown("run", run, known))
-    return here.runs / run
+    forgotten = [name for name in known if (here.runs / name / FORGOTTEN).exists()]
+    if run in forgotten:
+        mark = here.runs / run / FORGOTTEN
+        raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
+    if run == "latest" and len(forgotten) == len(known):
+        raise CannotResume(f"every run in {here.runs} was forgotten")
+    return here.runs / (max(set(known) - set(forgotten)) if run == "latest" else run)

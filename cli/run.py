@@ -50,6 +50,7 @@ class RunRequest:
     deadline: float | None = None
     json: bool = False
     trace_steps: int = 0
+    run_id: str | None = None
 
 
 def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:
@@ -137,7 +138,7 @@ def _prepare(here: Context, request: RunRequest, chosen: Chosen) -> Prepared:
     refuse_too_many(len(cases), replicates)
     planned = plan.replicates(cases, replicates, described.fingerprint)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(here, chosen, asked, Plan(planned, timing, budget, device))
+    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), request.run_id)
 
 
 def _beside_baselines(cases: list[str]) -> list[str]:

@@ -50,6 +50,7 @@ class UpgradeRequest:
     deadline: float | None = None
     reports: tuple[Path, ...] = ()
     json: bool = False
+    run_id: str | None = None
 
 
 def run(
@@ -136,7 +137,8 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     comparison = Comparison(*sides, plan, policy, (request.old, request.new), _options(request, plan, suite))
     planned = comparison.planned(cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
-    return prepare(here, chosen, asked, Planned(planned, timing, budget, device, comparison))
+    asked_for = Planned(planned, timing, budget, device, comparison)
+    return prepare(here, chosen, asked, asked_for, request.run_id)
 
 
 def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:

@@ -11,13 +11,13 @@ from .errors import ConfigurationError, UnknownKey, WrongValue
 from .lines import line_of
 from .nearest import unknown
 from .overrides import KeyPath
-from .schema import TABLES, Wanted
+from .schema import SCALARS, SECTIONS, TABLES, Wanted
 
 #: Pydantic's mark for "the key itself is wrong", at the end of a location.
 _KEY = "[key]"
 
 #: May hold a password, so it is never repeated.
-_SECRET: KeyPath = ("database_url",)
+_SECRETS: tuple[KeyPath, ...] = (("database_url",), ("alerts",), ("alerts", "targets"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +66,21 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
         *table, name, _ = path
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
         return f'{origin.table((*table, name))}: "{name}" is not {what}'
-    shown = "not usable" if path == _SECRET and isinstance(given, str) else _shown(given)
+    secret = path in _SECRETS or path[:-1] in _SECRETS[2:]
+    shown = "not usable" if secret and isinstance(given, str) else _shown(given)
     return f"{origin.of(path)} is {shown}, expected {_expected(path)}"
 
 
 def _keys(table: KeyPath) -> list[str]:
-    return list((TABLES[table[0]] if table else Wanted).model_fields)
+    return list(({**TABLES, **SECTIONS}[table[0]] if table else Wanted).model_fields)
 
 
 def _expected(path: KeyPath) -> str:
     """What a field takes, from its description in the schema."""
-    if len(path) == 1:
+    if path[0] in SCALARS or len(path) == 1:
         return str(Wanted.model_fields[path[0]].description)
+    if path[0] in SECTIONS:
+        return str(SECTIONS[path[0]].model_fields[path[1]].description)
     if len(path) == 2:
         return f"a table [{'.'.join(path)}]"
     table, _, field, *below = path

@@ -8,12 +8,16 @@ from typing import Any, cast
 
 from .errors import UnknownKey
 from .nearest import unknown
-from .schema import BASES, POLICY, SCALARS, TABLES
+from .schema import BASES, POLICY, SCALARS, SECTIONS, TABLES
 
 PREFIX = "PYROMETER_"
 
 #: Names the file, so it cannot stand in it.
 CONFIG = "PYROMETER_CONFIG"
+
+#: The one setting that holds a password, and the variable that names a file with it instead.
+DATABASE_URL = "PYROMETER_DATABASE_URL"
+DATABASE_URL_FILE = "PYROMETER_DATABASE_URL_FILE"
 
 #: For the test suite, which may run with anything set.
 _TESTS = "PYROMETER_TEST_"
@@ -29,7 +33,8 @@ _BUILT_IN: Mapping[str, tuple[str, ...]] = {
 COMPOSED = frozenset(
     (
         *("cases", "matrix", "include", "exclude", "environment", "find_links", "packages"),
-        *("thresholds", "worst", "weights", "must_not_regress", "may_break"),
+        *("thresholds", "worst", "weights", "must_not_regress", "may_break", "targets"),
+        *("environments", "machines", "watch"),
     )
 )
 
@@ -78,8 +83,12 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
     """Where in the file the variable belongs; None for a stranger."""
     parts = variable.removeprefix(PREFIX).split("__")
     head = parts[0].lower()
+    if variable == DATABASE_URL_FILE:
+        return ("database_url",)
     if len(parts) == 1 and head in SCALARS:
         return (head,)
+    if head in SECTIONS and len(parts) == 2:
+        return (head, parts[1].lower())
     if head in TABLES and len(parts) == 3:
         return (head, _name(head, parts[1], values), parts[2].lower())
     if head == "profiles" and len(parts) >= 4 and parts[2] == "ENVIRONMENT":
@@ -89,6 +98,7 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
         ours = [
             f"{PREFIX}{table.upper()}__NAME__{key.upper()}" for table in TABLES for key in _scalars(table)
         ]
+        ours += [f"{PREFIX}{table.upper()}__{key.upper()}" for table in SECTIONS for key in _scalars(table)]
         ours.append(f"{PREFIX}PROFILES__NAME__ENVIRONMENT__VARIABLE")
     elif not difflib.get_close_matches(variable, ours, n=1, cutoff=0.85):
         return None
@@ -96,7 +106,7 @@ def _key_path(variable: str, values: Mapping[str, Any]) -> KeyPath | None:
 
 
 def _scalars(table: str) -> list[str]:
-    return [key for key in TABLES[table].model_fields if key not in COMPOSED]
+    return [key for key in {**TABLES, **SECTIONS}[table].model_fields if key not in COMPOSED]
 
 
 def _name(table: str, part: str, values: Mapping[str, Any]) -> str:

@@ -7,34 +7,39 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from .alerts import AlertSettings
 from .database_url import usable
+from .fields import (
+    COUNT,
+    SECONDS,
+    SHARE,
+    Address,
+    Change,
+    Count,
+    Name,
+    PathText,
+    Positive,
+    Rate,
+    Seconds,
+    Share,
+    SomeSeconds,
+    Table,
+    Text,
+    Texts,
+    Variable,
+    Wheel,
+    Words,
+    no_bool,
+)
+from .schedules import Labels, ScheduleSettings, ZoneName
 
 #: The profiles that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]
 BASES: tuple[Base, ...] = get_args(Base)
 #: The policy that exists without being written down.
 POLICY = "default"
-
-
-def _no_bool(value: object) -> object:
-    # To Python `true` is the number 1; to a reader of the file it is not.
-    if isinstance(value, bool):
-        raise ValueError("not a number")
-    return value
-
-
-def _a_path(value: object) -> object:
-    # The empty path would silently mean the current folder.
-    if isinstance(value, str) and (not value or "\0" in value):
-        raise ValueError("not a path")
-    return value
-
-
-def _word(value: object) -> object:
-    # `ranks = [1, 2]` reads better than quoted numbers.
-    return str(value) if type(value) is int else value
 
 
 def _cpu_list(text: str) -> str:
@@ -57,36 +62,6 @@ def _torch(text: str) -> str:
     return text
 
 
-#: Names become folders, URLs and parts of variables.
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Text = Annotated[str, StringConstraints(min_length=1)]
-Count = Annotated[int, BeforeValidator(_no_bool), Field(ge=1)]
-Seconds = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
-PathText = Annotated[Path, BeforeValidator(_a_path)]
-Texts = tuple[Text, ...]
-Wheel = Annotated[str, StringConstraints(pattern=r"\.whl(#.*)?$")]
-Address = Annotated[str, StringConstraints(pattern=r"^[a-z+]+://")]
-Words = Annotated[tuple[Annotated[Text, BeforeValidator(_word)], ...], Field(min_length=1)]
-
-Share = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, le=1)]
-SomeSeconds = Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)]
-
-Positive = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, allow_inf_nan=False)]
-Rate = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, lt=0.5)]
-Change = Annotated[float, BeforeValidator(_no_bool), Field(gt=-1, allow_inf_nan=False)]
-
-_COUNT = "a whole number, 1 or more"
-_SHARE = "a share from 0 to 1"
-_SECONDS = "a number of seconds above 0"
-
-
-class Table(BaseModel):
-    """Base of all tables: unknown keys are refused, nothing changes afterwards."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 class ProfileSettings(Table):
     """`[profiles.NAME]`: a measurement profile, written as what it changes about its base.
 
@@ -97,7 +72,7 @@ class ProfileSettings(Table):
     environment: Mapping[Variable, str] = Field(
         default_factory=dict[str, str], description="a table of texts, one for each environment variable"
     )
-    threads: Count | None = Field(default=None, description=_COUNT)
+    threads: Count | None = Field(default=None, description=COUNT)
     cpus: Annotated[str, AfterValidator(_cpu_list)] | None = Field(
         default=None, description='a list of processors like "0-3,8"'
     )
@@ -163,12 +138,12 @@ class SuiteSettings(Table):
     include: Texts | None = Field(default=None, description="a list of suites")
     exclude: Texts | None = Field(default=None, description="a list of globs over case keys")
     device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
-    replicates: Count | None = Field(default=None, description=_COUNT)
-    budget_seconds: Seconds | None = Field(default=None, description=_SECONDS)
-    measure_seconds: Seconds | None = Field(default=None, description=_SECONDS)
-    warm_up_max_seconds: Seconds | None = Field(default=None, description=_SECONDS)
-    max_seconds: Seconds | None = Field(default=None, description=_SECONDS)
-    deadline_seconds: Seconds | None = Field(default=None, description=_SECONDS)
+    replicates: Count | None = Field(default=None, description=COUNT)
+    budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
+    measure_seconds: Seconds | None = Field(default=None, description=SECONDS)
+    warm_up_max_seconds: Seconds | None = Field(default=None, description=SECONDS)
+    max_seconds: Seconds | None = Field(default=None, description=SECONDS)
+    deadline_seconds: Seconds | None = Field(default=None, description=SECONDS)
     observe_seconds: SomeSeconds | None = Field(default=None, description="a number of seconds, 0 for none")
 
 
@@ -191,12 +166,12 @@ class PolicySettings(Table):
     weights: Mapping[Text, Positive] | None = Field(
         default=None, description="a table of weights above 0, one for each glob over case keys"
     )
-    slower_share: Share | None = Field(default=None, description=_SHARE)
+    slower_share: Share | None = Field(default=None, description=SHARE)
     worst: Mapping[Text, Positive] | None = Field(
         default=None, description="a table of shares above 0, one for each metric"
     )
     overall: Change | None = Field(default=None, description="a share above -1, below 0 for a gain")
-    unmeasured_share: Share | None = Field(default=None, description=_SHARE)
+    unmeasured_share: Share | None = Field(default=None, description=SHARE)
     false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
 
 
@@ -213,23 +188,29 @@ class Wanted(Table):
     contention_limit: Share = Field(
         default=0.05, description="a share from 0 to 1 of a block that others may take, 1 for any"
     )
-    telemetry_days: Count = Field(default=90, description=_COUNT)
-    samples_days: Count | None = Field(default=None, description=_COUNT)
+    telemetry_days: Count = Field(default=90, description=COUNT)
+    samples_days: Count | None = Field(default=None, description=COUNT)
     profiles: Mapping[Name, ProfileSettings] = Field(
         default_factory=dict[str, ProfileSettings], description="tables [profiles.NAME]"
     )
     environments: Mapping[Name, EnvironmentSettings] = Field(
         default_factory=dict[str, EnvironmentSettings], description="tables [environments.NAME]"
     )
-    environments_gib: Annotated[float, BeforeValidator(_no_bool), Field(ge=0, allow_inf_nan=False)] = Field(
+    environments_gib: Annotated[float, BeforeValidator(no_bool), Field(ge=0, allow_inf_nan=False)] = Field(
         default=60, description="a number of GiB, 0 or more"
     )
     suites: Mapping[Name, SuiteSettings] = Field(
         default_factory=dict[str, SuiteSettings], description="tables [suites.NAME]"
     )
     policy: Text = Field(default=POLICY, description="the name of a policy")
+    timezone: ZoneName = Field(default="UTC", description='the name of a time zone such as "Europe/Berlin"')
+    machine_labels: Labels = Field(default=(), description='a list of labels such as "h200"')
     policies: Mapping[Name, PolicySettings] = Field(
         default_factory=dict[str, PolicySettings], description="tables [policies.NAME]"
+    )
+    alerts: AlertSettings = Field(default=AlertSettings(), description="a table [alerts]")
+    schedules: Mapping[Name, ScheduleSettings] = Field(
+        default_factory=dict[str, ScheduleSettings], description="tables [schedules.NAME]"
     )
 
 
@@ -239,5 +220,10 @@ TABLES: Mapping[str, type[Table]] = {
     "environments": EnvironmentSettings,
     "suites": SuiteSettings,
     "policies": PolicySettings,
+    "schedules": ScheduleSettings,
 }
-SCALARS: tuple[str, ...] = tuple(name for name in Wanted.model_fields if name not in TABLES)
+#: The tables that exist once.
+SECTIONS: Mapping[str, type[Table]] = {"alerts": AlertSettings}
+SCALARS: tuple[str, ...] = tuple(
+    name for name in Wanted.model_fields if name not in TABLES and name not in SECTIONS
+)

@@ -1,11 +1,12 @@
 """What is wanted: one `pyrometer.toml`, each scalar field overridable by a `PYROMETER_...` variable."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .alerts import AlertSettings
 from .complaints import Origin, complain
 from .database_url import absolute, anchored
 from .environments import settled_environment
@@ -13,6 +14,7 @@ from .errors import UnknownKey, WrongValue
 from .nearest import unknown
 from .overrides import overlaid, overrides
 from .reading import FILE_NAME, find_file, label_of, read_file
+from .schedules import ScheduleSettings
 from .schema import (
     BASES,
     POLICY,
@@ -22,6 +24,8 @@ from .schema import (
     SuiteSettings,
     Wanted,
 )
+from .secret_files import with_secrets
+from .settled_schedules import settled_schedules
 
 DEFAULT_ENVIRONMENT = "default"
 
@@ -30,7 +34,8 @@ class Settings(BaseModel):
     """Settings with every default filled in and every path absolute.
 
     `file` is what was read, None for none. `explicit` names the top-level fields that file or variables
-    gave. `profiles` holds the built-in ones too, `environments` and `policies` always hold `default`;
+    gave. `profiles` and `schedules` hold the built-in ones too, the latter named in `built_in_schedules`;
+    `environments` and `policies` always hold `default`;
     `suites` holds only what was written, for the runner knows its own. `database_url` may hold a password:
     it is not in the repr.
     """
@@ -51,6 +56,11 @@ class Settings(BaseModel):
     suites: Mapping[str, SuiteSettings]
     policy: str
     policies: Mapping[str, PolicySettings]
+    timezone: str
+    machine_labels: tuple[str, ...]
+    schedules: Mapping[str, ScheduleSettings]
+    built_in_schedules: frozenset[str]
+    alerts: AlertSettings
 
 
 def load_settings(
@@ -59,13 +69,15 @@ def load_settings(
     """The settings of this place: variables over the file over the defaults.
 
     The file is `path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` (default: the current folder).
-    Relative paths in the file count from the file's folder, those in variables from `cwd`. Raises
-    ConfigurationError with one sentence for a file that cannot be read, an unknown key or a wrong value.
+    Relative paths in the file count from the file's folder, those in variables from `cwd`. The database's URL
+    may also lie in a file of its own, see `with_secrets`. Raises ConfigurationError with one sentence for a
+    file that cannot be read, an unknown key or a wrong value.
     """
     environ = os.environ if environ is None else environ
     cwd = absolute(cwd or Path.cwd(), Path.cwd())
     file = find_file(path, cwd, environ)
     label = label_of(file, cwd) if file else FILE_NAME
+    environ = with_secrets(environ, cwd)
     values, text = read_file(file, label) if file else ({}, "")
     origin = Origin(label, overrides(environ, values), text)
     try:
@@ -95,6 +107,7 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
     if wanted.policy not in policies:
         sentence = unknown("policy", wanted.policy, policies)
         raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
+    schedules, built_in = settled_schedules(wanted.schedules, origin)
     return Settings(
         file=file,
         explicit=frozenset(wanted.model_fields_set),
@@ -110,7 +123,19 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
         suites=dict(wanted.suites),
         policy=wanted.policy,
         policies=policies,
+        timezone=wanted.timezone,
+        machine_labels=wanted.machine_labels,
+        schedules=schedules,
+        built_in_schedules=built_in,
+        alerts=_alerts(wanted.alerts, base_of),
     )
+
+
+def _alerts(written: AlertSettings, base_of: Callable[..., Path]) -> AlertSettings:
+    if written.targets_file is None:
+        return written
+    file = absolute(written.targets_file, base_of("alerts", "targets_file"))
+    return written.model_copy(update={"targets_file": file})
 
 
 def _profiles(written: Mapping[str, ProfileSettings], origin: Origin) -> dict[str, ProfileSettings]:

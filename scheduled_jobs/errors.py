@@ -4,6 +4,9 @@
   * NothingToMeasure   the selection matches no case
   * CannotResume       the run to resume is unknown, ended, or no longer the same thing
   * NoSuchRun          the run to tell of is unknown
+  * CannotForget       the run to forget is being measured
+  * TargetsUnreadable  whom to tell stands in a file that cannot be read
+  * NoSuchSchedule     the schedule to fire is unknown
 """
 
 
@@ -21,3 +24,15 @@ class CannotResume(JobError):
 
 class NoSuchRun(JobError):
     """No run of that name is known here."""
+
+
+class CannotForget(JobError):
+    """This run cannot be forgotten now."""
+
+
+class NoSuchSchedule(JobError):
+    """No schedule of that name is configured."""
+
+
+class TargetsUnreadable(JobError):
+    """The file that says whom to tell cannot be read."""

@@ -119,6 +119,8 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
         "samples_days": "400",
         "environments_gib": "9",
         "policy": "strict",
+        "timezone": "Europe/Berlin",
+        "machine_labels": "h200, a10",
     }
     for scalar in SCALARS:
         environ = {f"PYROMETER_{scalar.upper()}": samples[scalar]}
@@ -140,11 +142,18 @@ def test_every_scalar_field_has_its_variable(place: Path) -> None:
     fields |= {"base_python": "/p", "usual_packages": "False"}
     fields |= {"metric": "throughput", "slower_share": "0.2", "overall": "-0.1"}
     fields |= {"observe_seconds": "2", "unmeasured_share": "0.3", "false_discovery_rate": "0.01"}
+    fields |= {"cron": "0 1 * * *", "job": "upgrade", "enabled": "False", "suite": "cpu", "profile": "quiet"}
+    fields |= {"baseline": "default", "old": "2.12.1", "new": "nightly"}
     for table, model in TABLES.items():
         for key in set(model.model_fields) - COMPOSED:
             environ = {f"PYROMETER_{table.upper()}__MINE__{key.upper()}": fields[key]}
             if table == "environments" and key not in ("python", "torch", "wheel"):
                 environ["PYROMETER_ENVIRONMENTS__MINE__TORCH"] = fields["torch"]
+            if table == "schedules":
+                environ["PYROMETER_SCHEDULES__MINE__CRON"] = fields["cron"]
+            if table == "schedules" and key in ("job", "old", "new"):
+                upgrade = {"JOB": "upgrade", "OLD": fields["old"], "NEW": fields["new"]}
+                environ |= {f"PYROMETER_SCHEDULES__MINE__{name}": text for name, text in upgrade.items()}
             entry = getattr(load_settings(environ=environ), table)["mine"]
             assert str(getattr(entry, key)).removesuffix(".0") == fields[key]
 

@@ -1,0 +1,111 @@
+"""`[schedules.NAME]`: what happens when, as a `pyrometer.toml` says it."""
+
+from datetime import UTC, datetime, tzinfo
+from typing import Annotated, Any, Literal, cast
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from .fields import COUNT, SECONDS, Count, Seconds, Table, Text, Texts
+
+Job = Literal["measure", "upgrade", "discover", "detect", "digest", "prune", "check"]
+MEASURE: Job = "measure"
+
+
+def zone(name: str) -> tzinfo:
+    """The time zone of that name; raises ValueError for one that this machine does not know."""
+    if name == "UTC":
+        # Also on a machine without a database of time zones.
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        raise ValueError(f"{name} is no time zone that this machine knows") from None
+
+
+def _zone_name(name: str) -> str:
+    zone(name)
+    return name
+
+
+def _cron(text: str) -> str:
+    # A sixth field would be seconds, which have other rules when clocks change.
+    if len(text.split()) != 5:
+        raise ValueError("not five fields")
+    try:
+        CronSim(text, datetime(2000, 1, 1, tzinfo=UTC))
+    except CronSimError:
+        raise ValueError("not a cron expression") from None
+    return text
+
+
+def _listed(value: object) -> object:
+    # A variable of the environment has no lists.
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return tuple(cast(list[Any], value)) if isinstance(value, list) else value
+
+
+ZoneName = Annotated[str, AfterValidator(_zone_name)]
+#: One that a machine is asked by; parts of tasks end with it.
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
+Some = Annotated[Texts, Field(min_length=1)]
+
+
+class ScheduleSettings(Table):
+    """`[schedules.NAME]`: what is done at each moment of a cron expression, in the configured time zone.
+
+    `measure` follows the `environments` over the nights, one task for each of them and each label of
+    `machines` (none: any machine); `latest` among them is the newest release. `baseline` is the one that is
+    pinned. `watch` are the metrics that are judged, None those that matter by default. `upgrade` judges `new`
+    against `old`. What else a job takes is left to the suite where None. `enabled = false` keeps a schedule
+    for being fired by hand.
+    """
+
+    cron: Annotated[str, AfterValidator(_cron)] = Field(
+        description='a cron expression of five fields such as "30 2 * * *"'
+    )
+    job: Job = Field(
+        default=MEASURE, description="one of measure, upgrade, discover, detect, digest, prune and check"
+    )
+    enabled: bool = Field(default=True, description="true or false")
+    suite: Text | None = Field(default=None, description="the name of a suite")
+    environments: Some = Field(
+        default=("default",), description='a list of environments such as "2.13.0", "latest" or "nightly"'
+    )
+    baseline: Text | None = Field(default=None, description="one of the schedule's environments")
+    machines: Annotated[tuple[Label, ...], Field(min_length=1)] | None = Field(
+        default=None, description="a list of machine labels, at least one"
+    )
+    profile: Text | None = Field(default=None, description="the name of a profile")
+    cases: Some | None = Field(default=None, description="a list of case keys or globs, at least one")
+    replicates: Count | None = Field(default=None, description=COUNT)
+    budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
+    device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
+    watch: Some | None = Field(default=None, description="a list of metrics, at least one")
+    old: Text | None = Field(default=None, description="an environment")
+    new: Text | None = Field(default=None, description="an environment")
+
+
+_ALWAYS = frozenset({"cron", "job", "enabled"})
+_RUN = frozenset({"suite", "machines", "profile", "cases", "budget_seconds", "device"})
+_KEYS: dict[Job, frozenset[str]] = {
+    MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "replicates", "watch"},
+    "upgrade": _ALWAYS | _RUN | {"old", "new"},
+}
+
+
+def keys_of(job: Job) -> frozenset[str]:
+    """The keys that a schedule of that job may have."""
+    return _KEYS.get(job, _ALWAYS)
+
+
+#: What happens even where nobody wrote it down, unless a schedule of that job was.
+BUILT_IN: dict[str, ScheduleSettings] = {
+    "digest": ScheduleSettings(cron="0 8 * * *", job="digest"),
+    "discover": ScheduleSettings(cron="0 */6 * * *", job="discover"),
+    "check": ScheduleSettings(cron="*/10 * * * *", job="check"),
+    "prune": ScheduleSettings(cron="0 12 * * 0", job="prune"),
+}

@@ -1,0 +1,171 @@
+"""A command of `pyrometer` as a child of the service: guarded, logged, and listened to while it works."""
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from .jobs import Ended, OnEvent, Stopped, unheard
+
+#: This program, however it was started; `-P` keeps the current folder's modules out.
+OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
+#: How long a child may take to keep what it has when it is asked to end.
+PATIENCE_SECONDS = 75.0
+_LOOK_SECONDS = 0.2
+_GUARD = "scheduled_jobs.service.guard"
+#: Of so many tasks the newest logs are kept.
+_MOST_LOGS = 1000
+#: Of a log so much of the end is looked at for its last sentence.
+_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The files of one attempt: what its children said to people, and for machines."""
+
+    folder: Path
+    attempt: int
+
+    @property
+    def log(self) -> Path:
+        """What stands on stderr: sentences."""
+        return self.folder / f"attempt-{self.attempt}.log"
+
+    @property
+    def events(self) -> Path:
+        """What stands on stdout: JSON lines."""
+        return self.folder / f"attempt-{self.attempt}.jsonl"
+
+
+def logs_of(data_dir: Path, task: int, attempt: int) -> Logs:
+    """Where the logs of an attempt at a task lie."""
+    return Logs(data_dir / "tasks" / str(task), attempt)
+
+
+def run_child(
+    command: Sequence[str],
+    logs: Logs,
+    stop: threading.Event,
+    on_event: OnEvent = unheard,
+) -> Ended:
+    """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
+
+    It is asked to end by SIGTERM, and killed when it has not after PATIENCE_SECONDS; both also happen when
+    this process dies.
+    """
+    _make_room(logs.folder)
+    lines, told = _Lines(logs.events, on_event), _size(logs.log)
+    guard, reader, lifeline = _start(command, logs)
+    asked = False
+    try:
+        while not select.select([reader], [], [], _LOOK_SECONDS)[0]:
+            if stop.is_set() and not asked:
+                asked = True
+                with suppress(OSError):
+                    os.write(lifeline, b"t")
+            lines.read()
+        report = _report(reader)
+    finally:
+        # Closed, the lifeline has the guard end whatever still runs.
+        os.close(lifeline)
+        os.close(reader)
+        guard.wait()
+    lines.read()
+    if asked:
+        raise Stopped
+    sentence = str(report.get("failed", "")) or last_sentence(logs.log, told)
+    return Ended(report.get("exit_code"), report.get("signal"), sentence)
+
+
+def last_sentence(log: Path, start: int = 0) -> str:
+    """The last line of a log, from byte `start` on, that says something; without our name before it."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(start, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("pyrometer: ") if lines else ""
+
+
+def _start(command: Sequence[str], logs: Logs) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The guard with the command under it, where its report is read, and our end of its lifeline."""
+    reader, reporter = os.pipe()
+    held, lifeline = os.pipe()
+    try:
+        guard = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
+                *("--out", str(logs.events), "--log", str(logs.log)),
+                *("--patience", str(PATIENCE_SECONDS), "--", *command),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(held, reporter),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(lifeline)
+        os.close(reader)
+        raise
+    finally:
+        os.close(held)
+        os.close(reporter)
+    return guard, reader, lifeline
+
+
+class _Lines:
+    """The JSON objects that are lines of a file that grows, from its present end on."""
+
+    def __init__(self, path: Path, on_event: OnEvent) -> None:
+        self._path, self._on_event = path, on_event
+        self._at = _size(path)
+        self._torn = b""
+
+    def read(self) -> None:
+        """Tell what is new."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                new = file.read()
+        except OSError:
+            return
+        self._at += len(new)
+        *lines, self._torn = (self._torn + new).split(b"\n")
+        for line in lines:
+            with suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    self._on_event(cast(dict[str, Any], event))
+
+
+def _report(descriptor: int) -> dict[str, Any]:
+    text = b""
+    while not text.endswith(b"\n") and (data := os.read(descriptor, 1 << 16)):
+        text += data
+    return dict(json.loads(text)) if text else {"failed": "its guard was killed"}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _make_room(folder: Path) -> None:
+    """Make the folder, and remove the oldest beside it where there are too many."""
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = sorted(int(each.name) for each in folder.parent.iterdir() if each.name.isdigit())
+    for number in numbers[:-_MOST_LOGS]:
+        shutil.rmtree(folder.parent / str(number), ignore_errors=True)

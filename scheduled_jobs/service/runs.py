@@ -1,0 +1,121 @@
+"""The one run of a task: named before its child starts, gone on with by the next attempt on this machine."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from db.queue_queries import attempts
+from db.queue_records import Task
+from runner import journal
+from runner.errors import JournalError
+
+from ..header import Header
+from ..ingest import ingest_pending
+from ..measure import new_run_id
+from .identity import Owner
+from .jobs import ChildLost, Ended, Hands, OnEvent, unheard
+
+#: What a run that was interrupted ends with; 2 is a call that makes no sense.
+_INTERRUPTED, _REFUSED = 130, 2
+#: A resume may be refused because the run was completed meanwhile, or is no longer the same thing.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What became of a task's run: how its last child ended (None: it was complete before), counts by status.
+
+    `began` is whether there is a journal at all, `complete` whether every planned replicate has its outcome
+    in it.
+    """
+
+    run: str
+    ended: Ended | None
+    began: bool
+    complete: bool
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How far a run has come, by its journal on this machine."""
+
+    began: bool = False
+    complete: bool = False
+    counts: Mapping[str, int] = field(default_factory=Counter[str])
+
+
+def measured(
+    task: Task,
+    hands: Hands,
+    command: Sequence[str],
+    on_event: OnEvent = unheard,
+) -> Measured:
+    """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
+
+    Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
+    `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
+    interrupted by somebody else.
+    """
+    run = _known_run(task, hands) or new_run_id()
+    hands.set_run(run)
+    ended = None
+    for _ in range(_TRIES):
+        before = _standing(hands, run)
+        if before.complete:
+            break
+        goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
+        ended = hands.child([command[0], *goes_on, "--json"], on_event)
+        if ended.code is None or ended.code == _INTERRUPTED:
+            how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
+            raise ChildLost(f"the run was {how}: {ended.sentence}")
+        after = _standing(hands, run)
+        if ended.code != _REFUSED or not after.began:
+            break
+        if before.began and not after.complete:
+            # It cannot be gone on with: other hardware, another environment, a harness that is gone.
+            hands.say(f"run {run} is left as it is: {ended.sentence}")
+            run = new_run_id()
+            hands.set_run(run)
+    standing = _standing(hands, run)
+    if standing.complete:
+        _store(hands)
+    return Measured(run, ended, standing.began, standing.complete, standing.counts)
+
+
+def _known_run(task: Task, hands: Hands) -> str | None:
+    """The run that an earlier attempt at this task began on this machine; None for any other's."""
+    if task.run_id is None:
+        return None
+    with hands.open_database() as database:
+        began = [each for each in attempts(database, task.id) if each.run_id == task.run_id]
+    owners = [Owner.parse(each.owner) for each in began]
+    here = any(owner and owner.machine == hands.machine for owner in owners)
+    return task.run_id if here else None
+
+
+def _journal(hands: Hands, run: str) -> Path:
+    return hands.data_dir / "runs" / run / journal.FILE
+
+
+def _standing(hands: Hands, run: str) -> _Standing:
+    path = _journal(hands, run)
+    # An empty journal is a run that was killed before it began.
+    if not path.exists() or not path.stat().st_size:
+        return _Standing()
+    try:
+        contents = journal.read(path)
+        planned = Header.from_body(contents.header).replicates
+    except JournalError:
+        return _Standing()
+    counts = Counter(outcome.status for outcome in contents.outcomes)
+    return _Standing(True, not contents.missing(planned), counts)
+
+
+def _store(hands: Hands) -> None:
+    """Have the database know all of the run, whoever measured it and could not store it."""
+    with hands.open_database() as database:
+        for done in ingest_pending(hands.data_dir, database):
+            if isinstance(done, JournalError):
+                hands.say(f"{done}; it is left alone")

@@ -1,0 +1,78 @@
+"""From cron expressions to moments: which are due, which were missed, which come next.
+
+The library follows Debian's cron where clocks change: a time of day that does not exist fires right after
+the gap, one that exists twice fires at the first of them. An expression with a star for its minute or hour
+goes by the time that really passes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from cronsim import CronSim
+
+TIMETABLE, CAUGHT_UP, MISSED = "timetable", "caught up", "missed"
+
+#: Later than this a fire counts as caught up: somebody may want to know why it is not night.
+_PROMPT = timedelta(seconds=90)
+#: Of one schedule so many missed moments are written down at most; the check alone has 144 in a day.
+MOST_MISSED = 100
+#: How far back is looked first; a schedule with fewer moments is looked at four times as far, and so on.
+_FIRST_LOOK = timedelta(days=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A moment that has come, and how it is to be fired: in time, caught up, or not at all."""
+
+    moment: datetime
+    how: str
+
+
+def due(cron: str, zone: tzinfo, since: datetime, now: datetime) -> list[Due]:
+    """The moments in (since, now], oldest first; all aware, those answered in UTC.
+
+    Only the newest is fired, however many there are: the others it stands for, and they are `missed`.
+    """
+    moments = _newest(cron, zone, since, now, MOST_MISSED + 1)
+    if not moments:
+        return []
+    *missed, newest = moments
+    how = TIMETABLE if now - newest <= _PROMPT else CAUGHT_UP
+    return [*(Due(moment, MISSED) for moment in missed), Due(newest, how)]
+
+
+def upcoming(cron: str, zone: tzinfo, after: datetime, count: int = 1) -> list[datetime]:
+    """The next moments later than `after`, in UTC; fewer where there are no more within fifty years."""
+    found: list[datetime] = []
+    moments = _moments(cron, zone, after)
+    while len(found) < count and (moment := next(moments, None)) is not None:
+        found.append(moment)
+    return found
+
+
+def _newest(cron: str, zone: tzinfo, since: datetime, now: datetime, most: int) -> Sequence[datetime]:
+    """At most so many of the moments in (since, now], the newest ones, oldest first."""
+    look = _FIRST_LOOK
+    while True:
+        # Compared before it is subtracted: the calendar has a beginning.
+        start = since if now - since <= look else now - look
+        found: list[datetime] = []
+        for moment in _moments(cron, zone, start):
+            if moment > now:
+                break
+            found.append(moment)
+        if len(found) >= most or start == since:
+            return found[-most:]
+        look *= 4
+
+
+def _moments(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    """Every moment later than `after`, in order, each once."""
+    last = after.astimezone(UTC)
+    for local in CronSim(cron, after.astimezone(zone)):
+        moment = local.astimezone(UTC)
+        # In the hour that comes twice the library goes by the clock on the wall: it may name what has passed.
+        if moment > last:
+            last = moment
+            yield moment

@@ -1,0 +1,74 @@
+"""`[alerts]`: read whole, refused in one sentence, and never repeated where it may hold a password."""
+
+from pathlib import Path
+
+import pytest
+
+from configuration.errors import ConfigurationError
+from configuration.settings import load_settings
+
+FULL = """
+[alerts]
+targets = ["mailto://user:hunter2@mail.example.org", "json://hooks.example.org/x"]
+targets_file = "secrets/alerts"
+dashboard_url = "https://pyrometer.example.org"
+quiet = "skip"
+silent_minutes = 5
+overdue_hours = 3
+disturbed_share = 0.2
+"""
+
+
+def loaded(folder: Path, text: str, **variables: str) -> object:
+    (folder / "pyrometer.toml").write_text(text)
+    return load_settings(cwd=folder, environ=variables)
+
+
+def test_it_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "pyrometer.toml").write_text(FULL)
+    alerts = load_settings(cwd=tmp_path, environ={}).alerts
+    assert len(alerts.targets) == 2
+    assert alerts.targets_file == tmp_path / "secrets/alerts"
+    assert (alerts.quiet, alerts.silent_minutes, alerts.overdue_hours) == ("skip", 5, 3)
+    assert (alerts.dashboard_url, alerts.disturbed_share) == ("https://pyrometer.example.org", 0.2)
+
+
+def test_without_a_file_nobody_is_told_and_a_quiet_night_would_be(tmp_path: Path) -> None:
+    alerts = load_settings(cwd=tmp_path, environ={}).alerts
+    assert (alerts.targets, alerts.targets_file, alerts.quiet) == ((), None, "send")
+
+
+def test_variables_go_over_it_and_their_paths_count_from_here(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/p.toml").write_text(FULL)
+    environ = {"PYROMETER_ALERTS__QUIET": "send", "PYROMETER_ALERTS__TARGETS_FILE": "mine"}
+    alerts = load_settings(Path("sub/p.toml"), cwd=tmp_path, environ=environ).alerts
+    assert (alerts.quiet, alerts.targets_file) == ("send", tmp_path / "mine")
+
+
+def test_no_password_is_in_what_settings_show(tmp_path: Path) -> None:
+    assert "hunter2" not in repr(loaded(tmp_path, FULL))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[alerts]\ntargets = "json://u:hunter2@h"', "line 2: alerts.targets is not usable, expected a list"),
+        ('[alerts]\ntargets = ["u:hunter2@h"]', "line 2: alerts.targets.0 is not usable, expected a list"),
+        ('alerts = "json://u:hunter2@h"', "line 1: alerts is not usable, expected a table [alerts]"),
+        ('[alerts]\nquiet = "never"', 'alerts.quiet is "never", expected "send" or "skip"'),
+        ("[alerts]\nsilent_minutes = 0", "alerts.silent_minutes is 0, expected a whole number"),
+        ('[alerts]\ntarget = ["json://u:hunter2@h"]', 'alerts: unknown key "target"'),
+    ],
+)
+def test_a_mistake_is_one_sentence_that_repeats_no_secret(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        loaded(tmp_path, text)
+    assert sentence in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_variable_that_is_nearly_ours_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="PYROMETER_ALERTS__QUIET"):
+        loaded(tmp_path, "", PYROMETER_ALERTS__QUIETS="skip", PYROMETER_ALERTS__QIET__X="1")
