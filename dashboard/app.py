@@ -13,6 +13,12 @@ page = st.navigation(
         st.Page(
             "app_pages/utilisation.py", title="Utilisation", icon=":material/speed:", url_path="utilisation"
         ),
+        st.Page(
+            "app_pages/regressions.py",
+            title="Regressions",
+            icon=":material/trending_down:",
+            url_path="regressions",
+        ),
         st.Page("app_pages/run_detail.py", title="Runs", icon=":material/fact_check:", url_path="run"),
     ],
     position="top",

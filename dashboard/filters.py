@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from analysis.finding_words import STATES
 from configuration.nearest import unknown
 from dashboard import charts, links, wording
+from db.finding_records import Finding
 from db.records import OperatorTable, Outcome, Run, SeriesKey, TelemetryWindow
 
 #: The URL's query: every value of every name.
@@ -20,6 +22,11 @@ Query = Mapping[str, Sequence[str]]
 AXES = ("date", "version")
 #: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
 MAX_DEVICES = 4
+#: Nothing is left out; and what is, or may become, something to act on.
+ALL, ACT = "all", "act"
+_TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
+_STILL_OPEN = ("open", "acknowledged")
+DIRECTIONS = (ALL, "worse", "better")
 #: How many cases a view starts with when the URL names none.
 _FIRST_CASES = 3
 
@@ -87,8 +94,29 @@ class Utilisation:
         return links.utilisation(self.run, self.case, self.environment, self.replicate, *self.devices)
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The list of findings. `schedule` and `direction` are `ALL` where they leave nothing out."""
+
+    state: str
+    schedule: str
+    direction: str
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query."""
+        return {"state": [self.state], "schedule": [self.schedule], "direction": [self.direction]}
+
+    def holds(self, one: Finding) -> bool:
+        """Whether the view shows a finding."""
+        if self.state == ACT:
+            shown = one.state in _TO_ACT_ON and one.triage in _STILL_OPEN
+        else:
+            shown = self.state in (ALL, one.state)
+        return shown and self.schedule in (ALL, one.schedule) and self.direction in (ALL, one.direction)
+
+
 #: What a page with choices shows.
-View = Trends | Utilisation
+View = Trends | Utilisation | Findings
 
 
 def changed(view: View, name: str, value: Any) -> View:
@@ -163,6 +191,16 @@ def utilisation(
     own = sorted((w for w in own if w.replicate == int(wanted)), key=_gpus_first)
     devices = _pick_devices(query, [w.device for w in own], complaints)
     return Utilisation(run, case, environment, int(wanted), devices), own, complaints
+
+
+def findings(query: Query, items: Sequence[Finding]) -> tuple[Findings, tuple[str, ...], list[str]]:
+    """The selection of findings in `query`, the schedules on offer, and complaints."""
+    complaints: list[str] = []
+    schedules = (ALL, *sorted({one.schedule for one in items}))
+    state = _pick(query, "state", (ACT, ALL, *STATES), ACT, complaints)
+    schedule = _pick(query, "schedule", schedules, ALL, complaints)
+    direction = _pick(query, "direction", DIRECTIONS, ALL, complaints)
+    return Findings(state, schedule, direction), schedules, complaints
 
 
 def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:

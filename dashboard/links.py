@@ -34,3 +34,13 @@ def trends(metric: str, hardware: str, profile: str, *cases: str, axis: str = "d
             *(("case", case) for case in cases),
         ]
     )
+
+
+def findings(**chosen: str) -> str:
+    """The regressions page: the list, filtered by `chosen`."""
+    return "/regressions" + (f"?{urlencode(chosen)}" if chosen else "")
+
+
+def finding(number: int) -> str:
+    """One finding on the regressions page."""
+    return findings(finding=str(number))

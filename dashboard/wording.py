@@ -42,6 +42,14 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
     "complete": ("✓", "good"),
     "running": ("…", "quiet"),
     "interrupted": ("!", "odd"),
+    "regression": ("×", "bad"),
+    "improvement": ("✓", "good"),
+    "candidate": ("?", "odd"),
+    "confirming": ("…", "odd"),
+    "unclear": ("?", "odd"),
+    "machine": ("!", "odd"),
+    "refuted": ("–", "quiet"),
+    "no longer": ("–", "quiet"),
 }
 
 

@@ -1,0 +1,268 @@
+"""`pyrometer regressions`: what detection found, what speaks for it, and what people say of it."""
+
+import csv
+import getpass
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+from rich.markup import escape
+
+from analysis.finding_words import interval, kind
+from analysis.words import printable
+from configuration.nearest import unknown
+from configuration.schedules import zone
+from db import findings as stored
+from db.engine import Database
+from db.finding_records import Finding
+from exchange.tables import cell
+
+from .case_names import CaseName
+from .context import Context, UsageError, context, in_one_sentence
+from .finding_report import finding_lines
+from .offers import Json, table, wide_console
+
+app = typer.Typer(
+    help="What the nights found: candidates, regressions, improvements, and their triage.",
+    no_args_is_help=True,
+)
+
+#: What a list shows unless all is asked for: what is, or may become, something to act on.
+_STATES = ("candidate", "confirming", "confirmed", "unclear")
+_TRIAGES = ("open", "acknowledged")
+#: Findings that a list holds at most.
+_MOST = 100_000
+
+Number = Annotated[int, typer.Argument(metavar="ID", help="the number of a finding, as `list` shows it")]
+Text = Annotated[str, typer.Argument(help="a sentence for whoever reads it later")]
+By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]")]
+
+
+@app.command("list")
+def list_findings(
+    every: Annotated[
+        bool, typer.Option("--all", help="also what was refuted, taken back, expected or fixed")
+    ] = False,
+    schedule: Annotated[str | None, typer.Option(help="only those of this schedule")] = None,
+    as_json: Json = False,
+    file: Annotated[Path | None, typer.Option("--csv", help="write them to this file instead")] = None,
+) -> None:
+    """What was found, the newest first."""
+    with in_one_sentence():
+        here = context(reading=True)
+        if schedule is not None and schedule not in here.settings.schedules:
+            raise UsageError(unknown("schedule", schedule, here.settings.schedules))
+        with here.open_database() as database:
+            found = stored.findings(
+                database,
+                states=None if every else _STATES,
+                triage=None if every else _TRIAGES,
+                schedule=schedule,
+                newest=_MOST,
+            )
+        if file is not None:
+            _write_csv(file, found)
+            typer.echo(f"{file}: {len(found)} findings")
+            return
+    if as_json:
+        typer.echo(json.dumps([finding_body(one) for one in found], indent=2))
+        return
+    if not found:
+        typer.echo("nothing to act on" if not every else "nothing was found yet")
+        return
+    _print(found, datetime.now(UTC), here)
+
+
+def _print(found: Sequence[Finding], now: datetime, here: Context) -> None:
+    place = zone(here.settings.timezone)
+    listed = table("id", "what", "change", "metric", "case", "on", "since", "torch", "triage")
+    for one in found:
+        listed.add_row(
+            str(one.id),
+            kind(one.state, one.direction),
+            escape(interval(one.change, one.low, one.high)),
+            escape(one.key.metric),
+            CaseName(one.key.case),
+            escape(printable(f"{one.machine}, {one.key.hardware_label}")),
+            f"{one.at.astimezone(place):%Y-%m-%d}",
+            escape(printable(_versions(one))),
+            _triage(one, now),
+        )
+    wide_console().print(listed)
+    typer.echo("`pyrometer regressions show ID` tells everything about one")
+
+
+def _versions(one: Finding) -> str:
+    if one.old_torch_version == one.new_torch_version:
+        return one.new_torch_version
+    return f"{one.old_torch_version} -> {one.new_torch_version}"
+
+
+def _triage(one: Finding, now: datetime) -> str:
+    told = [one.triage]
+    told += ["returned"] if one.returns_of is not None else []
+    told += ["muted"] if one.muted_until is not None and one.muted_until > now else []
+    return ", ".join(told)
+
+
+@app.command("show")
+def show(number: Number, as_json: Json = False) -> None:
+    """Everything about one finding: what moved, what was measured again, what else changed, who said what."""
+    with in_one_sentence():
+        here = context(reading=True)
+        with here.open_database() as database:
+            one = _found(database, number)
+            log = stored.triage_log(database, number)
+    if as_json:
+        body = {**finding_body(one), "log": [_times_told(asdict(entry)) for entry in log]}
+        typer.echo(json.dumps(body, indent=2))
+        return
+    for line in finding_lines(one, log, zone(here.settings.timezone), datetime.now(UTC)):
+        typer.echo(line)
+
+
+@app.command("acknowledge")
+def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
+    """Somebody looks after it: it stays in the list and is not told again."""
+    _act(number, "acknowledge", text, by)
+
+
+@app.command("expected")
+def expected(number: Number, text: Text = "", by: By = None) -> None:
+    """It is known and accepted: it leaves the list."""
+    _act(number, "expected", text, by)
+
+
+@app.command("fixed")
+def fixed(number: Number, text: Text = "", by: By = None) -> None:
+    """It is mended: it leaves the list, and opens again should it return."""
+    _act(number, "fixed", text, by)
+
+
+@app.command("note")
+def note(number: Number, text: Text, by: By = None) -> None:
+    """Add a sentence to its history."""
+    if not text.strip():
+        raise typer.BadParameter("a note says something")
+    _act(number, "note", text, by)
+
+
+@app.command("link")
+def link(
+    number: Number, address: Annotated[str, typer.Argument(help="the address of an issue")], by: By = None
+) -> None:
+    """Say where it is worked on: http:// or https://."""
+    with in_one_sentence():
+        if problem := bad_address(address):
+            raise UsageError(problem)
+    _act(number, "link", address, by)
+
+
+@app.command("mute")
+def mute(
+    number: Number,
+    until: Annotated[
+        str | None,
+        typer.Option(help="a date such as 2026-12-01, or a date and a time: told again from then on"),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="speak of it again at once")] = False,
+    text: Annotated[str, typer.Option("--because", help="a sentence for whoever reads it later")] = "",
+    by: By = None,
+) -> None:
+    """Tell nothing of it, nor of what is found in its series, until a moment; what is known stays known."""
+    with in_one_sentence():
+        if (until is None) != off:
+            raise UsageError("a finding is muted --until DATE, or not any more: --off")
+        moment = None if until is None else moment_of(until, context().settings.timezone)
+    _act(number, "mute", text, by, moment)
+
+
+def _act(number: int, action: str, text: str, by: str | None, until: datetime | None = None) -> None:
+    with in_one_sentence():
+        who = printable(by or _me()).strip()
+        if not who:
+            raise UsageError("--by names somebody")
+        with context().open_database() as database:
+            _found(database, number)
+            one = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
+        assert one is not None
+    muted = f", muted until {one.muted_until:%Y-%m-%d %H:%M} UTC" if one.muted_until else ""
+    typer.echo(f"finding {one.id}: {one.triage}{muted}")
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A user without a name, as in a container.
+        return "somebody"
+
+
+def _found(database: Database, number: int) -> Finding:
+    one = stored.finding(database, number)
+    if one is None:
+        raise UsageError(
+            f"there is no finding {number}: `pyrometer regressions list --all` shows those there are"
+        )
+    return one
+
+
+def bad_address(text: str) -> str:
+    """Why a text is no address of a page, in one sentence; empty where it is one."""
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.password is None
+    except ValueError:
+        whole = False
+    if whole and text.isprintable() and " " not in text:
+        return ""
+    return "a link is an address that begins with http:// or https://, without a password in it"
+
+
+def moment_of(text: str, timezone: str) -> datetime:
+    """The moment that a date (its beginning), or one with a time, means in a zone; raises UsageError."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone(timezone))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f'"{text}" is no date such as 2026-12-01, nor one with a time') from None
+
+
+def finding_body(one: Finding) -> dict[str, Any]:
+    """A finding as JSON values; changes are log ratios of new to old."""
+    body = asdict(one)
+    key: Mapping[str, Any] = body.pop("key")
+    return _times_told({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
+
+
+def _times_told(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in body.items()}
+
+
+def _write_csv(file: Path, found: Sequence[Finding]) -> None:
+    rows = [{name: value for name, value in finding_body(one).items() if name != "evidence"} for one in found]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    writer.writerows([cell(row[name]) for name in _COLUMNS] for row in rows)
+    # Whole or not at all.
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    partial.write_text(text.getvalue(), encoding="utf-8", newline="")
+    partial.replace(file)
+
+
+#: What a table of findings holds, in the words of the JSON.
+_COLUMNS = (
+    *("id", "kind", "state", "direction", "shape", "case", "metric", "change", "low", "high"),
+    *("machine", "hardware_label", "hardware", "profile_name", "schedule", "track", "label"),
+    *("at", "at_run", "before", "before_run", "old_torch_version", "new_torch_version"),
+    *("old_environment", "new_environment", "found_at", "decided_at", "triage", "muted_until", "link"),
+    "returns_of",
+)

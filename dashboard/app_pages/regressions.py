@@ -1,0 +1,92 @@
+"""What the nights found: a list with filters, and one finding opened with everything that speaks for it."""
+
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from analysis.finding_words import STATES
+from dashboard import filters, findings, load, parts, triage, wording
+from dashboard.settings import Settings
+
+url = Settings.from_environment().database_url
+now = datetime.now(UTC)
+query = parts.query()
+
+
+def show_list() -> None:
+    """Findings, those to act on unless the address says otherwise."""
+    parts.title("Regressions")
+    every = load.findings(url)
+    if not every:
+        nothing_found()
+        return
+    chosen, schedules, complaints = filters.findings(query, every)
+    parts.complain(complaints)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        states = {
+            filters.ACT: "To act on",
+            filters.ALL: "All",
+            **{name: name.capitalize() for name in STATES},
+        }
+        parts.select("State", "state", states, chosen)
+        named = {name: "All schedules" if name == filters.ALL else name for name in schedules}
+        parts.select("Schedule", "schedule", named, chosen)
+        parts.segments(
+            "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
+        )
+    shown = [one for one in every if chosen.holds(one)]
+    parts.heading(wording.plural(len(shown), "finding"), lambda: findings.frame(shown), "findings.csv")
+    st.caption(
+        "A candidate may be noise. It is a regression or an improvement once old and new were measured again "
+        "in turns on the same machine, and the pairs show it."
+    )
+    if shown:
+        st.html(findings.table(shown, now))
+    else:
+        st.text("Nothing of that kind.")
+
+
+def nothing_found() -> None:
+    """The page before anything was found."""
+    with parts.lonely("Nothing found"):
+        st.write("No series has changed from night to night so far. Nights are measured by schedules:")
+        st.code("pyrometer schedule list", language="bash")
+
+
+def show_one(number: str) -> None:
+    """One finding; what is in no database is said, above the list."""
+    found = load.finding(url, int(number)) if number.isdecimal() and len(number) < 10 else None
+    if found is None:
+        parts.complain([f"There is no finding {number!r} in this database; shown is what there is."])
+        show_list()
+        return
+    one, log = found
+    evidence = one.evidence
+    st.html(findings.title(one) + findings.cards(one, now) + findings.ways(one))
+    if told := findings.verdict(one):
+        parts.heading("Measured again")
+        st.html(told)
+    for title, rows, table in (
+        ("What else changed", evidence.get("changes"), findings.changes),
+        ("Neighbours in that session", evidence.get("neighbours"), findings.neighbours),
+        ("Operators that moved too", evidence.get("moved_with"), findings.moved_with),
+        ("Where time went", evidence.get("operators"), findings.operators),
+    ):
+        if rows:
+            parts.heading(title)
+            st.html(table(rows))
+    for title, command in (("Between which versions?", "bisect"), ("Measure it again", "reproduce")):
+        if evidence.get(command):
+            parts.heading(title)
+            st.code(str(evidence[command]), language="bash")
+    parts.heading("Triage")
+    if log:
+        st.html(findings.log(log))
+    triage.section(url, one)
+
+
+wanted = filters.last(query, "finding")
+if wanted is None:
+    show_list()
+else:
+    show_one(wanted)

@@ -1,0 +1,65 @@
+"""What people say of a finding, and a form to say it in."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from dashboard import load, parts
+from db.finding_records import Finding
+
+#: What can be done, as it is written in the log, and as a person reads it.
+_ACTIONS = {
+    "acknowledge": "Acknowledge: somebody looks after it",
+    "expected": "Expected: known and accepted",
+    "fixed": "Fixed: opens again should it return",
+    "mute": "Mute: tell nothing of it until a day",
+    "note": "Note",
+    "link": "Link to an issue",
+}
+#: These say nothing without a text.
+_NEED_TEXT = ("note", "link")
+_WEEKS = 2
+
+
+def section(url: str, one: Finding) -> None:
+    """A form that writes into the log; where this database takes none, why."""
+    if refused := load.triage_refused(url):
+        st.caption(parts.plain(f"Nobody can triage from here. {refused}"))
+        return
+    with st.form("triage", clear_on_submit=False):
+        action = st.selectbox(
+            "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
+        )
+        text = st.text_input("Why, or the address of the issue", key="triage-text", max_chars=2000)
+        until = st.date_input(
+            "Muted until", date.today() + timedelta(weeks=_WEEKS), key="triage-until", min_value="today"
+        )
+        who = st.text_input("Who says so", key="triage-who", max_chars=100)
+        if not st.form_submit_button("Save"):
+            return
+    if problem := complaint(action, text, who):
+        st.warning(problem)
+        return
+    muted = datetime.combine(until, time(), UTC) if action == "mute" else None
+    load.triage(url, one.id, action, who.strip(), text.strip(), muted)
+    st.rerun()
+
+
+def complaint(action: str, text: str, who: str) -> str:
+    """Why something cannot be noted, in one sentence; empty where it can."""
+    if not who.strip():
+        return "Who says so? A name, so that others know whom to ask."
+    if action in _NEED_TEXT and not text.strip():
+        return "A note says something, and a link is an address."
+    if action == "link" and not _is_address(text.strip()):
+        return "A link is an address that begins with http:// or https://."
+    return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts_of = urlsplit(text)
+    except ValueError:
+        return False
+    return parts_of.scheme in ("http", "https") and bool(parts_of.hostname)

@@ -1,0 +1,93 @@
+"""What a session needs to be measured: both sides as they can be had today, and the command."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from db import queries
+from db.engine import Database
+from db.finding_records import Finding
+from db.records import Environment, Run
+from runner.environments.store import Store
+from scheduled_jobs.service.jobs import Hands
+
+from .sides import Gone, Side, find_side
+
+#: Runs among which the newest one of an environment's name is looked for.
+_SEARCHED_RUNS = 200
+#: What a run's suite is called where its cases were chosen one by one.
+_CHOSEN = "chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A session that can be measured: what it judges, its two sides, and what its command takes.
+
+    `options` are those that every command about these cases takes: the profile, and the device where it is
+    the CPU. `suite` says how long is measured.
+    """
+
+    findings: tuple[Finding, ...]
+    cases: tuple[str, ...]
+    old: Side
+    new: Side
+    options: tuple[str, ...]
+    suite: tuple[str, ...]
+
+    @property
+    def command(self) -> list[str]:
+        """What stands behind `pyrometer`."""
+        cases = [part for case in self.cases for part in ("--case", case)]
+        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *self.options]
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """PyTorch's on either side."""
+        return self.old.environment.torch_version, self.new.environment.torch_version
+
+
+def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: Sequence[str]) -> Planned:
+    """The session that judges findings of one pair of environments; raises Gone where a side is missing."""
+    first = found[0]
+    before = queries.run_record(database, first.before_run)
+    after = queries.run_record(database, str(first.evidence.get("new_run") or first.at_run))
+    if before is None or after is None:
+        raise Gone("a run that the finding rests on is no longer in the database")
+    store = Store(hands.data_dir / "environments")
+    old, new = (
+        _side(database, hands, store, first.machine, _environment(run, fingerprint))
+        for run, fingerprint in ((before, first.old_environment), (after, first.new_environment))
+    )
+    return Planned(
+        findings=tuple(found),
+        cases=tuple(cases),
+        old=old,
+        new=new,
+        options=("--profile", first.key.profile_name, *_device(after)),
+        suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
+    )
+
+
+def _side(database: Database, hands: Hands, store: Store, machine: str, environment: Environment) -> Side:
+    newest = _newest_named(database, machine, environment.name)
+    return find_side(environment, newest, hands.settings.environments, store)
+
+
+def _environment(run: Run, fingerprint: str) -> Environment:
+    found = next((one for one in run.environments if one.fingerprint == fingerprint), None)
+    if found is None:
+        raise Gone(f"run {run.id} does not hold the environment that the finding names")
+    return found
+
+
+def _device(run: Run) -> tuple[str, ...]:
+    return ("--device", "cpu") if run.facts.get("device") == "cpu" else ()
+
+
+def _newest_named(database: Database, machine: str, name: str) -> str:
+    """The fingerprint of what an environment's name stood for last on a machine; empty where nobody knows."""
+    for summary in queries.recent_runs(database, limit=_SEARCHED_RUNS):
+        run = queries.run_record(database, summary.id) if summary.machine == machine else None
+        for one in run.environments if run else ():
+            if one.name == name:
+                return one.fingerprint
+    return ""

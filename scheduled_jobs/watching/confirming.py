@@ -1,0 +1,161 @@
+"""Job `confirm`: candidates measured again, old environment against new, interleaved on their machine."""
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from analysis.case_results import CaseResult
+from db import findings as stored
+from db.engine import Database
+from db.finding_records import Finding
+from db.queue_records import Task
+from scheduled_jobs.header import Header
+from scheduled_jobs.measure import RunResult
+from scheduled_jobs.retold import retell
+from scheduled_jobs.service.jobs import Done, Hands
+from scheduled_jobs.service.runs import Measured, measured
+from scheduled_jobs.upgrade import Comparison
+
+from .comparing import Planned, planned
+from .evidence import bisect_offer, moved_with, operator_difference, verdict_body
+from .findings import OPEN, put_back
+from .rulings import Ruling, compares_others, ruling
+from .sessions import detect_again
+from .sides import Gone
+
+#: Cases that are traced on both sides once they are confirmed: those that became worse by most.
+_TRACED = 2
+#: Findings among which those are looked for that moved too, and since when.
+_OTHERS, _LOOK_BACK = 2000, timedelta(days=14)
+
+
+class _Unjudged(Exception):
+    """A session that says nothing; the text is a sentence that says why."""
+
+
+def confirm(task: Task, hands: Hands) -> Done:
+    """Measure the candidates of a task again, and decide them by what the pairs say.
+
+    What cannot be measured leaves them candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
+    """
+    with hands.open_database() as database:
+        found = _still_open(database, task.spec)
+        if not found:
+            return Done(result={"summary": "nothing was left to confirm"})
+        try:
+            session = planned(database, hands, found, [str(case) for case in task.spec["cases"]])
+        except Gone as gone:
+            return _unjudged(database, hands, found, str(gone))
+        stored.set_state(database, [one.id for one in found], "confirming")
+    done = measured(task, hands, session.command)
+    try:
+        header, result, comparison = _measured(hands, session, done)
+    except _Unjudged as problem:
+        with hands.open_database() as database:
+            return _unjudged(database, hands, found, str(problem), done.run)
+    results = comparison.results(result.outcomes)
+    by_case = {one.case: one for one in results}
+    rebuilt = {comparison.old, comparison.new} != {found[0].old_environment, found[0].new_environment}
+    rulings = [ruling(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
+    _trace(hands, session, rulings)
+    with hands.open_database() as database:
+        for each in rulings:
+            about = _evidence(database, session, each, results)
+            about |= _origin(header, comparison, each.finding.key.case)
+            _decide(database, hands, each, {**about, "rebuilt": rebuilt})
+    return _done(task.spec, done.run, rulings)
+
+
+def _still_open(database: Database, spec: Mapping[str, Any]) -> list[Finding]:
+    found = [stored.finding(database, int(each)) for each in spec["findings"]]
+    return [one for one in found if one is not None and one.state in OPEN]
+
+
+def _unjudged(database: Database, hands: Hands, found: Sequence[Finding], why: str, run: str = "") -> Done:
+    put_back(database, found, why, hands.now())
+    return Done("failed", {"run": run, "findings": [one.id for one in found]}, why)
+
+
+def _measured(hands: Hands, session: Planned, done: Measured) -> tuple[Header, RunResult, Comparison]:
+    """What was measured, once it is known to be what was meant; raises _Unjudged."""
+    if not done.complete:
+        sentence = done.ended.sentence if done.ended else ""
+        raise _Unjudged(sentence or "the session did not come to its end")
+    told = retell(hands.data_dir, done.run, hands.open_database)
+    if told.header is None or told.header.comparison is None:
+        raise _Unjudged(f"run {done.run} compares no environments")
+    comparison = Comparison.from_body(told.header.comparison)
+    if problem := compares_others(session.old, session.new, told.header, comparison):
+        raise _Unjudged(problem)
+    return told.header, told.result, comparison
+
+
+def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
+    """Have both sides of what became worse traced, so that their operator tables can be subtracted."""
+    worse = [one.finding for one in rulings if one.state == "confirmed" and one.finding.direction == "worse"]
+    largest = sorted(worse, key=lambda one: -abs(one.change))
+    for case in list(dict.fromkeys(one.key.case for one in largest))[:_TRACED]:
+        for side in (session.old, session.new):
+            ended = hands.child(["profile", case, "--environment", side.text, *session.options, "--json"])
+            if ended.code != 0:
+                # The verdict stands without it.
+                hands.say(f"{case} was not traced in {side.text}: {ended.sentence}")
+                break
+
+
+def _evidence(
+    database: Database, session: Planned, found: Ruling, results: Sequence[CaseResult]
+) -> dict[str, Any]:
+    """What speaks for or against a finding beside its pairs."""
+    one = found.finding
+    beside = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
+    evidence: dict[str, Any] = {
+        "neighbours": [{"case": case, **verdict_body(verdict)} for case, verdict in beside if verdict]
+    }
+    if found.state != "confirmed":
+        return evidence
+    others = stored.findings(database, since=one.found_at - _LOOK_BACK, newest=_OTHERS)
+    offer = bisect_offer(*session.versions, one.key.case, session.options)
+    return {
+        **evidence,
+        "moved_with": moved_with(one, others),
+        "operators": operator_difference(database, one.key, *session.versions),
+        "bisect": offer if one.direction == "worse" else "",
+    }
+
+
+def _origin(header: Header, comparison: Comparison, case: str) -> dict[str, Any]:
+    """Which run decided, between which environments, and what to type to see it again."""
+    facts = {str(each["fingerprint"]): each for each in header.environments}
+    sides = [facts[fingerprint] for fingerprint in (comparison.old, comparison.new)]
+    again = ["pyrometer", "upgrade", *comparison.asked, "--case", case, *comparison.options]
+    return {
+        "run": header.run,
+        "compared": [{"name": each["name"], "torch": each["facts"].get("torch")} for each in sides],
+        "reproduce": shlex.join(again),
+    }
+
+
+def _decide(database: Database, hands: Hands, found: Ruling, evidence: Mapping[str, Any]) -> None:
+    one, verdict = found.finding, found.verdict
+    numbers = (one.change, one.low, one.high)
+    if verdict is not None and verdict.change is not None:
+        numbers = (verdict.change, verdict.low, verdict.high)
+    about = {
+        **evidence,
+        "reason": found.reason,
+        "verdict": verdict_body(verdict) if verdict else None,
+        "waits": "",
+    }
+    stored.decide(database, one.id, found.state, *numbers, about, hands.now())
+
+
+def _done(spec: Mapping[str, Any], run: str, rulings: Sequence[Ruling]) -> Done:
+    counts = Counter(one.state for one in rulings)
+    summary = ", ".join(f"{many} {state}" for state, many in counts.most_common())
+    result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
+    # Room for those that had to wait for this session to end.
+    more = (detect_again(spec),) if spec.get("left") else ()
+    return Done(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=more)

@@ -1,0 +1,172 @@
+"""Job `detect`: the nights of a track judged series by series, findings stored, sessions asked for."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from analysis.change_points import detect as judge
+from analysis.metrics import METRICS
+from analysis.watched import WATCHED, rules_of
+from configuration.nearest import unknown
+from configuration.schedules import ScheduleSettings
+from db import findings as stored
+from db import queue_queries
+from db.engine import Database
+from db.finding_records import Finding, NewFinding, Track
+from db.histories import history, run_changes
+from db.queue_records import NewTask, Task
+from scheduled_jobs.errors import JobError
+from scheduled_jobs.service.jobs import Done, FollowUp, Hands
+
+from .evidence import changes_body
+from .findings import MachineSeries, seen
+from .histories import (
+    Place,
+    by_machine,
+    control_of,
+    machine_borders,
+    nights,
+    place_of,
+    runs_by_machine,
+)
+from .sessions import CONFIRM, MOST_TRIES, plan_sessions
+
+#: Nights that are looked at: more than a year, so that a series begins with the same night every night.
+NEWEST = 400
+#: Findings of a schedule that new ones are compared with, and confirmations that are looked through.
+_KNOWN, _TASKS = 5000, 500
+
+
+@dataclass(slots=True)
+class Counted:
+    """What a look at a track came to: numbers of series, and of findings that are new."""
+
+    series: int = 0
+    unwatchable: int = 0
+    candidates: int = 0
+    machine: int = 0
+    returned: int = 0
+
+    @property
+    def summary(self) -> str:
+        """In one line for people."""
+        parts = [f"{self.series} series", f"{self.candidates} new candidates"]
+        parts += [f"{self.machine} changes of the machine"] if self.machine else []
+        parts += [f"{self.returned} taken back"] if self.returned else []
+        parts += [f"{self.unwatchable} too young or too noisy to judge"] if self.unwatchable else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at a track needs of the database."""
+
+    track: Track
+    series: Sequence[MachineSeries]
+    controls: Mapping[Place, MachineSeries]
+    runs: Mapping[str, Sequence[str]]
+    borders: Mapping[str, str]
+    known: Mapping[Place, Sequence[Finding]]
+
+
+def detect(task: Task, hands: Hands) -> Done:
+    """Judge the newest nights of a track, store what is found, and have candidates measured again.
+
+    Raises Stopped, and DatabaseUnavailable.
+    """
+    track = Track(*(str(task.spec[name]) for name in ("schedule", "track", "label")))
+    now = hands.now()
+    with hands.open_database() as database:
+        look = _look(database, track, hands.settings.schedules.get(track.schedule))
+        counted = Counted(series=len(look.series))
+        fresh, returned = _judged(look, counted, hands.check_stopped)
+        kept = stored.save_findings(database, _with_changes(database, fresh), now)
+        stored.set_state(database, returned, "no longer")
+        sessions = _sessions(database, track, look.series)
+    new = Counter(one.state for one in kept if one.found_at == now)
+    counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
+    result = {**asdict(counted), "sessions": len(sessions), "summary": counted.summary}
+    follow_ups = (FollowUp(f"{CONFIRM}:{track.schedule}", tuple(sessions)),) if sessions else ()
+    return Done(result=result, follow_ups=follow_ups)
+
+
+def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _Look:
+    metrics = (schedule and schedule.watch) or WATCHED
+    for metric in metrics:
+        if metric not in METRICS:
+            raise JobError(f"schedule {track.schedule} watches an {unknown('metric', metric, METRICS)}")
+    series = by_machine(history(database, track, metrics, newest=NEWEST))
+    baseline = schedule.baseline if schedule else None
+    controls: dict[Place, MachineSeries] = {}
+    if baseline is not None and baseline != track.track:
+        pinned = Track(track.schedule, baseline, track.label)
+        controls = {
+            place_of(one): one for one in by_machine(history(database, pinned, metrics, newest=NEWEST))
+        }
+    runs = runs_by_machine(series)
+    known: dict[Place, list[Finding]] = defaultdict(list)
+    for one in _known(database, track, None):
+        key = one.key
+        known[key.case, key.metric, key.hardware, key.profile, one.machine].append(one)
+    return _Look(track, series, controls, runs, machine_borders(database, runs), known)
+
+
+def _known(database: Database, track: Track, states: Collection[str] | None) -> list[Finding]:
+    found = stored.findings(database, states=states, schedule=track.schedule, newest=_KNOWN)
+    return [one for one in found if (one.track, one.label) == (track.track, track.label)]
+
+
+def _judged(
+    look: _Look, counted: Counted, check_stopped: Callable[[], None]
+) -> tuple[list[NewFinding], list[int]]:
+    """What all series of a track show, and which findings (ids) later nights took back."""
+    fresh: list[NewFinding] = []
+    returned: list[int] = []
+    for series in look.series:
+        check_stopped()
+        metric, place = series.key.metric, place_of(series)
+        judged = judge(
+            nights(series, look.borders, look.runs[series.machine]),
+            METRICS[metric].better,
+            rules_of(metric),
+            control_of(series, look.controls.get(place)),
+        )
+        counted.unwatchable += not judged.watchable
+        found = seen(look.track, series, judged, look.known.get(place, ()))
+        fresh += found.findings
+        returned += found.returned
+    return fresh, returned
+
+
+def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
+    """Each finding with what else differs between the two runs that it lies between."""
+    pairs: dict[tuple[str, str], list[dict[str, str]]] = {}
+    told: list[NewFinding] = []
+    for one in found:
+        pair = one.before_run, str(one.evidence["new_run"])
+        if pair not in pairs:
+            pairs[pair] = changes_body(run_changes(database, *pair))
+        told.append(replace(one, evidence={**one.evidence, "changes": pairs[pair]}))
+    return told
+
+
+def _sessions(database: Database, track: Track, series: Iterable[MachineSeries]) -> list[NewTask]:
+    """Sessions for all candidates of a track that wait for none, and may still be tried."""
+    coming = [
+        task
+        for state in ("waiting", "running")
+        for task in queue_queries.tasks(database, job=CONFIRM, state=state, newest=_TASKS)
+    ]
+    awaited = {int(each) for task in coming for each in task.spec.get("findings", ())}
+    # A session that was lost or cancelled decides nothing any more.
+    left = [one.id for one in _known(database, track, ["confirming"]) if one.id not in awaited]
+    stored.set_state(database, left, "candidate")
+    candidates = [
+        one
+        for one in _known(database, track, ["candidate"])
+        if one.id not in awaited and int(one.evidence.get("tries", 0)) < MOST_TRIES
+    ]
+    cases: dict[str, list[str]] = defaultdict(list)
+    for each in series:
+        cases[each.machine].append(each.key.case)
+    return [one.task(track) for one in plan_sessions(candidates, cases)]

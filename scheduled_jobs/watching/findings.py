@@ -1,0 +1,158 @@
+"""From what detection sees in a series to findings: between which nights, and on whose account."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from analysis.nights import Change, Judged
+from db import findings as stored
+from db.engine import Database
+from db.finding_records import Finding, HistoryPoint, NewFinding, Track
+from db.records import SeriesKey
+
+#: States of findings that nothing has been decided about.
+OPEN = ("candidate", "confirming")
+#: A change that is seen again so many nights off, and not where it was, is the one that was known.
+_WOBBLE = 3
+#: How much of a fingerprint tells two environments of one night apart.
+_FINGERPRINT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSeries:
+    """One series on one machine: two machines of the same hardware have levels of their own."""
+
+    key: SeriesKey
+    machine: str
+    points: tuple[HistoryPoint, ...]
+
+    @property
+    def places(self) -> Mapping[str, int]:
+        """The number of each run's point."""
+        return {point.run: place for place, point in enumerate(self.points)}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a series showed: `findings` to be stored, `returned` (ids) those that later nights took back."""
+
+    findings: tuple[NewFinding, ...]
+    returned: tuple[int, ...]
+
+
+def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Finding]) -> Seen:
+    """What is to be done about a series; `known` are its findings on this track, of any state."""
+    places = series.places
+    indices = {change.index for change in judged.candidates}
+    tried = {(one.at_run, one.direction): _tried(one) for one in known}
+    fresh = [
+        _finding(track, series, change, judged, tried)
+        for change in judged.candidates
+        if not any(_same(one, change, places, indices) for one in known)
+    ]
+    taken_back = {(change.index, change.direction) for change in judged.returned}
+    gone = [
+        one.id
+        for one in known
+        if one.state == "candidate" and (places.get(one.at_run), one.direction) in taken_back
+    ]
+    return Seen(tuple(fresh), tuple(gone))
+
+
+def _same(known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int]) -> bool:
+    """Whether a candidate is one that is known by a neighbouring night, from which it has moved."""
+    place = places.get(known.at_run)
+    if place is None or known.direction != change.direction or known.state == "no longer":
+        return False
+    return place not in indices and abs(place - change.index) <= _WOBBLE
+
+
+def _tried(one: Finding) -> dict[str, Any]:
+    """What is known of earlier tries to have a finding measured, which a later look must not forget."""
+    return {name: one.evidence[name] for name in ("waits", "tries") if name in one.evidence}
+
+
+def _finding(
+    track: Track,
+    series: MachineSeries,
+    change: Change,
+    judged: Judged,
+    tried: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> NewFinding:
+    points = series.points
+    low, high = compared(change, len(points))
+    before, at, after = points[low], points[change.index], points[high]
+    ours = before.environment != after.environment and not change.machine
+    sides = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
+    return NewFinding(
+        key=series.key,
+        schedule=track.schedule,
+        track=track.track,
+        label=track.label,
+        direction=change.direction,
+        shape=change.shape,
+        at_run=at.run,
+        before_run=before.run,
+        old_environment=before.environment,
+        new_environment=after.environment,
+        change=change.change,
+        evidence={
+            **tried.get((at.run, change.direction), {}),
+            "new_run": after.run,
+            "detected": {
+                "nights": len(points),
+                "strength": change.strength,
+                "noise": judged.noise,
+                "smallest": judged.smallest,
+                "before": before.point,
+                "after": points[-1].point,
+                "control": change.machine,
+            },
+        },
+        group_key=f"{series.machine}/{at.run}/{sides}",
+        state="candidate" if ours else "machine",
+    )
+
+
+def compared(change: Change, nights: int) -> tuple[int, int]:
+    """Which nights surely lie before and after a change, so that their environments tell of it.
+
+    Of a step that is older than a night the position may be off by one: a comparison within the new level
+    would refute what is there. A drift has no night of its own; what it came from is where its level began.
+    """
+    if change.shape == "drift":
+        return change.since, nights - 1
+    margin = 1 if change.index < nights - 1 else 0
+    return max(change.index - 1 - margin, change.since), change.index + margin
+
+
+def put_back(database: Database, found: Sequence[Finding], why: str, now: datetime) -> None:
+    """Make findings candidates again that could not be measured, with the reason, and count the attempt."""
+    stored.set_state(database, [one.id for one in found], "candidate")
+    again = [
+        _as_new(one, {**one.evidence, "waits": why, "tries": int(one.evidence.get("tries", 0)) + 1})
+        for one in found
+    ]
+    stored.save_findings(database, again, now)
+
+
+def _as_new(one: Finding, evidence: Mapping[str, Any]) -> NewFinding:
+    """A finding as it was found, with other evidence."""
+    return NewFinding(
+        key=one.key,
+        schedule=one.schedule,
+        track=one.track,
+        label=one.label,
+        direction=one.direction,
+        shape=one.shape,
+        at_run=one.at_run,
+        before_run=one.before_run,
+        old_environment=one.old_environment,
+        new_environment=one.new_environment,
+        change=one.change,
+        low=one.low,
+        high=one.high,
+        evidence=evidence,
+        group_key=one.group_key,
+    )

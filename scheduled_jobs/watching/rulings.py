@@ -1,0 +1,67 @@
+"""What a session of pairs says of a finding: confirmed, refuted, or honestly unclear."""
+
+from dataclasses import dataclass
+
+from analysis.case_results import CaseResult
+from analysis.verdict import Verdict
+from db.finding_records import Finding
+from scheduled_jobs.header import Header
+from scheduled_jobs.upgrade import Comparison, without_again
+
+from .sides import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a session says of a finding: `confirmed`, `refuted` or `unclear`, and why in a few words."""
+
+    finding: Finding
+    state: str
+    reason: str
+    verdict: Verdict | None = None
+
+
+def ruling(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> Ruling:
+    """What the pairs of its case say of a finding.
+
+    With `rebuilt` a side was built anew and other packages may lie beside its PyTorch: what then does not
+    show is not refuted, for it may have been theirs.
+    """
+    if result is None:
+        return Ruling(one, "unclear", "the session did not measure the case")
+    if not result.works:
+        side, name = (result.old, "old") if result.old.status != "ok" else (result.new, "new")
+        why = f"{side.status} ({side.reason})" if side.reason else side.status
+        return Ruling(one, "unclear", f"in the {name} environment the case ended {why}")
+    verdict = result.verdicts.get(one.key.metric)
+    if verdict is None:
+        return Ruling(one, "unclear", f"no pair of the session has {one.key.metric}")
+    if verdict.word in ("faster", "slower"):
+        if (verdict.word == "slower") == (one.direction == "worse"):
+            return Ruling(one, "confirmed", "the session shows it too", verdict)
+        against = "the session shows the opposite"
+    elif verdict.word == "same":
+        against = "the session shows no difference that matters"
+    else:
+        return Ruling(one, "unclear", verdict.reason or verdict.word, verdict)
+    if rebuilt:
+        return Ruling(one, "unclear", f"{against}, but a side had to be built anew", verdict)
+    return Ruling(one, "refuted", against, verdict)
+
+
+def compares_others(old: Side, new: Side, header: Header, comparison: Comparison) -> str:
+    """Why what was compared are not the two environments that were meant; empty where they are.
+
+    One that was built anew passes with another fingerprint, but for another build of PyTorch.
+    """
+    if without_again(comparison.new) == without_again(comparison.old):
+        return "what stands for the old and the new environment today is one and the same"
+    bodies = {str(each["fingerprint"]): each["facts"] for each in header.environments}
+    for side, fingerprint in ((old, comparison.old), (new, comparison.new)):
+        meant, facts = side.environment, bodies[fingerprint]
+        build = (facts.get("torch"), facts.get("torch_git"))
+        alike = side.rebuilt and build == (meant.torch_version, meant.facts.get("torch_git"))
+        if fingerprint != meant.fingerprint and not alike:
+            gone = f"environment {meant.name} (torch {meant.torch_version}) is gone"
+            return f"{gone}: {side.text} is another today"
+    return ""

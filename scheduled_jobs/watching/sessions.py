@@ -1,0 +1,102 @@
+"""Which findings are measured again together: one session for each pair of environments on a machine."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from db.finding_records import Finding, Track
+from db.queue_records import NewTask
+from runner.worker.case_key import CaseKey, CaseKeyError
+from scheduled_jobs.service.jobs import FollowUp
+from scheduled_jobs.service.planning import DETECT, detect_task
+
+#: Cases of one session, neighbours included: each takes some minutes, and the next night must find the
+#: machine free.
+MOST_CASES = 12
+#: Of these, cases that were found: what is left over has room for neighbours.
+MOST_FOUND = 8
+#: How much of a fingerprint tells environments apart.
+_FINGERPRINT = 12
+#: Sessions that may fail before a finding waits for people.
+MOST_TRIES = 3
+
+CONFIRM = "confirm"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
+
+    `old` and `new` are fingerprints; `cases` are those of the findings, then their neighbours.
+    """
+
+    old: str
+    new: str
+    machine: str
+    profile: str
+    findings: tuple[int, ...]
+    cases: tuple[str, ...]
+    left: tuple[int, ...] = ()
+
+    def task(self, track: Track) -> NewTask:
+        """As a task of the machine that saw the change: no other can tell whether it is still there."""
+        spec: dict[str, Any] = {
+            **asdict(track),
+            "old": self.old,
+            "new": self.new,
+            "findings": list(self.findings),
+            "cases": list(self.cases),
+            "left": len(self.left),
+        }
+        pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.profile}"
+        return NewTask(f"{track.track}-{pair}@{self.machine}", CONFIRM, spec, label=self.machine)
+
+
+def detect_again(spec: Mapping[str, Any]) -> FollowUp:
+    """Another look at the track of a session's task, once the session has ended."""
+    track = [str(spec[name]) for name in ("schedule", "track", "label")]
+    return FollowUp(f"{DETECT}:{track[0]}", (detect_task(*track),))
+
+
+def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[Session]:
+    """The sessions that would judge the candidates, the one with the largest change first.
+
+    `measured` are the cases that a machine's nights hold, among which neighbours are looked for.
+    """
+    pairs: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
+    for one in candidates:
+        pairs[one.old_environment, one.new_environment, one.machine, one.key.profile_name].append(one)
+    sessions = [
+        _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
+        for pair, own in pairs.items()
+    ]
+    largest = {one.id: abs(one.change) for own in pairs.values() for one in own}
+    return sorted(sessions, key=lambda session: -largest[session.findings[0]])
+
+
+def _session(pair: tuple[str, str, str, str], found: Sequence[Finding], measured: Sequence[str]) -> Session:
+    cases = list(dict.fromkeys(one.key.case for one in found))[:MOST_FOUND]
+    judged = tuple(one.id for one in found if one.key.case in cases)
+    left = tuple(one.id for one in found if one.key.case not in cases)
+    beside = neighbours(cases, measured)[: MOST_CASES - len(cases)]
+    return Session(*pair, findings=judged, cases=(*cases, *beside), left=left)
+
+
+def neighbours(cases: Sequence[str], measured: Sequence[str]) -> list[str]:
+    """The other techniques of the cases' workloads that are measured too, the eager ones first."""
+    near = [one for case in cases for one in measured if one not in cases and _alike(one, case)]
+    return sorted(dict.fromkeys(near), key=lambda one: not is_eager(one))
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.rpartition("/")[0] == other.rpartition("/")[0]
+
+
+def is_eager(case: str) -> bool:
+    """Whether a case is the eager one of its workload."""
+    try:
+        key = CaseKey.parse(case)
+    except CaseKeyError:
+        return False
+    return key == key.eager

@@ -1,0 +1,83 @@
+"""From an environment that was measured some night to what `pyrometer upgrade` can be given for it today."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from configuration.schema import EnvironmentSettings
+from db.records import Environment
+from runner.environments.recipe import NIGHTLY
+from runner.environments.spec import which_torch
+from runner.environments.store import Store
+from runner.environments.versions import date_of, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a session: the `text` of the command, the fingerprint that it should turn out to have.
+
+    `rebuilt` is one that is gone and that its version stands for: what lies beside its PyTorch may differ.
+    """
+
+    text: str
+    environment: Environment
+    rebuilt: bool = False
+
+
+class Gone(Exception):
+    """An environment that cannot be had any more; the text is a sentence that says why."""
+
+
+def find_side(
+    environment: Environment,
+    newest: str,
+    declared: Mapping[str, EnvironmentSettings],
+    store: Store,
+) -> Side:
+    """What stands for an environment on this machine; raises Gone where nothing does.
+
+    `newest` is the fingerprint that the newest run saw under the environment's name: an interpreter that
+    exists is what it was then, and nothing older. What was built is known by its fingerprint, whatever it is
+    called today.
+    """
+    for built in store.all():
+        if built.facts.get("fingerprint") == environment.fingerprint and built.python.exists():
+            return Side(str(built.folder), environment)
+    python = interpreter_of(environment, declared)
+    if environment.fingerprint == newest and python is not None:
+        return Side(str(python), environment)
+    written = declared.get(environment.name)
+    spec = version_spec(environment.torch_version)
+    if spec is not None and written is not None and written.torch and which_torch(written.torch) == spec:
+        # Under its name it is built with the packages and from the index that it had.
+        return Side(environment.name, environment, rebuilt=True)
+    if spec is None or (written is not None and written.wheel):
+        raise Gone(
+            f"environment {environment.name} (torch {environment.torch_version}) is gone, and its version is "
+            "none that a package index offers"
+        )
+    return Side(spec, environment, rebuilt=True)
+
+
+def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> Path | None:
+    """The interpreter of an environment that was there before Pyrometer, where it still is."""
+    written = declared.get(environment.name)
+    if written is not None:
+        return written.python if written.python is not None and written.python.exists() else None
+    told = environment.facts.get("executable")
+    path = Path(str(told)) if told else None
+    return path if path is not None and path.is_absolute() and path.exists() else None
+
+
+def version_spec(torch_version: str) -> str | None:
+    """How a version is asked for: `2.13.0`, or `nightly 2026-11-20`; None for a build of somebody's own.
+
+    The local part (`+cpu`, `+cu130`) is the index's affair.
+    """
+    version = parse(torch_version)
+    if version is None:
+        return None
+    if day := date_of(version):
+        return f"{NIGHTLY} {day}"
+    # 2.14.0a0+git1234 was compiled from a checkout: no index has it.
+    return None if version.is_devrelease or (version.pre and version.pre[0] != "rc") else version.public

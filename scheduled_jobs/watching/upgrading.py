@@ -1,0 +1,54 @@
+"""Job `upgrade`: an upgrade judged by `pyrometer upgrade`, its decision and its report kept."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from db.queue_records import Task
+from scheduled_jobs.retold import retell
+from scheduled_jobs.service.jobs import Done, Hands
+from scheduled_jobs.service.measuring import options, why
+from scheduled_jobs.service.runs import Measured, measured
+from scheduled_jobs.service.tracks import resolved
+from scheduled_jobs.upgrade import Comparison
+
+#: Reasons of a decision that are kept, the weightiest first.
+_REASONS = 5
+
+
+def upgrade(task: Task, hands: Hands) -> Done:
+    """Measure new against old and keep the decision: go, no-go, or unclear. Raises Stopped, ChildLost."""
+    old, new = (resolved(str(task.spec[name]), hands.settings) for name in ("old", "new"))
+    report = report_file(hands.data_dir, old, new, task)
+    report.parent.mkdir(parents=True, exist_ok=True)
+    run = measured(task, hands, ["upgrade", old, new, *options(task.spec), "--report", str(report)])
+    if not run.complete:
+        return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
+    return Done(result=_decided(hands, run, old, new, report))
+
+
+def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
+    """Where the report of an upgrade is written."""
+    name = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{old}-to-{new}").strip("-.")
+    return data_dir / "reports" / f"upgrade-{name}-{task.id}.html"
+
+
+def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> dict[str, Any]:
+    told = retell(hands.data_dir, run.run, hands.open_database)
+    assert told.header is not None
+    assert told.header.comparison is not None
+    comparison = Comparison.from_body(told.header.comparison)
+    verdict = comparison.verdict(comparison.results(told.result.outcomes))
+    reasons: Sequence[str] = [reason.text for reason in verdict.reasons[:_REASONS]]
+    return {
+        "run": run.run,
+        "old": old,
+        "new": new,
+        "decision": verdict.decision,
+        "reasons": list(reasons),
+        "broken": [one.case for one in verdict.broken],
+        # One that was gone on with after an interruption writes none: `pyrometer report RUN` tells it.
+        "report": str(report) if report.exists() else "",
+        "summary": f"{old} -> {new}: {verdict.decision}, {reasons[0]}",
+    }

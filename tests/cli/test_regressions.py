@@ -1,0 +1,139 @@
+"""`pyrometer regressions`: findings told in a stranger's words, and what people say of them."""
+
+import csv
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from builders import MLP, RESNET
+from typer.testing import CliRunner, Result
+from watched_nights import HOSTILE, TOML, Nights, a_finding, a_regression
+
+from cli.commands import app
+from cli.regressions import bad_address, moment_of
+from db import findings
+from db.engine import Database, open_database
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database of the current folder, with a few nights."""
+    for name in ("PYROMETER_CONFIG", "PYROMETER_DATABASE_URL", "PYROMETER_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "pyrometer.toml").write_text('timezone = "Europe/Berlin"\n' + TOML)
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+        Nights(opened).add(range(4))
+        yield opened
+
+
+def call(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(app, ["regressions", *arguments])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_a_list_has_what_is_to_act_on(database: Database) -> None:
+    assert "nothing to act on" in call("list").output
+    one = a_regression(database)
+    gone = a_finding(database, RESNET)
+    findings.decide(database, gone.id, "refuted", 0.0, None, None, {}, one.found_at)
+    listed = call("list").output
+    assert "regression" in listed and "+10.0 %" in listed and "+9.4 %" in listed and MLP in listed
+    assert "2.16.0.dev20260902+cpu -> 2.16.0.dev20260903+cpu" in listed and "refuted" not in listed
+    assert "refuted" in call("list", "--all").output
+    body = json.loads(call("list", "--all", "--json").stdout)
+    assert [(each["id"], each["kind"], each["case"]) for each in body] == [
+        (gone.id, "refuted", RESNET),
+        (one.id, "regression", MLP),
+    ]
+    assert call("list", "--schedule", "nightly").output.strip() == "nothing to act on"
+    assert 'did you mean "nightly"' in call("list", "--schedule", "nightli", code=2).output
+
+
+def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) -> None:
+    one = a_regression(database)
+    findings.triage(database, one.id, "link", "ada", "=1+1", None, datetime.now(UTC))
+    assert "1 findings" in call("list", "--csv", "found.csv").output
+    (row,) = csv.DictReader((tmp_path / "found.csv").read_text().splitlines())
+    assert (row["kind"], row["link"], float(row["change"])) == ("regression", "'=1+1", 0.095)
+
+
+def test_one_is_told_whole(database: Database) -> None:
+    told = call("show", str(a_regression(database).id)).output
+    for part in (
+        "finding 1: regression. Latency floor rose by 10.0 %",
+        "+10.0 % [+9.4 %, +10.5 %], worse, a step",
+        "measured again, old and new in turns on the same machine",
+        "2026-09-03 04:00 CEST, run alone-nightly-bench-1-002",
+        "environment: triton: 3.1 -> ",
+        f"{RESNET}: same +0.10 %",
+        "matmul/infer/k=8,m=8,n=8/eager: latency_floor +22.1 % (finding 99, candidate)",
+        "aten::mm",
+        "pyrometer bisect 'nightly 2026-09-01'",
+        "the smallest change it could have seen: +1.1 %",
+    ):
+        assert part in told, told
+    # Nothing of what strangers wrote steers a terminal.
+    assert "\x1b" not in told and HOSTILE.partition("\x1b")[0] in told
+    assert "no finding 77" in call("show", "77", code=2).output
+
+
+def test_what_people_do_is_kept_with_their_names(database: Database) -> None:
+    number = str(a_regression(database).id)
+    assert call("acknowledge", number, "looking", "--by", "ada").output == "finding 1: acknowledged\n"
+    call("note", number, "the allocator", "--by", "bob")
+    call("link", number, "https://example.org/issues/7", "--by", "bob")
+    assert "muted until 2026-11-30 23:00 UTC" in call("mute", number, "--until", "2026-12-01").output
+    assert "muted" not in call("mute", number, "--off", "--by", "ada").output
+    call("fixed", number, "mended upstream", "--by", "ada")
+    one = findings.finding(database, 1)
+    assert one is not None and (one.triage, one.link) == ("fixed", "https://example.org/issues/7")
+    told = call("show", number).output
+    for part in ("ada: acknowledge: looking", "bob: note: the allocator", "ada: fixed: mended upstream"):
+        assert part in told
+    actions = [entry["action"] for entry in json.loads(call("show", number, "--json").stdout)["log"]]
+    assert actions == ["acknowledge", "note", "link", "mute", "mute", "fixed"]
+    assert call("list").output.strip() == "nothing to act on"
+    call("expected", number)
+    assert findings.triage_log(database, 1)[-1].who
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("acknowledge", "77"),
+        ("link", "1", "javascript:alert(1)"),
+        ("mute", "1"),
+        ("mute", "1", "--until", "soon"),
+        ("mute", "1", "--until", "2026-12-01", "--off"),
+        ("note", "1", " "),
+        ("fixed", "1", "--by", " "),
+    ],
+)
+def test_what_makes_no_sense_is_refused(database: Database, arguments: tuple[str, ...]) -> None:
+    a_regression(database)
+    done = call(*arguments, code=2)
+    assert "Traceback" not in done.output and findings.triage_log(database, 1) == []
+
+
+def test_only_addresses_of_pages_are_links() -> None:
+    for good in ("https://example.org/issues/7", "http://bugs.example/?id=3&x=y"):
+        assert bad_address(good) == ""
+    for bad in (
+        "example.org",
+        "ftp://x/y",
+        "https://",
+        "https://u:p@example.org/",
+        "https://[",
+        "http://a b/",
+    ):
+        assert bad_address(bad)
+
+
+def test_a_date_is_the_beginning_of_a_day_where_people_are() -> None:
+    assert moment_of("2026-12-01", "Europe/Berlin") == datetime(2026, 11, 30, 23, tzinfo=UTC)
+    assert moment_of("2026-12-01T08:00+00:00", "Europe/Berlin") == datetime(2026, 12, 1, 8, tzinfo=UTC)

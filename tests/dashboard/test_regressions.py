@@ -1,0 +1,182 @@
+"""The page of what the nights found: the list and its filters, one finding opened, and triage."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import RESNET, a_night
+from dashboard_pages import Open, html, text
+from playwright.sync_api import Browser, expect
+from streamlit.testing.v1 import AppTest
+from watched_nights import Nights, a_finding, a_regression
+
+from dashboard import filters, triage
+from db import findings
+from db.engine import Database, open_database
+
+PAGE = "app_pages/regressions.py"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A database with a regression, an improvement that is a candidate, and one that was refuted."""
+    found = f"sqlite:///{tmp_path}/database/pyrometer.db"
+    with open_database(found) as database:
+        Nights(database).add(range(4))
+        a_regression(database)
+        a_finding(database, RESNET, direction="better")
+        refuted = a_finding(database, RESNET, night=3)
+        findings.decide(database, refuted.id, "refuted", 0.0, -0.01, 0.01, {}, a_night(4))
+    return found
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    with open_database(url) as opened:
+        yield opened
+
+
+def chips(page: AppTest) -> list[str]:
+    """What each row of the list is."""
+    words = [part.partition("</span>")[0] for part in html(page).split('class="py-chip')[1:]]
+    return [each.rpartition(" ")[2] for each in words]
+
+
+def test_a_list_has_what_is_to_act_on(open_page: Open, url: str) -> None:
+    page = open_page(url, PAGE)
+    assert chips(page) == ["candidate", "regression"]
+    shown = html(page)
+    assert "+10.0 % [+9.4 %, +10.5 %]" in shown and "finding=1" in shown
+    assert "torch 2.16.0.dev20260902+cpu → 2.16.0.dev20260903+cpu" in shown
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"state": "all"}, ["refuted", "candidate", "regression"]),
+        ({"state": "refuted"}, ["refuted"]),
+        ({"direction": "better"}, ["candidate"]),
+        ({"schedule": "alone", "direction": "worse"}, ["regression"]),
+    ],
+)
+def test_filters_live_in_the_address(
+    open_page: Open, url: str, query: dict[str, Any], expected: list[str]
+) -> None:
+    page = open_page(url, PAGE, **query)
+    assert chips(page) == expected and not page.warning
+    page.selectbox(key="choose-state").select("machine").run()
+    assert page.query_params["state"] == "machine" and chips(page) == []
+
+
+def test_what_the_address_asks_for_and_nobody_knows_is_said(open_page: Open, url: str) -> None:
+    page = open_page(url, PAGE, state="confirmd")
+    assert 'did you mean "confirmed"' in page.warning[0].value and chips(page)
+    for number in ("77", "x", "9" * 30):
+        page = open_page(url, PAGE, finding=number)
+        assert "There is no finding" in page.warning[0].value and "regression" in chips(page)
+
+
+def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> None:
+    page = open_page(url, PAGE, finding="1")
+    shown = text(page)
+    for part in (
+        "Latency floor rose by 10.0 %",
+        "Lower is better.",
+        "measured again, old and new in turns on the same machine: the change is there",
+        "/run?run=alone-nightly-bench-1-001",
+        "/trends?metric=latency_floor",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "matmul",
+        "/regressions?finding=99",
+        "aten::mm",
+        "pyrometer bisect 'nightly 2026-09-01'",
+        "pyrometer upgrade old new --case KEY",
+    ):
+        assert part in shown
+    assert "<script" not in html(page)
+
+
+@pytest.mark.parametrize(
+    ("address", "link"), [("https://example.org/7", True), ("javascript:alert(1)", False)]
+)
+def test_a_link_is_one_only_where_a_browser_may_follow_it(
+    open_page: Open, url: str, database: Database, address: str, link: bool
+) -> None:
+    findings.triage(database, 1, "link", "ada", address, None, a_night(5))
+    shown = html(open_page(url, PAGE, finding="1"))
+    assert (f'href="{address}"' in shown) == link and address in shown
+
+
+def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:
+    page = open_page(url, PAGE, finding="1")
+    page.button[0].click().run()
+    assert "Who says so?" in page.warning[0].value and findings.triage_log(database, 1) == []
+    page.selectbox(key="triage-action").select("mute")
+    page.text_input(key="triage-who").input("ada <b>")
+    page.text_input(key="triage-text").input("until the next nightly <script>")
+    page.button[0].click().run()
+    one = findings.finding(database, 1)
+    assert one is not None and one.muted_until is not None
+    (entry,) = findings.triage_log(database, 1)
+    assert (entry.who, entry.action) == ("ada <b>", "mute")
+    assert "ada &lt;b&gt;" in html(page) and "muted until" in html(page) and "<script" not in html(page)
+    page.selectbox(key="triage-action").select("fixed")
+    page.button[0].click().run()
+    one = findings.finding(database, 1)
+    assert one is not None and one.triage == "fixed"
+
+
+def test_what_says_nothing_is_refused() -> None:
+    assert triage.complaint("acknowledge", "", "ada") == ""
+    assert triage.complaint("note", " ", "ada") and triage.complaint("link", "", "ada")
+    assert triage.complaint("link", "javascript:alert(1)", "ada") and triage.complaint(
+        "link", "http://[", "ada"
+    )
+    assert triage.complaint("link", "https://example.org/7", "ada") == ""
+
+
+def test_where_nobody_may_write_it_is_said(
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(database: Database) -> str:
+        return "It may only be read."
+
+    monkeypatch.setattr("db.triage_rights.triage_refused", refused)
+    page = open_page(url, PAGE, finding="1")
+    assert "Nobody can triage from here. It may only be read." in text(page) and not page.button
+
+
+def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url: str) -> None:
+    assert "Nothing found" in text(open_page(empty_url, PAGE))
+
+
+def test_a_view_holds_what_it_says(database: Database) -> None:
+    view, schedules, complaints = filters.findings({}, findings.findings(database))
+    assert (view.state, schedules, complaints) == (filters.ACT, ("all", "alone"), [])
+    findings.triage(database, 1, "expected", "ada", "", None, a_night(5))
+    known = findings.finding(database, 1)
+    assert known is not None and not view.holds(known)
+
+
+@pytest.mark.browser
+def test_in_a_real_browser(chromium: Browser, serve: Any, url: str) -> None:
+    served = serve(url)
+    page = chromium.new_page(viewport={"width": 390, "height": 844})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
+    page.goto(served.url + "/regressions", timeout=60_000)
+    expect(page.get_by_text("2 findings")).to_be_visible(timeout=60_000)
+    page.get_by_text("Open →").last.click()
+    expect(page.get_by_text("Where time went")).to_be_visible(timeout=60_000)
+    page.get_by_label("Who says so").fill("ada")
+    page.get_by_label("Why, or the address of the issue").fill("<img src=x onerror=alert(1)>")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible(timeout=60_000)
+    assert page.locator("html").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    if folder := os.environ.get("PYROMETER_TEST_SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/finding-phone.png", full_page=True)
+    assert errors == []
+    page.close()

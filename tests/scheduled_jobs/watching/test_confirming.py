@@ -1,0 +1,205 @@
+"""Candidates measured again: what the pairs say decides, what cannot be measured waits with its reason."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import MLP, RESNET, RESNET_COMPILED, a_night, a_run, an_outcome
+from watched_nights import Child, Nights, a_task, build, claimed, finish, hands, nightly, waiting
+
+from db import findings, store
+from db.engine import Database
+from db.finding_records import Finding, NewFinding
+from db.queue_records import Task
+from scheduled_jobs.service.jobs import Done
+from scheduled_jobs.watching.confirming import confirm
+from scheduled_jobs.watching.detecting import detect
+from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours
+
+SLOWER, LAST = 14, 18
+#: The two environments that are compared: of the nights that lie surely before and after.
+OLD, NEW = nightly(SLOWER - 2), nightly(SLOWER + 1)
+MORNING = a_night(LAST).replace(hour=9)
+
+
+class Watched:
+    """A history with a candidate, and a session that is asked for."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self.database, self.folder, self.looks = database, folder, 0
+        nights = Nights(database)
+        nights.add(range(SLOWER))
+        nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+        self.look()
+        (found,) = findings.findings(database)
+        self.id = found.id
+
+    def look(self) -> Done:
+        spec = {"schedule": "alone", "track": "nightly", "label": ""}
+        self.looks += 1
+        now = MORNING + timedelta(seconds=self.looks)
+        task = a_task(self.database, "detect", spec, now)
+        done = detect(task, hands(self.folder, now))
+        finish(self.database, task, done, now)
+        return done
+
+    def child(self, ratio: float = 1.1, **changes: object) -> Child:
+        child = Child(self.folder / "data", (OLD, NEW), {RESNET_COMPILED: ratio})
+        return replace(child, **changes)  # pyright: ignore[reportArgumentType]
+
+    def confirm(self, child: Child) -> Done:
+        (task,) = waiting(self.database, "confirm")
+        return confirm(task, hands(self.folder, MORNING, child))
+
+    @property
+    def finding(self) -> Finding:
+        found = findings.finding(self.database, self.id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def watched(sqlite: Database, tmp_path: Path) -> Watched:
+    for number, environment in enumerate((OLD, NEW)):
+        build(tmp_path / "data", environment, f"{number:08x}")
+    return Watched(sqlite, tmp_path)
+
+
+def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
+    child = watched.child()
+    done = watched.confirm(child)
+    assert (done.state, done.result["confirmed"], done.result["summary"]) == ("done", 1, "1 confirmed of 1")
+    found = watched.finding
+    assert (found.state, found.decided_at) == ("confirmed", MORNING)
+    assert found.low is not None and found.high is not None
+    assert found.low < 0.0953 < found.high and found.high - found.low < 0.02
+    # Both sides are given as what was built, whatever their names mean today.
+    command = child.commands[0]
+    assert command[0] == "upgrade" and command[1].endswith(f"{OLD.name}-00000000")
+    assert (
+        command[command.index("--device") + 1] == "cpu" and command[command.index("--suite") + 1] == "smoke"
+    )
+    evidence = found.evidence
+    assert evidence["run"] == done.result["run"] and evidence["verdict"]["word"] == "slower"
+    assert [each["case"] for each in evidence["neighbours"]] == [RESNET]
+    assert evidence["neighbours"][0]["word"] == "same"
+    assert [each["torch"] for each in evidence["compared"]] == [OLD.torch_version, NEW.torch_version]
+    assert evidence["bisect"].startswith(
+        "pyrometer bisect 'nightly 2026-09-13' 'nightly 2026-09-16' --case resnet50"
+    )
+    assert evidence["reproduce"].startswith("pyrometer upgrade /") and not evidence["rebuilt"]
+    # What was seen stays beside what was measured.
+    assert evidence["changes"] and evidence["detected"]["nights"] == LAST + 1
+
+
+def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
+    child = watched.child()
+    watched.confirm(child)
+    # The first one fails: nothing would be left to subtract the other from.
+    (traced,) = child.commands[1:]
+    assert traced[:2] == ["profile", RESNET_COMPILED] and traced[3].endswith(f"{OLD.name}-00000000")
+    assert watched.finding.evidence["operators"] is None
+
+
+def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database) -> None:
+    for environment, microseconds in ((OLD, 100.0), (NEW, 140.0)):
+        row = {"name": "aten::mm", "kind": "operator", "calls": 3, "self_cpu_us": microseconds}
+        facts = {"operators": [row], "device": "cpu"}
+        outcome = an_outcome(RESNET_COMPILED, environment=environment, metrics={}, facts=facts, blocks=())
+        traced = f"traced-{environment.name}"
+        store.save_run(
+            sqlite, a_run(traced, suite="profile", environments=[environment], started_at=a_night(20))
+        )
+        store.save_outcomes(sqlite, traced, [outcome])
+    watched.confirm(watched.child())
+    told = watched.finding.evidence["operators"]
+    assert (told["old_run"], told["new_run"]) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
+    assert [(row["name"], row["delta_us"]) for row in told["rows"]] == [("aten::mm", 40.0)]
+
+
+@pytest.mark.parametrize(("ratio", "reason"), [(1.0, "no difference"), (0.9, "the opposite")])
+def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, reason: str) -> None:
+    done = watched.confirm(watched.child(ratio))
+    found = watched.finding
+    assert (found.state, done.result["refuted"]) == ("refuted", 1) and reason in found.evidence["reason"]
+    assert "bisect" not in found.evidence
+    # It is kept as that, and nobody asks for it again.
+    assert watched.look().follow_ups == () and watched.finding.state == "refuted"
+
+
+def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
+    watched: Watched, sqlite: Database
+) -> None:
+    child = watched.child(refuses="environment nightly 2026-09-13 cannot be built: no such wheel")
+    for number in range(MOST_TRIES):
+        (task,) = waiting(sqlite, "confirm")
+        running = claimed_again(sqlite, task)
+        done = confirm(running, hands(watched.folder, MORNING, child))
+        finish(sqlite, running, done, MORNING)
+        found = watched.finding
+        assert (done.state, found.state, found.evidence["tries"]) == ("failed", "candidate", number + 1)
+        assert found.evidence["waits"] == done.error == child.refuses
+        watched.look()
+    assert waiting(sqlite, "confirm") == []
+
+
+def claimed_again(database: Database, task: Task) -> Task:
+    taken = claimed(database, MORNING + timedelta(hours=task.id), task.label)
+    assert taken.id == task.id
+    return taken
+
+
+def test_another_pytorch_in_the_old_ones_place_judges_nothing(watched: Watched) -> None:
+    other = replace(OLD, fingerprint="other", torch_version="2.15.0+cpu")
+    done = watched.confirm(watched.child(environments=(other, NEW)))
+    assert done.state == "failed" and "is another today" in done.error
+    assert (watched.finding.state, watched.finding.evidence["tries"]) == ("candidate", 1)
+
+
+def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
+    (built,) = (watched.folder / "data" / "environments").glob(f"{OLD.name}-*")
+    (built / "built.json").unlink()
+    anew = replace(OLD, fingerprint="anew")
+    child = watched.child(1.0, environments=(anew, NEW))
+    watched.confirm(child)
+    assert child.commands[0][1] == "nightly 2026-09-13"
+    found = watched.finding
+    assert found.state == "unclear" and "built anew" in found.evidence["reason"] and found.evidence["rebuilt"]
+
+
+def test_one_that_was_called_fixed_returns(watched: Watched, sqlite: Database) -> None:
+    fixed = findings.save_findings(sqlite, [earlier(watched.finding)], a_night(3))[0]
+    findings.decide(sqlite, fixed.id, "confirmed", 0.1, 0.09, 0.11, {}, a_night(3))
+    findings.triage(sqlite, fixed.id, "fixed", "ada", "", None, a_night(4))
+    watched.confirm(watched.child())
+    assert (watched.finding.returns_of, watched.finding.triage) == (fixed.id, "open")
+
+
+def earlier(one: Finding) -> NewFinding:
+    """The same change two weeks before."""
+    return NewFinding(
+        one.key,
+        one.schedule,
+        one.track,
+        one.label,
+        one.direction,
+        one.shape,
+        "alone-nightly-bench-1-003",
+        "alone-nightly-bench-1-002",
+        one.old_environment,
+        one.new_environment,
+        0.1,
+    )
+
+
+def test_what_was_decided_meanwhile_is_not_measured(watched: Watched, sqlite: Database) -> None:
+    findings.decide(sqlite, watched.id, "refuted", 0.0, None, None, {}, MORNING)
+    child = watched.child()
+    done = watched.confirm(child)
+    assert (done.state, child.commands) == ("done", []) and "nothing" in done.result["summary"]
+
+
+def test_the_others_of_the_workload_are_neighbours() -> None:
+    gelu = "resnet50/infer/batch=8,image=224/precision=bf16"
+    assert neighbours([RESNET_COMPILED], [MLP, gelu, RESNET, RESNET_COMPILED]) == [RESNET, gelu]

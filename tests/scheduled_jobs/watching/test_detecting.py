@@ -1,0 +1,141 @@
+"""From nights to findings: what becomes a candidate, what is the machine's, what is measured again."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night
+from watched_nights import PINNED, Nights, a_task, finish, hands, nightly, waiting
+
+from db import findings, queue
+from db.engine import Database
+from db.finding_records import Finding
+from scheduled_jobs.service.jobs import Done
+from scheduled_jobs.watching.detecting import detect
+
+#: The first night on which the compiled case is a tenth slower.
+SLOWER = 14
+#: The last night of those that show it.
+LAST = SLOWER + 4
+Look = Callable[..., Done]
+
+
+@pytest.fixture
+def look(sqlite: Database, tmp_path: Path) -> Look:
+    """Have a track judged on the morning after a night, as the service does it."""
+
+    def looked(night: int, schedule: str = "alone", track: str = "nightly", label: str = "") -> Done:
+        now = a_night(night).replace(hour=9)
+        spec = {"schedule": schedule, "track": track, "label": label}
+        task = a_task(sqlite, "detect", spec, now)
+        done = detect(task, hands(tmp_path, now))
+        finish(sqlite, task, done, now)
+        return done
+
+    return looked
+
+
+def the_finding(database: Database) -> Finding:
+    (found,) = findings.findings(database)
+    return found
+
+
+def sessions(done: Done) -> list[Any]:
+    return [task for follow_up in done.follow_ups for task in follow_up.tasks]
+
+
+def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    before = nights.add(range(SLOWER))
+    assert (look(SLOWER - 1).result["candidates"], findings.findings(sqlite)) == (0, [])
+    after = nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+    done = look(LAST)
+    found = the_finding(sqlite)
+    assert (found.state, found.direction, found.shape) == ("candidate", "worse", "step")
+    assert (found.key.case, found.at_run) == (RESNET_COMPILED, after[0])
+    assert found.change == pytest.approx(0.095, abs=0.02)
+    # Its place may be off by a night: the two that are compared lie surely before it and after it.
+    assert (found.before_run, found.evidence["new_run"]) == (before[-2], after[1])
+    assert found.old_environment == nightly(SLOWER - 2).fingerprint
+    changed = {each["name"] for each in found.evidence["changes"]}
+    assert "triton" in changed and found.group_key.startswith(f"bench-1/{after[0]}/")
+    (session,) = sessions(done)
+    assert (session.job, session.label) == ("confirm", "bench-1")
+    assert session.spec["findings"] == [found.id]
+    # The same workload's other technique is measured beside it, other workloads are not.
+    assert session.spec["cases"] == [RESNET_COMPILED, RESNET]
+
+
+def test_a_candidate_is_asked_for_once(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER))
+    nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+    assert len(sessions(look(LAST))) == 1
+    first = the_finding(sqlite)
+    nights.add(range(LAST + 1, LAST + 3), {RESNET_COMPILED: 1.1})
+    again = look(LAST + 2)
+    assert (again.result["candidates"], sessions(again)) == (0, [])
+    assert the_finding(sqlite).id == first.id and len(waiting(sqlite, "confirm")) == 1
+
+
+def test_a_session_that_was_lost_is_asked_for_again(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER))
+    nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+    look(LAST)
+    found = the_finding(sqlite)
+    (task,) = waiting(sqlite, "confirm")
+    findings.set_state(sqlite, [found.id], "confirming")
+    assert queue.cancel(sqlite, task.id, a_night(LAST))
+    nights.add(range(LAST + 1, LAST + 2), {RESNET_COMPILED: 1.1})
+    (again,) = sessions(look(LAST + 1))
+    assert again.spec["findings"] == [found.id] and the_finding(sqlite).state == "candidate"
+
+
+def test_one_odd_night_is_nothing(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER))
+    nights.add(range(SLOWER, SLOWER + 1), {RESNET_COMPILED: 1.3})
+    look(SLOWER)
+    nights.add(range(SLOWER + 1, LAST + 1))
+    assert look(LAST).result["candidates"] == 0 and findings.findings(sqlite) == []
+
+
+def test_a_change_of_an_environment_that_stayed_is_the_machines(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite, schedule="nightly", track="2.13.0", environment=lambda night: PINNED)
+    nights.add(range(SLOWER))
+    nights.add(range(SLOWER, LAST + 1), {MLP: 0.9})
+    done = look(LAST, "nightly", "2.13.0")
+    found = the_finding(sqlite)
+    assert (found.state, found.direction, done.result["machine"]) == ("machine", "better", 1)
+    assert sessions(done) == [] and found.old_environment == found.new_environment
+
+
+def test_what_the_pinned_one_does_too_is_the_machines(sqlite: Database, look: Look) -> None:
+    pinned = Nights(sqlite, schedule="nightly", track="2.13.0", environment=lambda night: PINNED)
+    nights = Nights(sqlite, schedule="nightly")
+    for each in (pinned, nights):
+        each.add(range(SLOWER))
+        each.add(range(SLOWER, LAST + 1), {MLP: 1.1, RESNET: 1.1 if each is nights else 1.0})
+    look(LAST, "nightly", "nightly")
+    states = {one.key.case: one.state for one in findings.findings(sqlite)}
+    assert states == {MLP: "machine", RESNET: "candidate"}
+
+
+def test_a_new_driver_is_a_border_and_no_regression(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), driver="550.54")
+    nights.add(range(SLOWER, SLOWER + 6), {MLP: 1.2, RESNET: 1.2}, driver="560.10")
+    assert look(SLOWER + 5).result["candidates"] == 0 and findings.findings(sqlite) == []
+
+
+def test_two_machines_of_one_label_have_levels_of_their_own(sqlite: Database, look: Look) -> None:
+    both = [Nights(sqlite, label="h200", machine=a_machine(name)) for name in ("first", "second")]
+    for night in range(24):
+        both[night % 2].add(range(night, night + 1), dict.fromkeys((MLP, RESNET), 1 + 0.2 * (night % 2)))
+    assert look(24, label="h200").result["candidates"] == 0 and findings.findings(sqlite) == []
+
+
+def test_a_track_of_nobody_has_nothing(look: Look) -> None:
+    assert look(3).result["summary"] == "0 series, 0 new candidates"

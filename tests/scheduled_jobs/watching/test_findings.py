@@ -1,0 +1,63 @@
+"""What a series shows becomes findings: between which nights, what is known already, what was taken back."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from builders import a_night
+from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
+
+from scheduled_jobs.watching.findings import MachineSeries, compared, seen
+
+
+def test_the_two_that_are_compared_lie_surely_on_either_side() -> None:
+    assert compared(CHANGE, 12) == (4, 7)
+    # Seen in the very last night, it cannot be a night earlier or later.
+    assert compared(replace(CHANGE, index=11), 12) == (10, 11)
+    # No further back than its level goes: before that, another change lies between.
+    assert compared(replace(CHANGE, since=5), 12) == (5, 7)
+    drift = replace(CHANGE, shape="drift", since=2)
+    assert compared(drift, 12) == (2, 11)
+
+
+def test_a_change_is_told_with_its_environments() -> None:
+    (found,) = seen(TRACK, a_series(), judged(CHANGE), ()).findings
+    assert (found.at_run, found.before_run, found.evidence["new_run"]) == ("run-6", "run-4", "run-7")
+    assert (found.old_environment, found.new_environment) == ("environment-4", "environment-7")
+    assert (found.state, found.change, found.direction) == ("candidate", 0.1, "worse")
+
+
+def test_what_the_control_did_too_is_the_machines() -> None:
+    (found,) = seen(TRACK, a_series(), judged(replace(CHANGE, machine=True)), ()).findings
+    assert found.state == "machine"
+
+
+def test_a_change_that_moved_by_a_night_is_the_one_that_is_known() -> None:
+    moved = replace(CHANGE, index=7)
+    for state in ("candidate", "confirming", "confirmed", "refuted", "unclear"):
+        assert seen(TRACK, a_series(), judged(moved), [known(state=state)]).findings == ()
+    # One that was taken back is none; another direction, a distant night, or both at once are two changes.
+    assert seen(TRACK, a_series(), judged(moved), [known(state="no longer")]).findings
+    assert seen(TRACK, a_series(), judged(replace(moved, direction="better")), [known()]).findings
+    assert seen(TRACK, a_series(), judged(replace(CHANGE, index=11)), [known()]).findings
+    assert len(seen(TRACK, a_series(), judged(CHANGE, moved), [known()]).findings) == 2
+
+
+def test_only_a_candidate_is_taken_back() -> None:
+    for state, gone in (("candidate", (7,)), ("confirmed", ()), ("refuted", ()), ("confirming", ())):
+        assert seen(TRACK, a_series(), judged(returned=(CHANGE,)), [known(state=state)]).returned == gone
+    other = replace(CHANGE, direction="better")
+    assert seen(TRACK, a_series(), judged(returned=(other,)), [known()]).returned == ()
+
+
+def test_what_was_tried_is_not_forgotten_by_a_later_look() -> None:
+    tried = known(evidence={"tries": 2, "waits": "it is gone", "detected": {}})
+    (found,) = seen(TRACK, a_series(), judged(CHANGE), [tried]).findings
+    assert (found.evidence["tries"], found.evidence["waits"]) == (2, "it is gone")
+    assert found.evidence["detected"]["nights"] == 12
+
+
+def test_of_a_history_that_begins_later_the_known_run_is_no_place() -> None:
+    series = a_series()
+    later = MachineSeries(KEY, "m", series.points[8:])
+    change = replace(CHANGE, index=2, since=0)
+    assert seen(TRACK, later, judged(change), [known(at=a_night(6) - timedelta(days=1))]).findings
