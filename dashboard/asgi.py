@@ -1,4 +1,4 @@
-"""The dashboard as an ASGI application: Streamlit's pages, a readiness route, headers and the origin rule."""
+"""The dashboard as an ASGI application: Streamlit's pages, routes for machines, headers, the origin rule."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard import database
+from dashboard import database, metrics
 from dashboard.settings import Settings
 from db.errors import DatabaseError
 
@@ -74,6 +74,16 @@ def ready(_request: Request) -> Response:
     return _json(200, {"status": "ready"})
 
 
+def metrics_text(_request: Request) -> Response:
+    """The metrics for Prometheus; 503 with one sentence when the database does not answer."""
+    headers = {"cache-control": "no-store"}
+    try:
+        text = metrics.exposition(database.opened(Settings.from_environment().database_url))
+    except DatabaseError as error:
+        return Response(f"{error}\n", 503, headers=headers, media_type="text/plain")
+    return Response(text, headers=headers | {"content-type": metrics.CONTENT_TYPE})
+
+
 def _json(status: int, body: dict[str, str]) -> Response:
     headers = {"cache-control": "no-store"}
     return Response(json.dumps(body), status, headers=headers, media_type="application/json")
@@ -81,6 +91,9 @@ def _json(status: int, body: dict[str, str]) -> Response:
 
 app = st.App(
     Path(__file__).parent / "app.py",
-    routes=[Route("/readyz", ready, methods=["GET"])],
+    routes=[
+        Route("/readyz", ready, methods=["GET"]),
+        Route("/metrics", metrics_text, methods=["GET"]),
+    ],
     middleware=[Middleware(SecurityHeaders), Middleware(SameOrigin)],
 )

@@ -1,0 +1,22 @@
+"""Servers that are told, and nothing else that Apprise might ask."""
+
+from collections.abc import Iterator
+
+import pytest
+from sinks import MailSink, WebSink, served
+
+
+@pytest.fixture
+def mail() -> Iterator[MailSink]:
+    """An SMTP server."""
+    sink = MailSink()
+    with served(sink):
+        yield sink
+
+
+@pytest.fixture
+def web() -> Iterator[WebSink]:
+    """An HTTP server."""
+    sink = WebSink()
+    with served(sink):
+        yield sink
