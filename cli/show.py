@@ -13,6 +13,10 @@ def dashboard(
     host: Annotated[
         str, typer.Option(help="address to listen on; only this machine by default")
     ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="a name by which browsers may call it; again for more [default: any with --host]"),
+    ] = None,
 ) -> None:
     """Open the dashboard on this machine's numbers; Ctrl-C stops it."""
     # Streamlit takes seconds to import; no other command should wait for it.
@@ -24,9 +28,11 @@ def dashboard(
         for note in here.places.notes:
             say(f"note: {note}")
         store_pending(here)
+        # What it named is settled; beside the URL itself it would be a contradiction.
+        os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
         os.environ["PYROMETER_DATABASE_URL"] = here.places.database_url
         os.environ["PYROMETER_DATA_DIR"] = str(here.places.data_dir)
         try:
-            server.serve(host, port)
+            server.serve(host, port, allow_host or ())
         except DashboardError as error:
             raise UsageError(str(error)) from error

@@ -4,6 +4,7 @@ import errno
 import ipaddress
 import socket
 import sys
+from collections.abc import Sequence
 
 import uvicorn
 from streamlit import config
@@ -12,17 +13,19 @@ from dashboard.asgi import app
 from dashboard.errors import AddressUnusable, PortBusy
 
 
-def serve(host: str, port: int) -> None:
+def serve(host: str, port: int, names: Sequence[str] = ()) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
-    Port 0 takes any free one. Prints one line with the URL when ready. Raises PortBusy or AddressUnusable
-    before anything is served.
+    Port 0 takes any free one. `names` are the names by which browsers call it; with none, a server that
+    listens beyond this machine goes by any. Prints one line with the URL when ready. Raises PortBusy or
+    AddressUnusable before anything is served.
     """
     listener = _listen(host, port)
     port = listener.getsockname()[1]
-    if _is_loopback(host):
-        # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
-        config.set_option("server.allowedHosts", ["localhost", "127.0.0.1", "[::1]", host])
+    # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
+    own = ["localhost", "127.0.0.1", "[::1]", host] if _is_loopback(host) else []
+    if own or names:
+        config.set_option("server.allowedHosts", [*own, *names])
     config.set_option("server.port", port)
     settings = uvicorn.Config(
         app,

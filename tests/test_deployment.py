@@ -1,0 +1,363 @@
+"""Image, services and units name commands, files and settings that exist, and close what they can."""
+
+import configparser
+import json
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from cli.commands import app
+from configuration.settings import load_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["build-backend"][
+    "module-name"
+]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
+UNITS = sorted((ROOT / "deploy").glob("*.service"))
+HOME = "/var/lib/pyrometer"
+
+
+def assert_is_a_command(*words: str) -> None:
+    """What stands behind `pyrometer` is a command with options that it has; values are not looked at."""
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0, f"pyrometer {shlex.join(words)}: {shown.output}"
+    assert words[0] in shown.output.partition("\n\n")[0]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions in order, their continued lines joined."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    return [
+        (name, " ".join(rest.split()))
+        for name, rest in re.findall(r"^([A-Z]+) (.*)$", text.replace("\\\n", " "), re.MULTILINE)
+    ]
+
+
+def last(name: str) -> str:
+    """What the image's last instruction of that name says."""
+    return [rest for instruction, rest in instructions() if instruction == name][-1]
+
+
+def unit(file: Path) -> configparser.ConfigParser:
+    """A unit's sections; of a key that is given twice the last."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
+    parser.read(file)
+    return parser
+
+
+def documented_commands() -> list[list[str]]:
+    """Every call of our program on the page, in its shell commands and between its lines, as arguments."""
+    page = (ROOT / "docs/deployment.md").read_text()
+    lines = re.findall(r"`(?!`)([^`\n]+)`", re.sub(r"```.*?```", "", page, flags=re.DOTALL))
+    for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL):
+        lines += block.replace("\\\n", " ").splitlines()
+    found: list[list[str]] = []
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        for at, word in enumerate(words[:-1]):
+            ours = word == "pyrometer" and (at == 0 or words[at - 1] == "scheduler")
+            if ours or word.endswith("/bin/pyrometer"):
+                found.append(words[at + 1 :])
+    return found
+
+
+def test_every_service_runs_a_command_of_ours() -> None:
+    assert OURS == ["dashboard", "migrate", "scheduler", "scheduler-gpu"]
+    for name in OURS:
+        assert_is_a_command(*SERVICES[name]["command"])
+
+
+def test_the_image_runs_a_command_of_ours_as_nobody_special() -> None:
+    assert json.loads(last("ENTRYPOINT")) == ["pyrometer"]
+    command = json.loads(last("CMD"))
+    assert_is_a_command(*command)
+    assert command[1:] == SERVICES["dashboard"]["command"][1:]
+    assert last("USER") == "pyrometer"
+    assert last("WORKDIR") == last("VOLUME") == HOME
+    assert "useradd --uid 10001" in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_image_can_be_built_without_a_registry_for_its_syntax() -> None:
+    assert "# syntax" not in (ROOT / "Dockerfile").read_text()
+
+
+def test_the_documented_commands_are_ours() -> None:
+    commands = documented_commands()
+    assert ["schedule", "fire", "nightly"] in commands and ["db", "upgrade"] in commands
+    for words in commands:
+        assert_is_a_command(*words)
+
+
+def test_the_build_sees_the_program_and_nothing_else() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == {
+        *PACKAGES,
+        "pyproject.toml",
+        "uv.lock",
+        "README.md",
+    }
+    copied = [
+        word
+        for name, rest in instructions()
+        if name == "COPY" and "--from" not in rest
+        for word in rest.split()[:-1]
+    ]
+    assert sorted(copied) == [".", "pyproject.toml", "uv.lock"]
+
+
+def test_what_is_installed_has_every_file_of_the_packages(tmp_path: Path) -> None:
+    # As the Dockerfile builds it: a style sheet that stays behind would be missed in the image only.
+    uv = Path(sys.executable).with_name("uv")
+    built = subprocess.run(
+        [uv, "build", "--quiet", "--offline", "--wheel", "--out-dir", tmp_path, ROOT],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        packed = {name for name in wheel.namelist() if not name.endswith("/")}
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert sorted(files - packed) == []
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    """A real server that answers /readyz with this status and all else with 404; gives its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+            self.wfile.write(b"1 200 1\n")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def probe(port: int) -> int:
+    """How the image's health check ends when the dashboard listens on this port."""
+    command: list[str] = json.loads(last("HEALTHCHECK").partition(" CMD ")[2])
+    assert "/8501 " in command[-1]
+    command[-1] = command[-1].replace("/8501 ", f"/{port} ")
+    return subprocess.run(command, capture_output=True, check=False, timeout=20).returncode
+
+
+def test_the_health_check_asks_whether_the_dashboard_is_ready() -> None:
+    with answering(200) as port:
+        assert probe(port) == 0
+    assert probe(port) != 0
+    with answering(503) as port:
+        assert probe(port) != 0
+
+
+@contextmanager
+def deployed_dashboard(folder: Path) -> Iterator[int]:
+    """A dashboard that is started as its service is, on a free port; gives the port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = Path(sys.executable).with_name("pyrometer")
+    process = subprocess.Popen(
+        [program, *SERVICES["dashboard"]["command"], "--port", str(port)],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if not key.startswith("PYROMETER_")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stdout and f":{port}" in process.stdout.readline()
+            yield port
+        finally:
+            process.terminate()
+
+
+def test_the_deployed_dashboard_goes_by_its_own_names_only(tmp_path: Path) -> None:
+    with deployed_dashboard(tmp_path) as port:
+        for name, refused in (("localhost", False), ("127.0.0.1", False), ("evil.example", True)):
+            wire = socket.create_connection(("127.0.0.1", port))
+            address = f"ws://{name}:{port}/_stcore/stream"
+            try:
+                with connect(address, sock=wire, additional_headers={"Origin": f"http://{name}:{port}"}):
+                    assert not refused, name
+            except InvalidStatus as error:
+                assert refused and error.response.status_code == 403, name
+        assert probe(port) == 0
+
+
+def test_services_start_in_order_and_come_back() -> None:
+    assert SERVICES["database"]["healthcheck"]["test"][:2] == ["CMD", "pg_isready"]
+    assert SERVICES["migrate"]["restart"] == "no"
+    for name in set(OURS) - {"migrate"}:
+        waits = {other: how["condition"] for other, how in SERVICES[name]["depends_on"].items()}
+        assert waits == {"database": "service_healthy", "migrate": "service_completed_successfully"}
+        assert SERVICES[name]["restart"] == "unless-stopped"
+    assert SERVICES["migrate"]["depends_on"] == {"database": {"condition": "service_healthy"}}
+
+
+def test_services_have_no_more_rights_than_they_need() -> None:
+    for name, service in SERVICES.items():
+        assert service["read_only"] and service["init"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not {"privileged", "user", "pid", "network_mode"} & service.keys(), name
+    for name in OURS:
+        assert SERVICES[name]["cap_drop"] == ["ALL"]
+        assert SERVICES[name].get("cap_add", []) in ([], ["SYS_NICE"])
+    published = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert published == ["127.0.0.1:${PYROMETER_PORT:-8501}:8501"]
+    assert SERVICES["database"]["networks"] == ["inside"]
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+
+
+def test_only_one_scheduler_measures_a_machine() -> None:
+    assert SERVICES["scheduler"]["profiles"] == ["cpu"]
+    assert SERVICES["scheduler-gpu"]["profiles"] == ["gpu"]
+    (device,) = SERVICES["scheduler-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device == {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
+    # The lock between containers lies in the temporary folder that they share.
+    assert all("tmp:/tmp" in SERVICES[name]["volumes"] for name in OURS)
+
+
+def test_passwords_are_in_files_that_the_services_are_given() -> None:
+    for name, service in SERVICES.items():
+        assert set(service["secrets"]) <= COMPOSE["secrets"].keys()
+        for variable, value in service["environment"].items():
+            if variable.endswith("_FILE"):
+                assert value.removeprefix("/run/secrets/") in service["secrets"], name
+        assert not {key for key in service["environment"] if re.search("PASSWORD$|URL$", key)}
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Path:
+    """A folder in which `deploy/prepare` was run."""
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    prepare(tmp_path)
+    return tmp_path
+
+
+def prepare(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The ended `deploy/prepare` of a folder."""
+    return subprocess.run([folder / "deploy/prepare"], capture_output=True, text=True, check=False, cwd="/")
+
+
+def test_prepare_makes_what_the_services_need(prepared: Path) -> None:
+    needed = [Path(secret["file"]) for secret in COMPOSE["secrets"].values()]
+    assert all((prepared / file).stat().st_mode & 0o777 == 0o644 for file in needed)
+    assert (prepared / "secrets").stat().st_mode & 0o777 == 0o700
+    password = (prepared / "secrets/database_password").read_text()
+    assert re.fullmatch("[0-9a-f]{48}", password)
+    environ = {"PYROMETER_DATABASE_URL_FILE": "secrets/database_url"}
+    url = load_settings(cwd=prepared, environ=environ).database_url
+    assert url == f"postgresql://pyrometer:{password}@database/pyrometer"
+    variables = dict(
+        line.split("=", 1)
+        for line in (prepared / ".env").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    assert variables["COMPOSE_PROFILES"] in ("cpu", "gpu")
+    assert variables["PYROMETER_MACHINE"]
+
+
+def test_prepare_replaces_nothing(prepared: Path) -> None:
+    def contents() -> dict[Path, bytes]:
+        return {file: file.read_bytes() for file in prepared.rglob("*") if file.is_file()}
+
+    before = contents()
+    assert prepare(prepared).returncode == 0
+    assert contents() == before
+
+
+def test_prepare_refuses_a_password_that_it_cannot_put_into_a_url(prepared: Path) -> None:
+    (prepared / "secrets/database_url").unlink()
+    (prepared / "secrets/database_password").write_text("p@ss")
+    refused = prepare(prepared)
+    assert refused.returncode == 1 and "write secrets/database_url yourself" in refused.stderr
+    assert not (prepared / "secrets/database_url").exists()
+
+
+def test_only_the_scheduler_can_tell_anybody() -> None:
+    assert [name for name in SERVICES if "alerts" in SERVICES[name]["secrets"]] == [
+        "scheduler",
+        "scheduler-gpu",
+    ]
+
+
+def test_what_prepare_makes_is_never_committed_nor_built_in() -> None:
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"/secrets/", "/.env"} <= set(ignored)
+
+
+def test_the_deployed_settings_are_settings(prepared: Path) -> None:
+    settings = load_settings(cwd=prepared, environ={})
+    assert settings.file == prepared / "pyrometer.toml"
+    assert "nightly" in settings.schedules
+    targets = COMPOSE["secrets"].keys() & {Path(str(settings.alerts.targets_file)).name}
+    assert targets == {"alerts"}
+
+
+@pytest.mark.parametrize("file", UNITS, ids=lambda file: file.stem)
+def test_units_run_a_command_of_ours_where_its_settings_lie(file: Path) -> None:
+    service = unit(file)["Service"]
+    program, *words = shlex.split(service["ExecStart"])
+    assert program == "/opt/pyrometer/.venv/bin/pyrometer"
+    assert_is_a_command(*words)
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}" == HOME
+    assert (service["User"], service["NoNewPrivileges"], service["ProtectSystem"]) == (
+        "pyrometer",
+        "yes",
+        "strict",
+    )
+
+
+def test_no_unit_hides_the_lock_between_runs_or_filters_what_is_measured() -> None:
+    service = unit(ROOT / "deploy/pyrometer-scheduler.service")["Service"]
+    assert "PrivateTmp" not in service and "/tmp" in service["ReadWritePaths"].split()
+    assert [key for key in service if key.startswith(("SystemCall", "Restrict", "Lock"))] == []
+
+
+@pytest.mark.parametrize("file", UNITS, ids=lambda file: file.stem)
+def test_systemd_understands_the_units(file: Path, tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    here = tmp_path / file.name
+    program = Path(sys.executable).with_name("pyrometer")
+    here.write_text(file.read_text().replace("/opt/pyrometer/.venv/bin/pyrometer", str(program)))
+    verified = subprocess.run([analyze, "verify", here], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
