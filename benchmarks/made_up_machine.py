@@ -6,6 +6,7 @@ of it, what the machine does that night, and noise between processes. A session 
 first and the last, as an interleaved one does.
 """
 
+import hashlib
 import json
 import math
 import os
@@ -134,7 +135,7 @@ class MadeUp:
         day = None if night is None else FIRST + timedelta(days=night - 1)
         version = f"{PINNED}+cpu" if day is None else f"2.16.0.dev{day:%Y%m%d}+cpu"
         name = PINNED if day is None else f"nightly-{day}"
-        fingerprint = f"made-up-{version}"
+        fingerprint = hashlib.sha256(version.encode()).hexdigest()
         facts = {
             "torch": version,
             "python": "3.12.3",

@@ -209,7 +209,7 @@ class World:
         return all(machine in seen and seen[machine] >= since for machine in self._processes)
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
-        patience = time.monotonic() + 120.0
+        patience = time.monotonic() + 300.0
         while not done():
             if time.monotonic() > patience:
                 raise SystemExit(f"still waiting for {what} at {self._now()}; see {self._folder}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from configuration.settings import Settings
 from db.engine import Database
-from db.errors import DatabaseError
+from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import beat, claim, finish, gone, lose, plan_fire, release, seen, set_run
 from db.queue_queries import running, schedulers, tasks
 from db.queue_records import SchedulerSeen, Task
@@ -194,9 +194,15 @@ class Service:
             finish(database, work.token, done.state, done.result, done.error, now)
             self._log("stale", "it was given up before it came back", _about(work.task), "warning")
             return
-        for follow_up in done.follow_ups[work.planted :]:
-            self._plant(database, follow_up, now)
-            work.planted += 1
+        try:
+            for follow_up in done.follow_ups[work.planted :]:
+                self._plant(database, follow_up, now)
+                work.planted += 1
+        except DatabaseUnavailable:
+            raise
+        except DatabaseError as error:
+            # Refused once, it is refused for ever: the lane must not wait for it.
+            done = Done("failed", done.result, f"what follows from it cannot be planted: {error}")
         kept = finish(database, work.token, done.state, done.result, done.error, now)
         level = "info" if done.state == "done" else "error"
         told = done.error or str(done.result.get("summary", ""))

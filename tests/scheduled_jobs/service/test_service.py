@@ -14,16 +14,17 @@ import psutil
 import pytest
 from journals import a_header
 from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
-from schedulers import executions, scheduler, settled, until
+from schedulers import a_service, executions, scheduler, settled, until
 
 from db import queries
 from db.engine import Database, open_database
 from db.queue import cancel, lose
 from db.queue_queries import attempts, fires, schedulers, task, tasks
-from db.queue_records import Task
+from db.queue_records import NewTask, Task
 from scheduled_jobs.service import child as children
 from scheduled_jobs.service.child import Logs, logs_of, run_child
-from scheduled_jobs.service.jobs import Stopped
+from scheduled_jobs.service.jobs import Done, FollowUp, Hands, Stopped
+from scheduled_jobs.service.log import Log
 from scheduled_jobs.service.planning import fire_by_hand
 
 AN_ENVIRONMENT = {
@@ -254,6 +255,25 @@ def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
     assert [each.state for each in ended] == ["done"] * 4
     assert {each.owner for each in ended} <= names
     assert len(executions(place.data_dir)) == 4 * len(CASES) == len(set(executions(place.data_dir)))
+
+
+def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
+    sqlite_place: Place, tmp_path: Path
+) -> None:
+    def twice(task: Task, hands: Hands) -> Done:
+        return Done(
+            follow_ups=(FollowUp("after", (NewTask("same", "prune", {}), NewTask("same", "prune", {}))),)
+        )
+
+    planted = sqlite_place.fire(schedule="tidy")
+    settings = settled(TOML.format(kind="quick"), sqlite_place.data_dir)
+    log = Log("json", lambda: datetime.now(UTC))
+    a_service(sqlite_place.url, sqlite_place.data_dir, settings, log, jobs={"prune": twice}).run(
+        lambda: False, once=True
+    )
+    failed = sqlite_place.now(planted)
+    assert failed.state == "failed" and failed.error.startswith("what follows from it cannot be planted: ")
+    assert tasks(sqlite_place.database, schedule="after") == []
 
 
 def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
