@@ -34,7 +34,7 @@ def tell_digest(task: Task, hands: Hands) -> Done:
     night = night_of(now, hands.settings.timezone)
     with hands.open_database() as database:
         made = save_digest(database, hands.settings, night, now, task.due_at)
-        result = _sent(database, hands, [made], now)
+        result = _sent(database, hands, [made])
     return Done(result={"night": night.isoformat(), "subject": made.title, **result})
 
 
@@ -48,7 +48,7 @@ def check(task: Task, hands: Hands) -> Done:
         told = [one for one in made if save_notice(database, one)]
         # Oldest first: that something is back is not told before that it was away.
         news = [*reversed([one for one in newest if _is_news(one, now)]), *told]
-        result = _sent(database, hands, news, now)
+        result = _sent(database, hands, news)
     sentences = [one.sentence for one in silent]
     return Done(result={"silent": sentences, "told": [one.title for one in told], **result})
 
@@ -136,14 +136,14 @@ def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: M
     return Notice(kind, key, now, f"Pyrometer: {plain}", markdown.text(sentence), facts)
 
 
-def _sent(database: Database, hands: Hands, news: Iterable[Notice], now: datetime) -> dict[str, Any]:
+def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str, Any]:
     """Send notices and say of each target what became of it, as part of a job's result."""
     to: tuple[Target, ...] = targets(hands.settings.alerts)
     tried: list[tuple[str, Delivery]] = []
     for one in news:
         hands.check_stopped()
         if not one.facts["skipped"]:
-            tried += deliver(database, one, to, now)
+            tried += deliver(database, one, to, hands.now)
     for target, after in tried:
         if after.state == "failed":
             hands.say(f"{target} was not told: {after.why}")

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -118,23 +118,25 @@ def post(target: Target, message: Message) -> str:
 
 
 def deliver(
-    database: Database, notice: Notice, to: Iterable[Target], now: datetime
+    database: Database, notice: Notice, to: Iterable[Target], now: Callable[[], datetime]
 ) -> list[tuple[str, Delivery]]:
     """Have a notice brought to the targets that lack it and are due; what became of each that was tried.
 
-    Of several senders at once, on whatever machines, one takes a notice to a target.
+    Of several senders at once, on whatever machines, one takes a notice to a target. `now` is asked for each
+    target: behind some that hang it is minutes later, and what was taken just now must not look abandoned.
     """
     message = Message(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
     tried: list[tuple[str, Delivery]] = []
     for target in to:
         was = deliveries(notice).get(target.name)
-        if not due(was, now):
+        taken_at = now()
+        if not due(was, taken_at):
             continue
-        taken = Delivery("trying", now, 1 + (was.tries if was else 0))
+        taken = Delivery("trying", taken_at, 1 + (was.tries if was else 0))
         if not replace_delivery(database, notice.kind, notice.key, target.name, was, taken):
             continue
         why = post(target, message)
-        after = Delivery("failed", now, taken.tries, why) if why else Delivery("had", now)
+        after = Delivery("failed", now(), taken.tries, why) if why else Delivery("had", now())
         replace_delivery(database, notice.kind, notice.key, target.name, taken, after)
         tried.append((target.name, after))
     return tried
