@@ -57,7 +57,7 @@ def digest(
                 typer.echo(json.dumps({**facts, "targets": known}))
             elif markdown is None:
                 typer.echo(f"{told.title}\n\n{told.facts['text']}", nl=False)
-            arrived = not send or _send(database, here.settings, told, now)
+            arrived = not send or _send(database, here.settings, told)
     if not arrived:
         raise typer.Exit(FAILED)
 
@@ -82,13 +82,13 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
     return stored or as_notice(digest_of(gather(database, settings, night, *span)), settings, now)
 
 
-def _send(database: Database, settings: Settings, told: Notice, now: datetime) -> bool:
+def _send(database: Database, settings: Settings, told: Notice) -> bool:
     """Send a stored digest and say what became of it; whether no target failed."""
     to = targets(settings.alerts)
     if not to:
         raise UsageError(_NOBODY)
     had = {target for target, was in deliveries(told).items() if was.state == "had"}
-    tried = dict(deliver(database, told, to, now))
+    tried = dict(deliver(database, told, to, lambda: datetime.now(UTC)))
     for target in to:
         if target.name in tried:
             after = tried[target.name]

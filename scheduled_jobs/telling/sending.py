@@ -166,7 +166,8 @@ def _service(url: str) -> "NotifyBase | None":
 def _asset() -> "AppriseAsset":
     from apprise import AppriseAsset
 
-    # No picture from elsewhere, no advertisement, and no ":bug:" of a case's text turned into a sign.
+    # No picture from elsewhere, no advertisement, and no ":bug:" of a case's text turned into a sign. Where a
+    # redirect is followed, what was posted is asked for instead, and nobody was told who seems to be.
     return AppriseAsset(
         app_id="Pyrometer",
         app_desc="Pyrometer",
@@ -175,6 +176,7 @@ def _asset() -> "AppriseAsset":
         image_url_logo="",
         interpret_emojis=False,
         interpret_escapes=False,
+        http_redirects=False,
     )
 
 

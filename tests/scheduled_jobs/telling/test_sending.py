@@ -3,7 +3,8 @@
 import io
 import logging
 import threading
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,11 @@ from scheduled_jobs.telling.sending import MOST_TRIES, WAITS, Message, Target, d
 MINUTE = timedelta(minutes=1)
 SECRETS = ("hunter2", "hunter3", "T0PSECRET")
 MESSAGE = Message("3 regressions", "plain\n  line", "### Regressions\n\n- a &#64;b `c`", "failure")
+
+
+def at(moment: datetime) -> Callable[[], datetime]:
+    """A clock that stands still."""
+    return lambda: moment
 
 
 def only(url: str) -> Target:
@@ -122,9 +128,9 @@ def test_a_failure_is_a_sentence_without_secrets_and_is_written_nowhere_else(
 
 def test_each_target_has_a_notice_once(database: Database, mail: MailSink, web: WebSink) -> None:
     to = [only(mail.url), only(web.url)]
-    first = deliver(database, a_notice(database), to, MORNING)
+    first = deliver(database, a_notice(database), to, at(MORNING))
     assert [(target, after.state) for target, after in first] == [(one.name, "had") for one in to]
-    assert deliver(database, again(database), to, MORNING + 10 * MINUTE) == []
+    assert deliver(database, again(database), to, at(MORNING + 10 * MINUTE)) == []
     assert (len(mail.letters), len(web.posts)) == (1, 1)
 
 
@@ -133,13 +139,13 @@ def test_a_target_that_fails_is_tried_again_three_times_and_the_others_are_not(
 ) -> None:
     web.status = 500
     to, now = [only(mail.url), only(web.url)], MORNING
-    deliver(database, a_notice(database), to, now)
+    deliver(database, a_notice(database), to, at(now))
     for tries, wait in enumerate(WAITS, 2):
-        assert deliver(database, again(database), to, now + wait - MINUTE) == []
+        assert deliver(database, again(database), to, at(now + wait - MINUTE)) == []
         now += wait
-        ((target, after),) = deliver(database, again(database), to, now)
+        ((target, after),) = deliver(database, again(database), to, at(now))
         assert (target, after.state, after.tries) == (to[1].name, "failed", tries)
-    assert deliver(database, again(database), to, now + timedelta(days=1)) == []
+    assert deliver(database, again(database), to, at(now + timedelta(days=1))) == []
     assert deliveries(again(database))[to[1].name].tries == MOST_TRIES
     assert len(mail.letters) == 1
     assert not [secret for secret in SECRETS if secret in str(again(database))]
@@ -147,10 +153,22 @@ def test_a_target_that_fails_is_tried_again_three_times_and_the_others_are_not(
 
 def test_what_failed_once_may_arrive_later(database: Database, web: WebSink) -> None:
     to, web.status = [only(web.url)], 500
-    deliver(database, a_notice(database), to, MORNING)
+    deliver(database, a_notice(database), to, at(MORNING))
     web.status = 200
-    ((_, after),) = deliver(database, again(database), to, MORNING + WAITS[0])
+    ((_, after),) = deliver(database, again(database), to, at(MORNING + WAITS[0]))
     assert (after.state, len(web.posts)) == ("had", 1)
+
+
+def test_a_redirect_is_no_message_that_arrived(web: WebSink) -> None:
+    web.status = 301
+    assert "301" in post(only(web.url), MESSAGE)
+
+
+def test_behind_targets_that_hang_each_is_taken_at_its_own_time(database: Database, web: WebSink) -> None:
+    to, web.status = [only(web.url), only("json://127.0.0.1:1/x")], 500
+    clock = iter(MORNING + minutes * MINUTE for minutes in (0, 8, 8, 16))
+    tried = deliver(database, a_notice(database), to, lambda: next(clock))
+    assert [after.at - MORNING for _, after in tried] == [8 * MINUTE, 16 * MINUTE]
 
 
 def test_what_somebody_took_and_dropped_is_tried_again() -> None:
@@ -169,7 +187,7 @@ def test_of_many_senders_at_once_one_sends(url: str, web: WebSink) -> None:
     def send() -> None:
         with open_database(url, timeout=30) as own:
             start.wait()
-            counts.append(len(deliver(own, stored, to, MORNING)))
+            counts.append(len(deliver(own, stored, to, at(MORNING))))
 
     threads = [threading.Thread(target=send) for _ in range(6)]
     for thread in threads:
