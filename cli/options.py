@@ -31,6 +31,13 @@ def _run_name(value: str | None) -> str | None:
 #: For the scheduler, which knows the run of a task before it begins.
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
 
+Port = Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")]
+Host = Annotated[str, typer.Option(help="address to listen on; only this machine by default")]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(help="a name by which browsers may call it; again for more [default: any with --host]"),
+]
+
 Cases = Annotated[
     list[str] | None,
     typer.Option(

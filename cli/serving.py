@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
 from .context import FAILED, context, in_one_sentence
 from .interrupts import interruptible
+from .options import AllowHost, Host, Port
 from .scheduler import LogForm, Measuring, live, serving_of
 
 HELP = """Scheduler and dashboard together, until Ctrl-C or SIGTERM.
@@ -28,14 +28,9 @@ _BESIDE = "from cli.serving import beside; beside(); from cli.app import main; m
 
 
 def serve(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8501,
-    host: Annotated[
-        str, typer.Option(help="address to listen on; only this machine by default")
-    ] = "127.0.0.1",
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="a name by which browsers may call it; again for more [default: any with --host]"),
-    ] = None,
+    port: Port = 8501,
+    host: Host = "127.0.0.1",
+    allow_host: AllowHost = None,
     measuring: Measuring = True,
     log: LogForm = None,
 ) -> None:

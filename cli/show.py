@@ -1,22 +1,15 @@
 """`pyrometer dashboard`: show what is stored."""
 
 import os
-from typing import Annotated
-
-import typer
 
 from .context import UsageError, context, in_one_sentence, say, store_pending
+from .options import AllowHost, Host, Port
 
 
 def dashboard(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")] = 8501,
-    host: Annotated[
-        str, typer.Option(help="address to listen on; only this machine by default")
-    ] = "127.0.0.1",
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="a name by which browsers may call it; again for more [default: any with --host]"),
-    ] = None,
+    port: Port = 8501,
+    host: Host = "127.0.0.1",
+    allow_host: AllowHost = None,
 ) -> None:
     """Open the dashboard on this machine's numbers; Ctrl-C stops it."""
     # Streamlit takes seconds to import; no other command should wait for it.

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..lifeline import start_held
+
 _SUPERVISOR = Path(__file__).parent.with_name("supervisor.py")
 _LOOK_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
@@ -74,30 +76,15 @@ def _start(
     command: Sequence[str], log: Path, variables: Mapping[str, str], deadline_seconds: float
 ) -> tuple[subprocess.Popen[bytes], int, int]:
     """The supervisor with the command under it, where its report is read, and our end of its lifeline."""
-    reader, reporter = os.pipe()
-    held, lifeline = os.pipe()
-    try:
-        supervisor = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
-                *("--lifeline", str(held), "--report", str(reporter), "--log", str(log)),
-                *("--deadline", str(deadline_seconds), "--", *command),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=dict(variables),
-            pass_fds=(held, reporter),
-            start_new_session=True,
-        )
-    except OSError:
-        os.close(lifeline)
-        os.close(reader)
-        raise
-    finally:
-        os.close(held)
-        os.close(reporter)
-    return supervisor, reader, lifeline
+
+    def supervised(held: int, reporter: int) -> list[str]:
+        return [
+            *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
+            *("--lifeline", str(held), "--report", str(reporter), "--log", str(log)),
+            *("--deadline", str(deadline_seconds), "--", *command),
+        ]
+
+    return start_held(supervised, variables)
 
 
 class _Lines:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from runner.lifeline import start_held
+
 from .jobs import Ended, OnEvent, Stopped, unheard
 
 #: This program, however it was started; `-P` keeps the current folder's modules out.
@@ -99,29 +101,15 @@ def last_sentence(log: Path, start: int = 0) -> str:
 
 def _start(command: Sequence[str], logs: Logs) -> tuple[subprocess.Popen[bytes], int, int]:
     """The guard with the command under it, where its report is read, and our end of its lifeline."""
-    reader, reporter = os.pipe()
-    held, lifeline = os.pipe()
-    try:
-        guard = subprocess.Popen(
-            [
-                *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
-                *("--out", str(logs.events), "--log", str(logs.log)),
-                *("--patience", str(PATIENCE_SECONDS), "--", *command),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(held, reporter),
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(lifeline)
-        os.close(reader)
-        raise
-    finally:
-        os.close(held)
-        os.close(reporter)
-    return guard, reader, lifeline
+
+    def guarded(held: int, reporter: int) -> list[str]:
+        return [
+            *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
+            *("--out", str(logs.events), "--log", str(logs.log)),
+            *("--patience", str(PATIENCE_SECONDS), "--", *command),
+        ]
+
+    return start_held(guarded)
 
 
 class _Lines:
