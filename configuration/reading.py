@@ -46,6 +46,8 @@ def read_file(file: Path, label: str) -> tuple[dict[str, Any], str]:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
         raise UnreadableFile(_malformed(str(error), text, label)) from error
+    except RecursionError as error:
+        raise UnreadableFile(f"{label}: too many brackets within brackets") from error
 
 
 def _malformed(message: str, text: str, label: str) -> str:

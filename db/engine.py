@@ -97,6 +97,12 @@ def upgrade(url: str, *, timeout: float = 5.0) -> Upgrade:
         return _migrate(parsed, timeout)
 
 
+def check_fits(database: Database) -> None:
+    """Raise SchemaTooNew where a newer program has upgraded the database since it was opened."""
+    with database.reading() as connection:
+        schema.revision_of(connection, database.name)
+
+
 def _find_file(url: URL, create: bool) -> None:
     path = sqlite_path(url)
     if path is None or path.exists():

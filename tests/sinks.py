@@ -84,6 +84,13 @@ class _Web(BaseHTTPRequestHandler):
         if server.status < 300:
             server.posts.append(body)
         self.send_response(server.status)
+        if 300 <= server.status < 400:
+            self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        """Answer as a page would that is no webhook."""
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from configuration.errors import ConfigurationError
-from db.errors import DatabaseError, DatabaseUnavailable
+from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
 from db.queue_records import Task
 from runner.errors import RunnerError
 
@@ -78,7 +78,7 @@ def _ending(job: Job, task: Task, hands: Hands) -> Ending:
         return job(task, hands)
     except Stopped:
         return LetGo()
-    except (ChildLost, DatabaseUnavailable) as error:
+    except (ChildLost, DatabaseUnavailable, SchemaTooNew) as error:
         return Lost(str(error))
     except (ConfigurationError, DatabaseError, JobError, RunnerError) as error:
         return Done("failed", error=str(error))

@@ -41,5 +41,5 @@ class Log:
             return json.dumps(body | ({"text": text} if text else {}), default=str)
         parts = [f"{key}={value}" for key, value in about.items()]
         sign = {"info": "", "warning": "warning: ", "error": "error: "}[level]
-        told = " ".join([f"{moment.astimezone():%Y-%m-%d %H:%M:%S}", f"{sign}{event}", *parts])
+        told = " ".join([f"{moment.astimezone():%Y-%m-%d %H:%M:%S %Z}", f"{sign}{event}", *parts])
         return f"{told}: {text}" if text else told

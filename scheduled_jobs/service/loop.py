@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from configuration.settings import Settings
-from db.engine import Database
+from db.engine import Database, check_fits
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import beat, claim, finish, gone, lose, plan_fire, release, seen, set_run
 from db.queue_queries import running, schedulers, tasks
@@ -226,6 +226,8 @@ class Service:
             any(lane.claiming for lane in idle) or tasks(database, state="waiting", newest=1)
         ):
             return
+        # Whoever is older than the database would only fail what a newer scheduler can do.
+        check_fits(database)
         for lane in idle:
             lane.claiming = lane.claiming or uuid.uuid4().hex
             task = claim(

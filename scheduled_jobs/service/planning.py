@@ -50,14 +50,22 @@ class Planner:
     def __init__(self) -> None:
         self._since: dict[str, datetime] = {}
         self._next: dict[str, tuple[str, datetime | None]] = {}
+        #: Those that were seen switched off, or not written down any more.
+        self._off: set[str] = set()
 
     def plan(self, database: Database, settings: Settings, now: datetime) -> list[Fired]:
         """Plant what became due since the last look; raises DatabaseError, and may then be asked again."""
         fired: list[Fired] = []
         known: dict[str, datetime] | None = None
-        for name, schedule in settings.schedules.items():
-            if not schedule.enabled:
-                continue
+        enabled = {name: each for name, each in settings.schedules.items() if each.enabled}
+        self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
+        for name, schedule in enabled.items():
+            if name in self._off:
+                # Nobody missed what it was switched off for: it counts from now, as a new one does.
+                plan_fire(database, name, now, FIRST_SEEN, (), now)
+                self._since[name] = now
+                self._next.pop(name, None)
+                self._off.discard(name)
             if name not in self._since:
                 known = last_due(database) if known is None else known
                 self._since[name] = _begin(database, name, known.get(name), now)

@@ -1,5 +1,6 @@
 """The one run of a task: named before its child starts, gone on with by the next attempt on this machine."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from runner.errors import JournalError
 from ..header import Header
 from ..ingest import ingest_pending
 from ..measure import new_run_id
+from .child import PATIENCE_SECONDS
 from .identity import Owner
 from .jobs import ChildLost, Ended, Hands, OnEvent, unheard
 
@@ -20,6 +22,8 @@ from .jobs import ChildLost, Ended, Hands, OnEvent, unheard
 _INTERRUPTED, _REFUSED = 130, 2
 #: A resume may be refused because the run was completed meanwhile, or is no longer the same thing.
 _TRIES = 3
+#: How often is looked whether a journal has become free.
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def measured(
     hands.set_run(run)
     ended = None
     for _ in range(_TRIES):
+        _wait_for_the_last_writer(hands, run)
         before = _standing(hands, run)
         if before.complete:
             break
@@ -93,6 +98,14 @@ def _known_run(task: Task, hands: Hands) -> str | None:
     owners = [Owner.parse(each.owner) for each in began]
     here = any(owner and owner.machine == hands.machine for owner in owners)
     return task.run_id if here else None
+
+
+def _wait_for_the_last_writer(hands: Hands, run: str) -> None:
+    """Let a child whose guard was killed under it keep what it has: it ends by itself, but not at once."""
+    path, give_up = _journal(hands, run), time.monotonic() + PATIENCE_SECONDS
+    while path.exists() and journal.in_use(path) and time.monotonic() < give_up:
+        hands.stop.wait(_LOOK_SECONDS)
+        hands.check_stopped()
 
 
 def _journal(hands: Hands, run: str) -> Path:

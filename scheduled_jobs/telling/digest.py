@@ -317,9 +317,9 @@ def _coverage(night: Night) -> list[Trouble]:
             continue
         first = "; ".join(f"{one.case} {_ended(one)}" for one in new[:TOP])
         more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
-        count = "1 case" if len(new) == 1 else f"{len(new)} cases"
+        count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
         name = f"{schedule} {part}".strip()
-        sentence = f"{count} of {name} used to be measured and no longer: {first}{more}"
+        sentence = f"{count} of {name} used to be measured and {verb} no longer: {first}{more}"
         found.append(Trouble("coverage", name, sentence))
     return found
 
@@ -334,7 +334,9 @@ def _spoiled(one: Disturbed) -> str:
         for count, word in ((one.throttled, "throttled"), (one.contended, "contended"))
         if count
     ]
-    return f"machine {one.machine}: {' and '.join(parts)} of {one.outcomes} outcomes ({one.share:.0%})"
+    return (
+        f"machine {one.machine}: {' and '.join(parts)} of {one.outcomes} outcomes ({100 * one.share:.0f} %)"
+    )
 
 
 def _coverage_key(one: Fallen) -> str:

@@ -225,8 +225,8 @@ def _beside(digest: Digest) -> list[str]:
     )
     lines = [f"{_count(count, 'change', 'changes')} {what}" for count, what in counted if count]
     if digest.coverage:
-        fell = _count(len(digest.coverage), "case is", "cases are")
-        lines.append(f"{fell} not measured in all that used to be")
+        fell = _count(len(digest.coverage), "case that used to be is", "cases that used to be are")
+        lines.append(f"{fell} not measured, in all")
     lines += [f"{_count(count, 'candidate', 'candidates')} waiting: {why}" for why, count in digest.waiting]
     if digest.open:
         lines.append(f"{_count(digest.open, 'regression is', 'regressions are')} open in all")

@@ -124,8 +124,12 @@ def returns(
     for (kind, name), one in last.items():
         since = datetime.fromisoformat(one.facts["since"])
         if one.kind == SILENCE and (kind, name) not in still and is_back(kind, name, since, seen, measuring):
-            what = f"machine {name} is back" if kind == "machine" else f"{name} has begun"
-            sentence = f"{what}, {in_words(now - since)} after it was last heard of or due"
+            length = in_words(now - since)
+            sentence = (
+                f"machine {name} is back, {length} after it was last seen"
+                if kind == "machine"
+                else f"{name} has begun, {length} after it was due"
+            )
             made.append(_note(RETURN, one.key, now, sentence, "success", dict(one.facts)))
     return made
 

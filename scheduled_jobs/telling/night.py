@@ -103,7 +103,8 @@ def gather(
     own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
     history = _histories(database, [task for _, task in own])
     still = findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS)
-    ended = endings(database, [run for runs in history.values() for run in runs])
+    tonight = [task.run_id for _, task in own if task.run_id]
+    ended = endings(database, [*tonight, *(run for runs in history.values() for run in runs)])
     by_run: dict[str, list[Ending]] = defaultdict(list)
     for ending in ended:
         by_run[ending.run].append(ending)
@@ -177,7 +178,7 @@ def _runs(own: Iterable[tuple[Fire, Task]]) -> list[Task]:
 
 
 def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str], list[str]]:
-    """By schedule and part the runs of the newest done tasks, newest first, and of all that ended tonight."""
+    """By schedule and part the runs of the newest done tasks and of those done tonight, newest first."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for schedule in sorted({task.schedule for task in own}):
         parts = {task.part for task in own if task.schedule == schedule}
@@ -185,7 +186,7 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
             if task.part in parts and task.run_id and len(found[schedule, task.part]) <= RUNS_BEFORE:
                 found[schedule, task.part].append(task.run_id)
     for task in own:
-        if task.run_id and task.run_id not in found[task.schedule, task.part]:
+        if task.state == "done" and task.run_id and task.run_id not in found[task.schedule, task.part]:
             found[task.schedule, task.part].append(task.run_id)
     return found
 

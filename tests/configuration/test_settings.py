@@ -260,6 +260,12 @@ def test_a_file_that_is_there_but_cannot_be_read_is_not_passed_over(place: Path)
         load_settings(environ={})
 
 
+def test_a_file_that_only_opens_brackets_is_refused(place: Path) -> None:
+    (place / "pyrometer.toml").write_text("x = " + "[" * 100_000)
+    with pytest.raises(UnreadableFile, match=r"^pyrometer\.toml: too many brackets within brackets$"):
+        load_settings(environ={})
+
+
 def test_an_unknown_profile_is_found_when_the_file_is_read(place: Path) -> None:
     (place / "pyrometer.toml").write_text('profile = "quite"\n')
     with pytest.raises(

@@ -180,6 +180,24 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
     assert nightly(database)[1:] == [("01 13:00", "timetable", 4)]
 
 
+@pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
+def test_what_is_switched_off_misses_nothing(database: Database, tmp_path: Path, off: str) -> None:
+    on, without, planner = settled(TOML, tmp_path), settled(off, tmp_path), Planner()
+    planner.plan(database, on, utc("05T00:00"))
+    planner.plan(database, without, utc("06T00:00"))
+    planner.plan(database, without, utc("09T00:00"))
+    planner.plan(database, on, utc("10T00:00"))
+    planner.plan(database, on, utc("10T00:31"))
+    assert nightly(database) == [
+        ("05 00:00", "first seen", 0),
+        ("10 00:00", "first seen", 0),
+        ("10 00:30", "timetable", 4),
+    ]
+    # Another one that begins there sees the same.
+    Planner().plan(database, on, utc("10T00:32"))
+    assert len(nightly(database)) == 3
+
+
 def test_fired_by_hand_is_beside_the_timetable(database: Database, settings: Settings) -> None:
     planner = Planner()
     planner.plan(database, settings, utc("01 12:00:00"))

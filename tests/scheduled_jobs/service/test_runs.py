@@ -144,6 +144,23 @@ def test_what_this_machine_began_is_gone_on_with(place: Place) -> None:
     assert place.stored(OLD_RUN)
 
 
+def test_a_child_that_still_writes_is_waited_for(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    orphan, ended = Journal(place.data_dir / "runs" / OLD_RUN), threading.Event()
+
+    def end() -> None:
+        ended.set()
+        orphan.close()
+
+    def child(arguments: Sequence[str]) -> Ended:
+        assert ended.is_set()
+        return completes(place)(arguments)
+
+    threading.Timer(0.5, end).start()
+    assert place.measured(place.attempt(HERE, OLD_RUN), child).run == OLD_RUN
+    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
+
+
 def test_what_was_never_begun_keeps_its_name(place: Place) -> None:
     done = place.measured(place.attempt(HERE, OLD_RUN), begins(place))
     assert done.run == OLD_RUN == place.named(0, "--run-id")

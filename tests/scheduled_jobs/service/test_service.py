@@ -295,6 +295,23 @@ def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
     assert sqlite_place.ends(planted) == ["done"]
 
 
+def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_place: Place) -> None:
+    first = sqlite_place.fire()
+    with closing(sqlite3.connect(sqlite_place.url.removeprefix("sqlite:///"))) as other:
+        ((ours,),) = other.execute("SELECT version_num FROM pyrometer_schema")
+        with scheduler(sqlite_place.url, sqlite_place.data_dir) as process:
+            sqlite_place.over(first)
+            with other:
+                other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
+            planted = sqlite_place.fire()
+            told = process.wait_for("database away")
+            assert "written by a newer Pyrometer" in str(told["text"])
+            assert (sqlite_place.now(planted).state, sqlite_place.ends(planted)) == ("waiting", [])
+            with other:
+                other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))
+            assert sqlite_place.over(planted).state == "done"
+
+
 def test_a_database_that_is_away_at_first_is_waited_for(sqlite_place: Place, tmp_path: Path) -> None:
     planted = sqlite_place.fire()
     sqlite_place.database.close()

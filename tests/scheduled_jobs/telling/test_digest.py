@@ -120,10 +120,11 @@ def test_silence_coverage_and_disturbance_are_troubles() -> None:
     told = digest(a_night(silences=[silent], fallen=fallen, disturbed=spoiled))
     assert [one.kind for one in told.troubles] == ["silent", "coverage", "disturbed"]
     assert told.troubles[1].sentence.startswith(
-        "7 cases of nightly nightly@h200 used to be measured and no longer: case0 (oom: out of memory); case1"
+        "7 cases of nightly nightly@h200 used to be measured and are no longer: "
+        "case0 (oom: out of memory); case1"
     )
     assert told.troubles[1].sentence.endswith("; and 2 more")
-    assert told.troubles[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5%)"
+    assert told.troubles[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5 %)"
 
 
 def test_coverage_that_fell_before_is_not_told_again() -> None:
@@ -131,7 +132,7 @@ def test_coverage_that_fell_before_is_not_told_again() -> None:
     first = digest(a_night(fallen=fallen[:1]))
     then = digest(a_night(fallen=fallen, fallen_before=first.coverage))
     assert [one.sentence for one in then.troubles] == [
-        "1 case of nightly used to be measured and no longer: case1 (crashed)"
+        "1 case of nightly used to be measured and is no longer: case1 (crashed)"
     ]
     assert len(then.coverage) == 2
 

@@ -64,7 +64,13 @@ class Place:
         assert queue.plan_fire(self.database, "nightly", due_at, how, new, due_at)
 
     def measured(
-        self, due_at: datetime = DUE, run: str = "run-2", *, driver: str = "575.57", **statuses: str
+        self,
+        due_at: datetime = DUE,
+        run: str = "run-2",
+        *,
+        driver: str = "575.57",
+        state: str = "done",
+        **statuses: str,
     ) -> None:
         """It was, in a run in which each case ended as said (`a` for MLP, `b` for RESNET; default: ok)."""
         self.due(due_at)
@@ -77,7 +83,7 @@ class Place:
         save_run(self.database, replace(about, facts={"conditions": {"driver": driver}}))
         save_outcomes(self.database, run, outcomes)
         save_measurements(self.database, run, measurements_for([each for each in outcomes if each.metrics]))
-        self.ended("done", due_at + 40 * MINUTE, run=run)
+        self.ended(state, due_at + 40 * MINUTE, run=run)
 
     def ended(self, state: str, now: datetime, error: str = "", run: str = "") -> None:
         """The task that waits longest is taken up by h200 and ends."""
@@ -242,11 +248,20 @@ def test_coverage_that_fell_is_told_once_with_how_it_ended(place: Place) -> None
     first, then = place.web.posts
     assert first["title"] == "Pyrometer 2026-11-22: 1 part lost coverage"
     assert (
-        f"1 case of nightly nightly@h200 used to be measured and no longer: {RESNET} (oom: it ended as oom)"
-        in first["message"]
+        "1 case of nightly nightly@h200 used to be measured and is no longer: "
+        f"{RESNET} (oom: it ended as oom)" in first["message"]
     )
     assert then["title"] == "Pyrometer 2026-11-23: all 2 cases as before on 1 machine, 1 of them not ok"
-    assert "1 case is not measured in all that used to be" in then["message"]
+    assert "1 case that used to be is not measured, in all" in then["message"]
+
+
+def test_a_run_that_came_to_nothing_is_no_night_to_compare_with(place: Place) -> None:
+    place.measured(b="crashed")
+    place.measured(DUE + 90 * MINUTE, "run-3", driver="580.65", state="failed")
+    place.told()
+    message = place.web.posts[0]["message"]
+    assert "due Sun 2026-11-22 04:00: failed" in message
+    assert "used to be measured" not in message and "580.65" not in message
 
 
 def test_what_was_missed_and_not_made_up_for_is_a_missing_night(place: Place) -> None:
@@ -258,7 +273,7 @@ def test_what_was_missed_and_not_made_up_for_is_a_missing_night(place: Place) ->
 def test_throttling_is_told(place: Place) -> None:
     place.measured(a="throttled")
     place.told()
-    assert "machine h200: 1 throttled of 2 outcomes (50%)" in place.web.posts[0]["message"]
+    assert "machine h200: 1 throttled of 2 outcomes (50 %)" in place.web.posts[0]["message"]
 
 
 def test_a_silence_is_told_at_once_and_once_and_so_is_its_end(place: Place) -> None:
@@ -271,7 +286,7 @@ def test_a_silence_is_told_at_once_and_once_and_so_is_its_end(place: Place) -> N
     place.checked(MORNING + 30 * MINUTE)
     assert place.subjects() == [
         "Pyrometer: machine a10 is silent: no scheduler was seen there for 31 minutes",
-        "Pyrometer: machine a10 is back, 51 minutes after it was last heard of or due",
+        "Pyrometer: machine a10 is back, 51 minutes after it was last seen",
     ]
     assert [post["type"] for post in place.web.posts] == ["failure", "success"]
     # Another silence is another message.
