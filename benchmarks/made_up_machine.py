@@ -85,7 +85,7 @@ class MadeUp:
         planned = [Planned(case, environment["fingerprint"], n) for n in range(REPLICATES) for case in CASES]
         header = self._header(run, "smoke", [environment], planned)
         levels = {case: self._level(case, night, track) for case in CASES}
-        self._write(header, [self._outcome(one, levels[one.case], run) for one in planned])
+        self._write(header, [self._outcome(one, levels[one.case], "run") for one in planned])
 
     def upgrade(self, old: str, new: str, cases: Sequence[str], run: str) -> None:
         """Pairs of two builds: the machine is the same for both, whatever it does."""
@@ -103,7 +103,7 @@ class MadeUp:
             self._outcome(
                 one,
                 10.0 * of_build(one.case, nights[one.environment]),
-                run,
+                "upgrade",
                 # Sides take turns at starting, as in a real session.
                 after=int((one.environment == comparison.old) == bool(one.replicate % 2)),
             )
@@ -117,8 +117,8 @@ class MadeUp:
         wobble = random.Random(f"{self._night} {case} {track}").gauss(0.0, NIGHT_NOISE)
         return 10.0 * of_build(case, night) * of_machine(case, self._night, track) * math.exp(wobble)
 
-    def _outcome(self, planned: Planned, level: float, run: str, after: int = 0) -> Outcome:
-        one = random.Random(f"{run} {planned}")
+    def _outcome(self, planned: Planned, level: float, kind: str, after: int = 0) -> Outcome:
+        one = random.Random(f"{self._night} {kind} {planned}")
         started = self._now + timedelta(minutes=planned.replicate, seconds=after)
         about = (planned.case, planned.environment, planned.replicate)
         if planned.case == LSTM and self._night >= 25:

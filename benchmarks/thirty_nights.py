@@ -85,9 +85,11 @@ PLANTED = (
     Planted(17, "somebody else at work: vit 6 % slower for three nights", case=VISION),
     Planted(20, "PyTorch: bert, which is muted, another 10 % slower", case=BERT),
     Planted(21, "the machine: a new driver, everything 3 % slower", word="driver"),
-    Planted(23, "PyTorch: resnet50 as it was; people say it is fixed", case=RESNET[0]),
+    Planted(23, "PyTorch: resnet50 as it was, eager; people say it is fixed", case=RESNET[0]),
+    Planted(23, "PyTorch: resnet50 as it was, compiled", case=RESNET[1]),
     Planted(25, "PyTorch: lstm crashes from now on", word="lstm"),
-    Planted(27, "PyTorch: resnet50 8 % slower again", case=RESNET[0]),
+    Planted(27, "PyTorch: resnet50 8 % slower again, eager", case=RESNET[0]),
+    Planted(27, "PyTorch: resnet50 8 % slower again, compiled", case=RESNET[1]),
     Planted(28, "the machine: a third of the processes throttled", word="throttled"),
 )
 

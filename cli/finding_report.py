@@ -23,10 +23,10 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
         "followed as",
         f"{one.track} by schedule {one.schedule}" + (f", machines {one.label}" if one.label else ""),
     )
-    yield _row(
-        "last before", f"{_time(one.before, place)}, run {one.before_run}, torch {one.old_torch_version}"
-    )
-    yield _row("first after", f"{_time(one.at, place)}, run {one.at_run}, torch {one.new_torch_version}")
+    yield _row("before", f"{_time(one.before, place)}, run {one.before_run}, torch {one.old_torch_version}")
+    yield _row("since", f"{_time(one.at, place)}, run {one.at_run}")
+    # Seen some nights late, the first night may be off by one: what surely lies behind it is a later run.
+    yield _row("after", f"run {one.evidence.get('new_run') or one.at_run}, torch {one.new_torch_version}")
     yield _row("state", f"{one.state}: {STATES.get(one.state, one.state)}")
     yield from _evidence(one)
     yield from _triage(one, log, place, now)
@@ -53,7 +53,9 @@ def _detected(detected: Mapping[str, Any], metric: str) -> Iterator[str]:
         return
     unit = METRICS[metric].unit if metric in METRICS else ""
     before, after = (f"{_number(detected.get(side))} {unit}".strip() for side in ("before", "after"))
-    yield _row("seen in", f"{detected.get('nights')} nights: {before} before, {after} in the newest")
+    yield _row(
+        "seen in", f"{detected.get('nights')} nights; as measured, {before} before, {after} the newest"
+    )
     if detected.get("noise") is not None:
         yield _row("noise", f"{percent(float(detected['noise']))} from night to night (standard deviation)")
 
@@ -66,7 +68,8 @@ def _verdict(verdict: Mapping[str, Any], evidence: Mapping[str, Any]) -> Iterato
     yield f"{_INDENT}{verdict.get('word')}{said}, from {verdict.get('pairs')} pairs of processes"
     yield f"{_INDENT}{_number(verdict.get('old'))} -> {_number(verdict.get('new'))} {unit}"
     if verdict.get("smallest") is not None:
-        yield f"{_INDENT}the smallest change it could have seen: {percent(float(verdict['smallest']))}"
+        smallest = percent(float(verdict["smallest"])).lstrip("+")
+        yield f"{_INDENT}the smallest change it could have seen: {smallest}"
     if evidence.get("rebuilt"):
         yield f"{_INDENT}a side was built anew: other packages may lie beside its PyTorch"
     if again := evidence.get("reproduce"):
@@ -76,7 +79,7 @@ def _verdict(verdict: Mapping[str, Any], evidence: Mapping[str, Any]) -> Iterato
 def _changes(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not changes:
         return
-    yield "what else differs between the two nights:"
+    yield "what differs between before and after:"
     for each in changes:
         before, after = (str(each.get(side) or "none") for side in ("before", "after"))
         yield _INDENT + printable(f"{each.get('kind')}: {each.get('name')}: {before} -> {after}")

@@ -18,6 +18,9 @@ from .selection import choose_profile
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 
+#: No database holds a larger number.
+LARGEST = 2**63 - 1
+
 
 def described(here: Context, files: list[Path] | None) -> Environment:
     """The default environment with the cases it offers, those of `files` too.

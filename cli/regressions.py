@@ -27,7 +27,7 @@ from exchange.tables import cell
 from .case_names import CaseName
 from .context import Context, UsageError, context, in_one_sentence
 from .finding_report import finding_lines
-from .offers import Json, table, wide_console
+from .offers import LARGEST, Json, table, wide_console
 
 app = typer.Typer(
     help="What the nights found: candidates, regressions, improvements, and their triage.",
@@ -40,7 +40,9 @@ _TRIAGES = ("open", "acknowledged")
 #: Findings that a list holds at most.
 _MOST = 100_000
 
-Number = Annotated[int, typer.Argument(metavar="ID", help="the number of a finding, as `list` shows it")]
+Number = Annotated[
+    int, typer.Argument(metavar="ID", max=LARGEST, help="the number of a finding, as `list` shows it")
+]
 Text = Annotated[str, typer.Argument(help="a sentence for whoever reads it later")]
 By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]")]
 
@@ -57,8 +59,6 @@ def list_findings(
     """What was found, the newest first."""
     with in_one_sentence():
         here = context(reading=True)
-        if schedule is not None and schedule not in here.settings.schedules:
-            raise UsageError(unknown("schedule", schedule, here.settings.schedules))
         with here.open_database() as database:
             found = stored.findings(
                 database,
@@ -67,6 +67,9 @@ def list_findings(
                 schedule=schedule,
                 newest=_MOST,
             )
+        # One that is no longer written down may have findings still.
+        if schedule is not None and not found and schedule not in here.settings.schedules:
+            raise UsageError(unknown("schedule", schedule, here.settings.schedules))
         if file is not None:
             _write_csv(file, found)
             typer.echo(f"{file}: {len(found)} findings")
@@ -181,6 +184,8 @@ def mute(
         if (until is None) != off:
             raise UsageError("a finding is muted --until DATE, or not any more: --off")
         moment = None if until is None else moment_of(until, context().settings.timezone)
+        if moment is not None and moment <= datetime.now(UTC):
+            raise UsageError(f"{until} is over: a finding is muted until a moment that is to come")
     _act(number, "mute", text, by, moment)
 
 
@@ -189,12 +194,15 @@ def _act(number: int, action: str, text: str, by: str | None, until: datetime | 
         who = printable(by or _me()).strip()
         if not who:
             raise UsageError("--by names somebody")
-        with context().open_database() as database:
+        here = context()
+        with here.open_database() as database:
             _found(database, number)
             one = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
         assert one is not None
-    muted = f", muted until {one.muted_until:%Y-%m-%d %H:%M} UTC" if one.muted_until else ""
-    typer.echo(f"finding {one.id}: {one.triage}{muted}")
+    told = f"finding {one.id}: {one.triage}"
+    if one.muted_until is not None:
+        told += f", muted until {one.muted_until.astimezone(zone(here.settings.timezone)):%Y-%m-%d %H:%M %Z}"
+    typer.echo(f"{told}; the {action} is kept" if action in ("note", "link") else told)
 
 
 def _me() -> str:

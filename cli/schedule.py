@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from analysis.words import printable
 from configuration.nearest import unknown
 from configuration.schedules import ScheduleSettings, zone
 from db import queue_queries
@@ -20,7 +21,7 @@ from scheduled_jobs.service.child import logs_of
 from scheduled_jobs.service.identity import dead_process, machine_name, myself
 
 from .context import FAILED, Context, UsageError, context, in_one_sentence, say
-from .offers import Json, table, wide_console
+from .offers import LARGEST, Json, table, wide_console
 from .scheduler import check_schedules
 
 app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
@@ -29,6 +30,7 @@ app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_i
 _ALIVE = timedelta(minutes=2)
 _NEXT = 3
 _OPEN = ("waiting", "running")
+_STATES = (*_OPEN, "done", "failed", "lost", "cancelled")
 
 
 @app.command("list")
@@ -159,11 +161,13 @@ def list_tasks(
     state: Annotated[
         str | None, typer.Option(help="only waiting, running, done, failed, lost or cancelled ones")
     ] = None,
-    newest: Annotated[int, typer.Option(min=1, help="so many at most")] = 30,
+    newest: Annotated[int, typer.Option(min=1, max=LARGEST, help="so many at most")] = 30,
     as_json: Json = False,
 ) -> None:
     """The newest tasks: what was done, what runs, what waits."""
     with in_one_sentence():
+        if state is not None and state not in _STATES:
+            raise UsageError(unknown("state", state, _STATES))
         here = context(reading=True)
         with here.open_database() as database:
             found = queue_queries.tasks(database, schedule=schedule, state=state, newest=newest)
@@ -174,16 +178,20 @@ def list_tasks(
     place = zone(here.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
     for task in found:
-        told = task.error or str(task.result.get("summary", ""))
+        # What a child said last may be anybody's text.
+        told = printable(task.error or str(task.result.get("summary", "")))
         due = f"{task.due_at.astimezone(place):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
         listed.add_row(*map(escape, (*what, _took(task), task.run_id or "-", told)))
-    wide_console().print(listed)
+    console = wide_console()
+    console.print(listed)
+    console.print(f"times of {here.settings.timezone}", style="dim")
 
 
 @app.command("show")
 def show(
-    task_id: Annotated[int, typer.Argument(metavar="TASK", help="a task's number")], as_json: Json = False
+    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
+    as_json: Json = False,
 ) -> None:
     """One task: what it does, every attempt at it, its run, its logs, and why it failed."""
     with in_one_sentence():
@@ -198,7 +206,7 @@ def show(
         typer.echo(json.dumps({**_body(task), "attempted": attempts, "logs": logs}, indent=2))
         return
     for line in _described(task, tried, logs, zone(here.settings.timezone)):
-        typer.echo(line)
+        typer.echo(printable(line))
 
 
 def _described(task: Task, tried: Sequence[Attempt], logs: Sequence[str], place: tzinfo) -> Iterable[str]:
@@ -206,31 +214,33 @@ def _described(task: Task, tried: Sequence[Attempt], logs: Sequence[str], place:
         return f"{when.astimezone(place):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
 
     yield f"task {task.id}: {task.job} of schedule {task.schedule}" + (f", {task.part}" if task.part else "")
-    yield f"  state    {task.state}"
-    yield f"  due      {moment(task.due_at)}"
-    yield f"  asks     {'machine ' + task.label if task.label else 'any machine'}"
+    yield f"  state      {task.state}"
+    yield f"  due        {moment(task.due_at)}"
+    yield f"  asks       {'machine ' + task.label if task.label else 'any machine'}"
     for key, value in task.spec.items():
         if value not in (None, "", []):
-            yield f"  {key:8} {value if isinstance(value, str) else json.dumps(value)}"
+            yield f"  {key:10} {value if isinstance(value, str) else json.dumps(value)}"
     if task.run_id:
-        yield f"  run      {task.run_id}: `pyrometer report {task.run_id}` tells it"
+        yield f"  run        {task.run_id}: `pyrometer report {task.run_id}` tells it"
     if summary := task.result.get("summary"):
-        yield f"  result   {summary}"
+        yield f"  result     {summary}"
     if task.error:
-        yield f"  error    {task.error}"
+        yield f"  error      {task.error}"
     for one in tried:
         by = one.owner.partition("/")[0]
         how = one.ended or "running"
         told = f": {one.detail}" if one.detail else ""
-        lasted = f"from {moment(one.started_at)} to {moment(one.ended_at)}"
+        began = moment(one.started_at)
+        lasted = f"from {began} to {moment(one.ended_at)}" if one.ended_at else f"since {began}"
         yield f"  attempt {one.number} by {by} {lasted}: {how}{told}"
     for path in logs:
-        yield f"  log      {path}"
+        yield f"  log        {path}"
 
 
 @app.command("cancel")
 def cancel(
-    task_id: Annotated[int, typer.Argument(metavar="TASK", help="a task's number")], as_json: Json = False
+    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
+    as_json: Json = False,
 ) -> None:
     """End a task that waits or runs; what it has measured stays."""
     with in_one_sentence():

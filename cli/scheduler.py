@@ -35,7 +35,7 @@ pyrometer scheduler --once           what is due now, and no longer
 pyrometer scheduler --no-measuring   only plan and think: what is measured is left to other machines
 
 Several may share a database: what is due is done once, whoever comes first, each machine for the labels it
-has ([machine_labels], and its own name). What is measured runs as a child of its own; stopped, it keeps what
+has (machine_labels, and its own name). What is measured runs as a child of its own; stopped, it keeps what
 it has, and the next scheduler of this machine goes on with it. `pyrometer schedule list` shows what comes.
 """
 

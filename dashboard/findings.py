@@ -26,19 +26,20 @@ def table(items: Sequence[Finding], now: datetime) -> str:
         ("Change", True),
         ("What", False),
         ("Where", False),
-        ("Since", False),
+        ("Since (UTC)", False),
         ("Triage", False),
         ("", False),
     ]
     rows = (
         (
             markup.case(one.key.case),
-            _two(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}"),
+            f'<span class="py-metric">{_metric(one)}</span>',
             _change(one),
             markup.chip(kind(one.state, one.direction)),
             _two(one.machine, f"{one.key.hardware_label} · {one.key.profile_name}"),
             _two(f"{one.at:%Y-%m-%d}", versions(one)),
-            _two(one.triage, *_marks(one, now)),
+            escape(one.triage)
+            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one, now)),
             markup.link(links.finding(one.id), "Open\u00a0→"),
         )
         for one in items
@@ -74,9 +75,9 @@ def title(one: Finding) -> str:
     better = wording.metric(one.key.metric).better
     better = "" if better == "neither" else f" {better.capitalize()} is better."
     chip = markup.chip(kind(one.state, one.direction))
-    since = f"since the night of {one.at:%Y-%m-%d}, {versions(one)}"
+    since = f"since the night of {one.at:%Y-%m-%d} (UTC), {versions(one)}"
     return (
-        f"<p>{markup.link(links.findings(), '← All findings')}</p>"
+        f"<p>{markup.link(links.findings(), '← All findings')} · Finding {one.id}</p>"
         f'<div class="py-title">{markup.case(one.key.case)} {chip}</div>'
         f"<p>{escape(f'{moved(one.key.metric, one.change)} {since}.{better}')}</p>"
     )
@@ -85,10 +86,10 @@ def title(one: Finding) -> str:
 def cards(one: Finding, now: datetime) -> str:
     """What matters most, in a row."""
     because = str(one.evidence.get("reason") or one.evidence.get("waits") or "")
-    state = STATES.get(one.state, one.state) + (f". {because}" if because else "")
+    state = STATES.get(one.state, one.state) + (f"; {because}" if because else "")
     before, after = links.run(one.before_run), links.run(one.at_run)
     return markup.panels(
-        markup.card("Change", _change(one), escape(f"{one.direction}, a {one.shape}")),
+        markup.card("Change", _change(one), escape(f"a {one.shape}")),
         markup.card("State", escape(one.state), escape(state)),
         markup.card(
             "Between",
@@ -106,7 +107,9 @@ def cards(one: Finding, now: datetime) -> str:
 
 def ways(one: Finding) -> str:
     """Links to what the finding rests on, and to where people work on it."""
-    trend = links.trends(one.key.metric, one.key.hardware, one.key.profile, one.key.case)
+    # Along dates the baseline's points of the same nights would lie between those of the track.
+    axis = "date" if one.old_torch_version == one.new_torch_version else "version"
+    trend = links.trends(one.key.metric, one.key.hardware, one.key.profile, one.key.case, axis=axis)
     told = [markup.link(trend, "Trend →")]
     if run := one.evidence.get("run"):
         told.append(markup.link(links.run(str(run)), "The session that measured it again →"))
@@ -138,15 +141,14 @@ def verdict(one: Finding) -> str:
     unit = str(told.get("unit") or "")
     sides = [f"{each.get('name')} (torch {each.get('torch')})" for each in one.evidence.get("compared") or ()]
     rebuilt = "yes: other packages may lie beside its PyTorch" if one.evidence.get("rebuilt") else "no"
+    old, new = (_quantity(told.get(side), unit) for side in ("old", "new"))
     pairs = {
-        "old": sides[0] if sides else None,
-        "new": sides[1] if len(sides) > 1 else None,
-        "old value": _quantity(told.get("old"), unit),
-        "new value": _quantity(told.get("new"), unit),
+        "old": ", ".join(each for each in (old, *sides[:1]) if each),
+        "new": ", ".join(each for each in (new, *sides[1:2]) if each),
         "pairs of processes": told.get("pairs"),
         "interval": _interval(told),
         "confidence": wording.percent(told["confidence"]) if told.get("confidence") else None,
-        "smallest change it could see": percent(told["smallest"])
+        "smallest change it could see": percent(told["smallest"]).lstrip("+")
         if told.get("smallest") is not None
         else None,
         "a side was built anew": rebuilt,
@@ -157,13 +159,13 @@ def verdict(one: Finding) -> str:
 
 
 def changes(rows: Rows) -> str:
-    """What else differs between the nights before and after."""
+    """What differs between the nights before and after."""
     cells = (
         [escape(str(row.get(name) or wording.NONE)) for name in ("kind", "name", "before", "after")]
         for row in rows
     )
     columns = [("Of", False), ("What", False), ("Before", False), ("After", False)]
-    return markup.table("What else changed", columns, cells, tall=True, folded=True)
+    return markup.table("What changed", columns, cells, tall=True, folded=True)
 
 
 def neighbours(rows: Rows) -> str:
@@ -267,6 +269,10 @@ def _microseconds(value: Any) -> str:
 
 def _reason(text: str) -> str:
     return f'<span class="py-reason">{escape(text)}</span>'
+
+
+def _metric(one: Finding) -> str:
+    return _two(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}")
 
 
 def _two(strong: str, *small: str) -> str:

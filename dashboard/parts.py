@@ -15,6 +15,7 @@ from dashboard import again, charts, filters, frames, links, load, markup, table
 from db.errors import DatabaseError
 from db.records import Outcome, Run
 from exchange.formats import came_from
+from exchange.tables import cell
 
 _FOLDER = Path(__file__).parent
 
@@ -39,13 +40,19 @@ def heading(title: str, frame: Callable[[], pd.DataFrame] | None = None, file_na
         if frame is not None:
             st.download_button(
                 "CSV",
-                lambda: frame().to_csv(index=False).encode(),
+                lambda: csv(frame()),
                 file_name=file_name,
                 mime="text/csv",
                 key=f"csv-{file_name}",
                 on_click="ignore",
                 help=f"{title} as CSV",
             )
+
+
+def csv(frame: pd.DataFrame) -> bytes:
+    """A table as a CSV file, in which no text starts a formula of a spreadsheet."""
+    safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value)
+    return safe.to_csv(index=False).encode()
 
 
 def chart(spec: charts.Spec, alt: str, **frames: pd.DataFrame) -> None:

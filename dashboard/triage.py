@@ -1,6 +1,6 @@
 """What people say of a finding, and a form to say it in."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -32,9 +32,10 @@ def section(url: str, one: Finding) -> None:
             "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
         )
         text = st.text_input("Why, or the address of the issue", key="triage-text", max_chars=2000)
-        until = st.date_input(
-            "Muted until", date.today() + timedelta(weeks=_WEEKS), key="triage-until", min_value="today"
-        )
+        # Its beginning in UTC is meant: today's is over.
+        today = datetime.now(UTC).date()
+        tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
+        until = st.date_input("Muted until", usual, key="triage-until", min_value=tomorrow)
         who = st.text_input("Who says so", key="triage-who", max_chars=100)
         if not st.form_submit_button("Save"):
             return

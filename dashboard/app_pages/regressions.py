@@ -49,7 +49,10 @@ def show_list() -> None:
 def nothing_found() -> None:
     """The page before anything was found."""
     with parts.lonely("Nothing found"):
-        st.write("No series has changed from night to night so far. Nights are measured by schedules:")
+        st.write(
+            "No series has changed from night to night so far; the first eight nights of each are learnt "
+            "from. Nights are measured by schedules:"
+        )
         st.code("pyrometer schedule list", language="bash")
 
 
@@ -62,12 +65,13 @@ def show_one(number: str) -> None:
         return
     one, log = found
     evidence = one.evidence
-    st.html(findings.title(one) + findings.cards(one, now) + findings.ways(one))
+    for part in (findings.title(one), findings.cards(one, now), findings.ways(one)):
+        st.html(part)
     if told := findings.verdict(one):
         parts.heading("Measured again")
         st.html(told)
     for title, rows, table in (
-        ("What else changed", evidence.get("changes"), findings.changes),
+        ("What changed between the nights", evidence.get("changes"), findings.changes),
         ("Neighbours in that session", evidence.get("neighbours"), findings.neighbours),
         ("Operators that moved too", evidence.get("moved_with"), findings.moved_with),
         ("Where time went", evidence.get("operators"), findings.operators),

@@ -135,6 +135,23 @@ def test_a_task_is_shown_with_its_attempts_and_its_error(place: Path) -> None:
     assert 'unknown task "9"' in schedule("show", "9").output
 
 
+def test_what_a_child_said_last_steers_no_terminal(place: Path) -> None:
+    schedule("fire", "nightly")
+    now = datetime.now(UTC)
+    with stored(place) as database:
+        claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="t", now=now)
+        finish(database, "t", "failed", {}, "no\x1b[2J wheel", now)
+    for told in (schedule("show", "1"), schedule("tasks")):
+        assert "no [2J wheel" in told.output and "\x1b" not in told.output
+
+
+def test_what_no_database_can_hold_is_refused_in_a_sentence(place: Path) -> None:
+    huge = "99999999999999999999"
+    calls = (("show", huge), ("cancel", huge), ("tasks", "--newest", huge), ("tasks", "--state", "over"))
+    for done in (schedule(*call) for call in calls):
+        assert done.exit_code == 2 and "Traceback" not in done.output
+
+
 def test_a_task_is_cancelled_once(place: Path) -> None:
     schedule("fire", "nightly")
     assert "task 2 is cancelled" in schedule("cancel", "2").output

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
 from watched_nights import Nights, a_finding, a_regression
 
-from dashboard import filters, triage
+from dashboard import filters, parts, triage
+from dashboard import findings as page
 from db import findings
 from db.engine import Database, open_database
 
@@ -82,11 +84,13 @@ def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> No
     page = open_page(url, PAGE, finding="1")
     shown = text(page)
     for part in (
+        "Finding 1",
         "Latency floor rose by 10.0 %",
         "Lower is better.",
         "measured again, old and new in turns on the same machine: the change is there",
         "/run?run=alone-nightly-bench-1-001",
         "/trends?metric=latency_floor",
+        "axis=version",
         "&lt;script&gt;alert(1)&lt;/script&gt;",
         "matmul",
         "/regressions?finding=99",
@@ -109,11 +113,21 @@ def test_a_link_is_one_only_where_a_browser_may_follow_it(
     assert (f'href="{address}"' in shown) == link and address in shown
 
 
+def test_no_text_of_a_csv_file_starts_a_formula(database: Database) -> None:
+    findings.triage(database, 1, "link", "ada", "=1+1", None, a_night(5))
+    found = findings.findings(database)
+    header, *rows = parts.csv(page.frame(found)).decode().splitlines()
+    assert len(rows) == 3 and ",-0." in rows[1] and header.startswith("id,what,case,")
+    assert [row for row in rows if row.endswith(",'=1+1")] and ",=1+1" not in "".join(rows)
+
+
 def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:
     page = open_page(url, PAGE, finding="1")
     page.button[0].click().run()
     assert "Who says so?" in page.warning[0].value and findings.triage_log(database, 1) == []
     page.selectbox(key="triage-action").select("mute")
+    # A day that has begun is no end of a silence.
+    assert page.date_input(key="triage-until").min > datetime.now(UTC).date()
     page.text_input(key="triage-who").input("ada <b>")
     page.text_input(key="triage-text").input("until the next nightly <script>")
     page.button[0].click().run()
