@@ -181,7 +181,7 @@ class World:
         confirmed = findings(self._database, states=("confirmed",), triage=("open",))
         for one in confirmed:
             at = self._now()
-            if one.key.case.startswith("bert") and night == 12:
+            if one.key.case == BERT and night < 20 and one.muted_until is None:
                 stored.triage(
                     self._database, one.id, "mute", "ada", "known, wait for 2.16", at + timedelta(days=60), at
                 )
