@@ -89,7 +89,13 @@ def _of_ratio(
     both = sorted(control)
     done = scan([values[night] - control[night] for night in both], (), rules)
     return [
-        replace(_told(one, better), index=both[one.index], raised=both[one.raised], since=both[one.since])
+        replace(
+            _told(one, better),
+            index=both[one.index],
+            raised=both[one.raised],
+            since=both[one.since],
+            relative=True,
+        )
         for one in done.raised
     ]
 

@@ -76,7 +76,8 @@ class Change:
     A drift has no first night: `index` is where it left its level for good. `since` is the first night of
     the level that was left. `raised` is the night on which the change could first be seen. `strength` counts
     standard errors of the difference. `machine`: the control moved likewise, so it is the machine's and not
-    PyTorch's.
+    PyTorch's. `relative`: it was seen beside the control, as a change of their ratio, which a border does not
+    hide; the series alone may look otherwise.
     """
 
     index: int
@@ -88,6 +89,7 @@ class Change:
     since: int
     state: State = "stayed"
     machine: bool = False
+    relative: bool = False
 
     @property
     def against(self) -> int:

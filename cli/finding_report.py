@@ -56,6 +56,8 @@ def _detected(detected: Mapping[str, Any], metric: str) -> Iterator[str]:
     yield _row(
         "seen in", f"{detected.get('nights')} nights; as measured, {before} before, {after} the newest"
     )
+    if detected.get("relative"):
+        yield _row("", "the change is that beside the baseline of the same nights, which moved as well")
     if detected.get("noise") is not None:
         yield _row("noise", f"{percent(float(detected['noise']))} from night to night (standard deviation)")
 

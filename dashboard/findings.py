@@ -89,7 +89,7 @@ def cards(one: Finding, now: datetime) -> str:
     state = STATES.get(one.state, one.state) + (f"; {because}" if because else "")
     before, after = links.run(one.before_run), links.run(one.at_run)
     return markup.panels(
-        markup.card("Change", _change(one), escape(f"a {one.shape}")),
+        markup.card("Change", _change(one), escape(_shape(one))),
         markup.card("State", escape(one.state), escape(state)),
         markup.card(
             "Between",
@@ -245,6 +245,11 @@ def _change(one: Finding) -> str:
     tone = _TONES.get(one.direction, "quiet") if one.state == "confirmed" else "quiet"
     told = interval(one.change, one.low, one.high)
     return f'<span class="py-{tone}">{escape(told)}</span><small>{escape(one.direction)}</small>'
+
+
+def _shape(one: Finding) -> str:
+    seen: Mapping[str, Any] = one.evidence.get("detected") or {}
+    return f"a {one.shape}" + (", seen beside the baseline's own move" if seen.get("relative") else "")
 
 
 def _marks(one: Finding, now: datetime) -> list[str]:

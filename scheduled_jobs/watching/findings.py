@@ -108,6 +108,7 @@ def _finding(
                 "before": before.point,
                 "after": points[-1].point,
                 "control": change.machine,
+                "relative": change.relative,
             },
         },
         group_key=f"{series.machine}/{at.run}/{sides}",

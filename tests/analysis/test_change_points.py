@@ -172,7 +172,7 @@ def test_a_change_that_the_control_did_not_make_is_pytorchs() -> None:
     for seed in range(5):
         logs, control = noise(seed, 80, 0.01) + step(80, 60, 0.08), noise(100 + seed, 80, 0.01)
         seen = [one for one in as_seen(logs, "lower", control) if one.raised >= 60]
-        assert [one.machine for one in seen] == [False]
+        assert [(one.machine, one.relative) for one in seen] == [(False, False)]
 
 
 def test_a_control_that_is_off_by_chance_for_two_nights_hides_nothing() -> None:
@@ -191,7 +191,9 @@ def test_a_regression_hides_neither_behind_a_border_nor_behind_a_faster_machine(
     alone = detect(nights_of(logs, borders), "lower", Rules(recent=30))
     beside = detect(nights_of(logs, borders), "lower", Rules(recent=30), nights_of(control, borders))
     assert alone.candidates == ()
-    assert [(one.direction, one.machine) for one in beside.candidates] == [("worse", False)]
+    assert [(one.direction, one.machine, one.relative) for one in beside.candidates] == [
+        ("worse", False, True)
+    ]
     assert abs(beside.candidates[0].index - 60) <= 1
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 from watched_nights import HOSTILE, TOML, Nights, a_finding, a_regression
 
 from cli.commands import app
+from cli.finding_report import finding_lines
 from cli.regressions import bad_address, moment_of
 from db import findings
 from db.engine import Database, open_database
@@ -52,6 +54,14 @@ def test_a_list_has_what_is_to_act_on(database: Database) -> None:
     ]
     assert call("list", "--schedule", "nightly").output.strip() == "nothing to act on"
     assert 'did you mean "nightly"' in call("list", "--schedule", "nightli", code=2).output
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, relative: bool) -> None:
+    one = a_finding(database)
+    evidence = {**one.evidence, "detected": {**one.evidence["detected"], "relative": relative}}
+    lines = finding_lines(replace(one, evidence=evidence), (), UTC, one.found_at)
+    assert any("beside the baseline of the same nights" in line for line in lines) == relative
 
 
 def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) -> None:
