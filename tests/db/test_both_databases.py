@@ -48,7 +48,7 @@ from db import (
     traces,
     triage_rights,
 )
-from db.engine import Database, open_database
+from db.engine import Database, check_fits, open_database
 from db.finding_records import NewFinding, Notice, Track
 from db.queue_records import NewTask, SchedulerSeen
 from db.records import MetricDefinition
@@ -223,6 +223,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, SchedulerSeen("two", "bench-2", (), a_night(0), a_night(1), 7, "0.7.0")
     ),
     queue.gone: lambda database: queue.gone(database, "one"),
+    # It raises or says nothing.
+    check_fits: lambda database: check_fits(database) is None,
     check.schema_check: check.schema_check,
     # Pages of a file: Postgres has none to look at.
     check.file_check: lambda database: check.file_check(database).problems == (),
