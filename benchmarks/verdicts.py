@@ -4,9 +4,9 @@
 
 Every comparison is measured as an upgrade measures a case: pairs of fresh processes, alone together, until
 the stopping rule says stop. It is kept in FILE as one line of JSON as soon as it ends, so that many short
-sittings add up, and the table is over all that FILE holds. Beside our verdict the same processes are judged
-by rules of the field, from what such a tool would look at: one process of either side. Half of the
-comparisons plant nothing.
+sittings add up, and the table is over all that FILE holds; without one, `measured/verdicts.jsonl`. Beside our
+verdict the same processes are judged by rules of the field, from what such a tool would look at: one process
+of either side. Half of the comparisons plant nothing.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--file", type=Path, default=Path("verdicts.jsonl"))
+    parser.add_argument("--file", type=Path, default=CASES.with_name("verdicts.jsonl"))
     parser.add_argument("--only-table", action="store_true")
     options = parser.parse_args()
     if not options.only_table:
