@@ -1,7 +1,6 @@
 """What a bisection says while it walks and at its end: on the terminal, as events, in a file."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +17,7 @@ from reports import wording
 from scheduled_jobs.bisections import Bisection, Step
 
 from .context import say
+from .whole_file import write_whole
 
 SCHEMA = "pyrometer.bisection/1"
 
@@ -152,10 +152,7 @@ class Teller:
         else:
             self._print(bisection, end)
         if file:
-            # Whole or not at all: half a report would still be read.
-            partial = file.with_name(f".{file.name}.{os.getpid()}")
-            partial.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
-            partial.replace(file)
+            write_whole(file, json.dumps(body, indent=2) + "\n")
             say(f"report: {file}")
 
     def _print(self, bisection: Bisection, end: End) -> None:

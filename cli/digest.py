@@ -18,6 +18,7 @@ from scheduled_jobs.telling.night import gather, night_of, stored_digest, usual_
 from scheduled_jobs.telling.sending import Message, deliver, post, targets
 
 from .context import FAILED, UsageError, context, in_one_sentence, say
+from .whole_file import write_whole
 
 alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
 
@@ -50,7 +51,7 @@ def digest(
             now = datetime.now(UTC)
             told = _told(database, here.settings, date, now, store=send)
             if markdown is not None:
-                _write(markdown, f"## {text(told.title)}\n\n{told.body}")
+                write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
             if as_json:
                 known = {target: was.state for target, was in deliveries(told).items()}
                 facts = {key: value for key, value in told.facts.items() if key != "text"}
@@ -119,10 +120,3 @@ def test() -> None:
             typer.echo(f"{target.name}: {f'not told: {why}' if why else 'told'}")
     if failed:
         raise typer.Exit(FAILED)
-
-
-def _write(file: Path, text: str) -> None:
-    # Whole or not at all: half of it would still be read.
-    partial_file = file.with_name(f"{file.name}.part")
-    partial_file.write_text(text, encoding="utf-8")
-    partial_file.replace(file)

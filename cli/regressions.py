@@ -4,7 +4,6 @@ import csv
 import getpass
 import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from .case_names import CaseName
 from .context import Context, UsageError, context, in_one_sentence
 from .finding_report import finding_lines
 from .offers import LARGEST, Json, table, wide_console
+from .whole_file import write_whole
 
 app = typer.Typer(
     help="What the nights found: candidates, regressions, improvements, and their triage.",
@@ -260,10 +260,7 @@ def _write_csv(file: Path, found: Sequence[Finding]) -> None:
     writer = csv.writer(text)
     writer.writerow(_COLUMNS)
     writer.writerows([cell(row[name]) for name in _COLUMNS] for row in rows)
-    # Whole or not at all.
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.write_text(text.getvalue(), encoding="utf-8", newline="")
-    partial.replace(file)
+    write_whole(file, text.getvalue())
 
 
 #: What a table of findings holds, in the words of the JSON.

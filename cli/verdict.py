@@ -1,7 +1,6 @@
 """The verdict of an upgrade that was measured: on the terminal, as an event, in files."""
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from .context import UsageError, say
 from .measuring import Conclude
 from .upgrade_report import print_upgrade
 from .watchers import JsonWatcher
+from .whole_file import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Co
             print_upgrade(console, judged.subject, judged.results, judged.upgrade)
         for file in files:
             try:
-                _write(file, _FORMATS[file.suffix](judged))
+                write_whole(file, _FORMATS[file.suffix](judged))
             except OSError as error:
                 # The verdict stands all the same, and `pyrometer report` tells it again.
                 say(f"pyrometer: {file} could not be written: {error.strerror or error}")
@@ -92,13 +92,6 @@ def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Co
                 say(f"report: {file}")
 
     return _concluded
-
-
-def _write(file: Path, text: str) -> None:
-    # Whole or not at all: half a report would still be read.
-    partial = file.with_name(f".report-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(file)
 
 
 def _subject(header: Header, comparison: Comparison, result: RunResult) -> Subject:
