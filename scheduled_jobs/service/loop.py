@@ -31,6 +31,8 @@ MOST_ATTEMPTS = 5
 #: How often is looked at the clock and the queue, and how often whoever lives shows it.
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 5.0
+#: Of what waits so many are looked at before a claim; where there are more, the claim itself looks.
+_LOOKED_AT = 100
 #: At the end: how long a child may take to keep what it has, and how long whatever only thinks.
 _CHILD_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
 _THOUGHT_PATIENCE_SECONDS = 10.0
@@ -221,10 +223,10 @@ class Service:
 
     def _claim(self, database: Database) -> None:
         idle = [lane for lane in self._lanes if lane.work is None]
-        # Asked without a lock first: mostly nothing waits, and others write.
-        if not idle or not (
-            any(lane.claiming for lane in idle) or tasks(database, state="waiting", newest=1)
-        ):
+        # Asked without a lock first: mostly nothing waits for us, and others write.
+        waiting = tasks(database, state="waiting", newest=_LOOKED_AT) if idle else []
+        idle = [lane for lane in idle if lane.claiming or self._may_claim(lane, waiting)]
+        if not idle:
             return
         # Whoever is older than the database would only fail what a newer scheduler can do.
         check_fits(database)
@@ -241,6 +243,13 @@ class Service:
             token, lane.claiming = lane.claiming, None
             if task is not None:
                 self._begin(lane, Work(task, token))
+
+    def _may_claim(self, lane: Lane, waiting: Sequence[Task]) -> bool:
+        """Whether some of what waits may be for a lane here, as far as a look at so many can tell."""
+        ours = {"", *self._around.labels}
+        return len(waiting) == _LOOKED_AT or any(
+            task.job in lane.jobs and task.label in ours for task in waiting
+        )
 
     def _begin(self, lane: Lane, work: Work) -> None:
         task = work.task
