@@ -13,6 +13,7 @@ from typing import Any
 from analysis.finding_words import STATES
 from configuration.nearest import unknown
 from dashboard import charts, links, wording
+from dashboard.views import View
 from db.finding_records import Finding
 from db.records import OperatorTable, Outcome, Run, SeriesKey, TelemetryWindow
 
@@ -32,7 +33,7 @@ _FIRST_CASES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Trends:
+class Trends(View):
     """The trends page. `hardware` and `profile` are whole fingerprints."""
 
     metric: str
@@ -63,7 +64,7 @@ class Trends:
 
 
 @dataclass(frozen=True, slots=True)
-class Utilisation:
+class Utilisation(View):
     """The utilisation page: one replicate's window. `environment` is a whole fingerprint."""
 
     run: str
@@ -88,6 +89,11 @@ class Utilisation:
         shown = (self.run, self.case, self.environment, self.replicate)
         return (window.run, window.case, window.environment, window.replicate) == shown
 
+    def after(self, name: str, value: Any) -> "Utilisation":
+        """Another run or case has environments and devices of its own: those chosen before are given up."""
+        after = replace(self, **{name: value})
+        return replace(after, environment="", devices=()) if name in ("run", "case") else after
+
     @property
     def address(self) -> str:
         """The view's own address."""
@@ -95,7 +101,7 @@ class Utilisation:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(View):
     """The list of findings. `schedule` and `direction` are `ALL` where they leave nothing out."""
 
     state: str
@@ -113,21 +119,6 @@ class Findings:
         else:
             shown = self.state in (ALL, one.state)
         return shown and self.schedule in (ALL, one.schedule) and self.direction in (ALL, one.direction)
-
-
-#: What a page with choices shows.
-View = Trends | Utilisation | Findings
-
-
-def changed(view: View, name: str, value: Any) -> View:
-    """`view` after somebody chose another `value` for the field `name`.
-
-    Another run or case has environments and devices of its own: those chosen before are given up.
-    """
-    after = replace(view, **{name: value})
-    if isinstance(after, Utilisation) and name in ("run", "case"):
-        return replace(after, environment="", devices=())
-    return after
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import streamlit as st
 
 from analysis.words import printable
 from dashboard import again, charts, filters, frames, links, load, markup, tables, tainted, wording
+from dashboard.views import View
 from db.errors import DatabaseError
 from db.records import Outcome, Run
 from exchange.formats import came_from
@@ -73,7 +74,7 @@ def plain(text: str) -> str:
     return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
 
 
-def select(label: str, name: str, options: Mapping[str, str], chosen: filters.View) -> None:
+def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
     """A choice of one for the field `name`; `options` maps values to labels."""
     key = _own(name, getattr(chosen, name))
     st.selectbox(
@@ -86,7 +87,7 @@ def select(label: str, name: str, options: Mapping[str, str], chosen: filters.Vi
     )
 
 
-def segments(label: str, name: str, options: Mapping[str, str], chosen: filters.View) -> None:
+def segments(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
     """A choice of one among few, all in sight."""
     key = _own(name, getattr(chosen, name))
     st.segmented_control(
@@ -100,7 +101,7 @@ def segments(label: str, name: str, options: Mapping[str, str], chosen: filters.
     )
 
 
-def several(label: str, name: str, options: Mapping[str, str], chosen: filters.View, most: int) -> None:
+def several(label: str, name: str, options: Mapping[str, str], chosen: View, most: int) -> None:
     """A choice of up to `most`."""
     key = _own(name, list(getattr(chosen, name)))
     st.multiselect(
@@ -256,8 +257,8 @@ def _own(name: str, value: object) -> str:
     return key
 
 
-def _write(chosen: filters.View, name: str) -> None:
+def _write(chosen: View, name: str) -> None:
     """Write the whole selection to the URL after the widget of field `name` changed."""
     value = st.session_state[f"choose-{name}"]
-    changed = filters.changed(chosen, name, tuple(value) if isinstance(value, list) else value)
+    changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
     st.query_params.from_dict(changed.query())
