@@ -1,6 +1,5 @@
 """`pyrometer serve`: the scheduler, and the dashboard beside it as a process of its own."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -9,6 +8,8 @@ import time
 from collections.abc import Sequence
 
 import typer
+
+from runner.supervisor import die_with
 
 from .context import FAILED, context, in_one_sentence
 from .interrupts import interruptible
@@ -20,7 +21,6 @@ HELP = """Scheduler and dashboard together, until Ctrl-C or SIGTERM.
 The dashboard is a process of its own: if it dies it is started again, and nothing that is measured notices.
 """
 
-_PR_SET_PDEATHSIG = 1
 #: A dashboard that ends sooner than this after its start is not going to live.
 _STILLBORN_SECONDS = 15.0
 _END_SECONDS = 10.0
@@ -87,7 +87,4 @@ class _Dashboard:
 
 def beside() -> None:
     """Have this process end with its parent, whose id comes first among the arguments."""
-    parent = int(sys.argv.pop(1))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit(FAILED)
+    die_with(int(sys.argv.pop(1)), signal.SIGTERM)

@@ -122,9 +122,7 @@ class Supervisor:
         parent = os.getpid()
 
         def before_exec() -> None:
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
+            die_with(parent, signal.SIGKILL)
             if self._options.cpus:
                 os.sched_setaffinity(0, self._options.cpus)
 
@@ -237,6 +235,18 @@ class Supervisor:
             self._log.write(data)
 
 
+def die_with(parent: int, number: signal.Signals) -> None:
+    """Have the kernel send this process `number` when its parent, of that id, ends; end where it has."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def reap_this_tree() -> None:
+    """Have orphans below this process become its children."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def name_and_fields(stat: str) -> tuple[str, list[str]]:
     """Of a /proc/PID/stat: the name, and the fields from the state on, which proc(5) counts as the third."""
     # The name stands in parentheses and may itself hold spaces and parentheses.
@@ -325,7 +335,7 @@ def main() -> None:
     parser.add_argument("--own-cpus", type=_cpus, default=set(), help="the supervisor's CPUs")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reap_this_tree()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         if options.own_cpus:

@@ -7,7 +7,6 @@ the lifeline's end: then the service is dead. How the command ended goes over th
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -17,11 +16,8 @@ import sys
 import time
 from typing import Any
 
-from runner.supervisor import descendants
+from runner.supervisor import descendants, die_with, reap_this_tree
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_LIBC = ctypes.CDLL(None, use_errno=True)
 #: How long killed processes may take to be gone.
 _KILL_SECONDS = 15.0
 #: What a terminal sends to everybody is the service's to answer.
@@ -62,9 +58,7 @@ class Guard:
 
         def before_exec() -> None:
             # Killed itself, the guard can ask nobody any more; so the kernel does.
-            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
+            die_with(parent, signal.SIGTERM)
             for number in _DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
 
@@ -142,7 +136,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, required=True, help="seconds between SIGTERM and SIGKILL")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    reap_this_tree()
     for number in _DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
     try:
