@@ -18,7 +18,7 @@ from runner.records import Outcome, Planned
 from scheduled_jobs.header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.
-FROM_THE_START, UNDER_WAY = 7, 43
+FROM_THE_START, UNDER_WAY = 5, 20
 
 
 def outcomes_by_plan(path: Path) -> dict[Planned, Outcome]:
@@ -74,7 +74,7 @@ def kill_under_way(site: Site, run: str, pace: float, rng: random.Random) -> Non
 
 @pytest.mark.torch
 @pytest.mark.timeout(900)
-def test_fifty_kills_at_random_moments_lose_nothing(site: Site) -> None:
+def test_kills_at_random_moments_lose_nothing(site: Site) -> None:
     rng = random.Random(50)
     run, pace = kill_from_the_start(site, rng)
     kill_under_way(site, run, pace, rng)
