@@ -12,12 +12,13 @@ _HEADERS = "precompiled_headers"
 _FILE_NAME_BYTES = 180
 
 
-def prepare_cache(folder: Path) -> str:
+def prepare_cache(folder: Path, *, cold: bool = False) -> str:
     """Whether the compile cache in `folder` was filled by an earlier process; empties it if not.
 
-    Only a process that ended well leaves the mark, so a half-filled cache never passes for a warm one.
+    Only a process that ended well leaves the mark, so a half-filled cache never passes for a warm one. Where
+    it is to be `cold`, a filled one is emptied too.
     """
-    if (folder / ".filled").exists():
+    if not cold and (folder / ".filled").exists():
         return "warm"
     shutil.rmtree(folder, ignore_errors=True)
     # Inductor's precompiled headers lie beside it (see worker/compiling.py) and are part of what is cold.

@@ -105,7 +105,8 @@ class Contender:
         self._telemetry = telemetry
         self._recordings: tuple[Recording, ...] = ()
         self._cache = cache
-        self._cache_state = prepare_cache(cache) if cache else ""
+        cold = planned.replicate < timing.cold_replicates
+        self._cache_state = prepare_cache(cache, cold=cold) if cache else ""
         self._launch_facts = launch.facts
         self._worker = WorkerProcess(launch)
         limit = timing.contention_limit

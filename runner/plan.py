@@ -101,7 +101,8 @@ def estimate(planned: Planned, timing: Timing) -> float:
     seconds += _PROCESS_SECONDS * (max(key.count("ranks"), key.count("instances")) - 1)
     if (mode := key.axis("compile")) != "none":
         # Each shape may be compiled anew; how many there are is known only to the workload.
-        seconds += _COMPILE_SECONDS.get(mode, _INDUCTOR_SECONDS)[1 if planned.replicate else 0]
+        cold, warm = _COMPILE_SECONDS.get(mode, _INDUCTOR_SECONDS)
+        seconds += cold if planned.replicate < timing.cold_replicates else warm
     seconds += _EXPORT_SECONDS.get(key.axis("export"), 0.0)
     if key.axis("precision").startswith("int8"):
         seconds += _QUANTISE_SECONDS

@@ -20,7 +20,8 @@ class Timing:
     `deadline_seconds` bounds the whole active life of one replicate. With `trace_steps` above 0 nothing is
     measured: that many steps are run under torch.profiler instead. The first replicate of a case is observed
     for `observe_seconds` after it was timed. A block of which others took a larger share than
-    `contention_limit` is taken again.
+    `contention_limit` is taken again. The first `cold_replicates` of a compiled case find no compile cache,
+    each later one what the last of them left.
     """
 
     measure_seconds: float = 1.5
@@ -33,6 +34,7 @@ class Timing:
     deadline_seconds: float = 600.0
     trace_steps: int = 0
     contention_limit: float = 1.0
+    cold_replicates: int = 1
 
 
 @dataclass(frozen=True, slots=True)

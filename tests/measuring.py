@@ -82,19 +82,22 @@ def key(case: str) -> str:
     return case if "/" in case else f"{case}/infer/-/eager"
 
 
-def attempt(shared: Conditions, *cases: str) -> Attempt:
+def attempt(shared: Conditions, *cases: str, replicate: int = 0) -> Attempt:
     """One attempt at a session of these cases."""
-    contenders = tuple(Planned(key(case), ENVIRONMENT, 0) for case in cases)
+    contenders = tuple(Planned(key(case), ENVIRONMENT, replicate) for case in cases)
     plan = SessionPlan(f"{contenders[0].case}#0", contenders, 1.0)
     return Attempt(f"{shared.run}:{plan.id}:{uuid.uuid4().hex[:8]}", 1, plan)
 
 
-def measure(shared: Conditions, sessions: Sequence[Sequence[str]]) -> Happened:
-    """Run sessions one after the other through one executor, to the end of all."""
+def measure(shared: Conditions, sessions: Sequence[Sequence[str]], *, again: bool = False) -> Happened:
+    """Run sessions one after the other through one executor, to the end of all.
+
+    `again`: each holds the next replicates of the same cases, and not the first ones of others.
+    """
     executor = LocalExecutor(shared, "here")
     try:
-        for cases in sessions:
-            executor.submit(attempt(shared, *cases))
+        for number, cases in enumerate(sessions):
+            executor.submit(attempt(shared, *cases, replicate=number if again else 0))
         return listen(executor, shared, len(sessions))
     finally:
         executor.close()

@@ -1,5 +1,7 @@
 """Planning: cases are found by pattern, refused with a reason, grouped and put in order."""
 
+from dataclasses import replace
+
 import pytest
 
 from runner import plan
@@ -81,6 +83,7 @@ def test_an_estimate_knows_that_compiling_takes_longer_and_longest_at_first() ->
     eager = plan.estimate(planned("m/infer/-/eager", 0), timing)
     warm, cold = (plan.estimate(planned("m/infer/-/compile=default", n), timing) for n in (1, 0))
     assert 2.0 < eager < warm < cold
+    assert plan.estimate(planned("m/infer/-/compile=default", 1), replace(timing, cold_replicates=2)) == cold
     (session,) = plan.sessions(
         [planned("m/infer/-/eager", 0), planned("m/infer/-/compile=default", 0)], timing
     )

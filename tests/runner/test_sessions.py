@@ -144,7 +144,7 @@ def test_an_observed_case_has_a_window(happened: Happened) -> None:
 def test_a_cache_is_warm_after_one_that_ended_well(scratch: Scratch) -> None:
     shared = conditions(scratch.folder, FILE)
     case = "honest/infer/-/compile=default"
-    outcomes = measure(shared, [[case], [case]]).outcomes
+    outcomes = measure(shared, [[case], [case]], again=True).outcomes
     assert [outcome.facts["cache"] for outcome in outcomes] == ["cold", "warm"]
     assert [outcome.status for outcome in outcomes] == ["ok", "ok"]
     cold, warm = (outcome.metrics for outcome in outcomes)
@@ -154,6 +154,13 @@ def test_a_cache_is_warm_after_one_that_ended_well(scratch: Scratch) -> None:
     assert "first_call" in cold and "first_call" not in warm
     assert outcomes[1].facts["compile"]["cache_hits"] >= 1
     assert outcomes[0].facts["compile"]["cache_misses"] >= 1
+
+
+def test_as_many_replicates_compile_cold_as_are_asked_for(scratch: Scratch) -> None:
+    shared = conditions(scratch.folder, FILE, timing=replace(QUICK, cold_replicates=2))
+    outcomes = measure(shared, [["honest/infer/-/compile=aot_eager"]] * 3, again=True).outcomes
+    assert [outcome.facts["cache"] for outcome in outcomes] == ["cold", "cold", "warm"]
+    assert ["compile_cold" in outcome.metrics for outcome in outcomes] == [True, True, False]
 
 
 def test_blocks_take_turns_and_nobody_runs_while_another_is_timed(scratch: Scratch) -> None:
