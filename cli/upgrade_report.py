@@ -137,7 +137,10 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
 
 
 def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
-    """The command of the case that weighs most."""
+    """The command of the case that weighs most, of an unclear one with the pairs that would settle it."""
+    settled_by = next((one for one in upgrade.settle if one.pairs is not None), None)
+    if settled_by is not None:
+        return subject.settle(settled_by)
     named = [case for reason in upgrade.reasons for case in reason.cases] or [row.case for row in each]
     return subject.reproduce(named[0] if named else "KEY")
 

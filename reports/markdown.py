@@ -62,9 +62,7 @@ def _reasons(upgrade: Upgrade) -> str:
 def _settle(subject: Subject, upgrade: Upgrade) -> str:
     if not upgrade.settle:
         return ""
-    listed = [
-        (_code(one.case), wording.settling(one), _code(subject.reproduce(one.case))) for one in upgrade.settle
-    ]
+    listed = [(_code(one.case), wording.settling(one), _code(subject.settle(one))) for one in upgrade.settle]
     table = _table(("case", "what it takes", "command"), listed)
     about = f"{wording.settling_in_all(upgrade.settle)}. {sentences.SETTLE}"
     return f"### What would settle it\n\n{about}\n\n{table}"

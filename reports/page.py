@@ -136,7 +136,7 @@ def _settle(subject: Subject, upgrade: Upgrade) -> str:
         (
             elements.case(one.case),
             elements.text(wording.settling(one)),
-            elements.code(subject.reproduce(one.case)),
+            elements.code(subject.settle(one)),
         )
         for one in upgrade.settle
     ]

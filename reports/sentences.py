@@ -99,7 +99,9 @@ def about_table(table: Table) -> str:
     """How a table of one metric is to be read."""
     known = METRICS[table.metric]
     text = f"{known.title}: {known.meaning}; {known.better} is better."
-    if not any(verdict.location for verdict in table.verdicts.values()):
+    judged = table.verdicts.values()
+    # Of too few pairs nobody knows the interval, which is another matter.
+    if any(one.low is not None for one in judged) and not any(one.location for one in judged):
         text += " It hardly varies: the interval is the range of the pairs."
     many = len(table.verdicts)
     if table.geomean.cases < many:

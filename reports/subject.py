@@ -10,6 +10,10 @@ from typing import Any
 
 from analysis.plan import Plan
 from analysis.policy import Policy
+from analysis.settling import Settling
+
+#: Of this many the two sides start first in half each: it is an even number.
+_PAIRS = "--pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,21 @@ class Subject:
 
     def reproduce(self, case: str) -> str:
         """What to type to measure one case of this upgrade again."""
+        return self._command(case, self.options)
+
+    def settle(self, one: Settling) -> str:
+        """What to type to settle a case: a new plan of as many pairs as it takes, if any number would do."""
+        if one.pairs is None:
+            return self.reproduce(one.case)
+        given = list(self.options)
+        if _PAIRS in given:
+            at = given.index(_PAIRS)
+            del given[at : at + 2]
+        return self._command(one.case, [*given, _PAIRS, str(one.pairs + one.pairs % 2)])
+
+    def _command(self, case: str, options: Iterable[str]) -> str:
         sides = [side.asked or side.name for side in (self.old, self.new)]
-        return shlex.join(["pyrometer", "upgrade", *sides, "--case", case, *self.options])
+        return shlex.join(["pyrometer", "upgrade", *sides, "--case", case, *options])
 
 
 @dataclass(frozen=True, slots=True)

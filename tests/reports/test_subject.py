@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from report_builders import a_subject
 
+from analysis.settling import Settling
 from reports.subject import Change, changes
 
 
@@ -39,3 +40,12 @@ def test_the_command_can_be_typed_as_it_stands() -> None:
         "pyrometer", "upgrade", "2.13.0", "/opt/venvs/torch 2.15/bin/python", "--case", case,
         "--profile", "quiet",
     ]  # fmt: skip
+
+
+def test_what_settles_a_case_is_a_plan_of_its_own_size() -> None:
+    subject = a_subject(options=("--suite", "cpu", "--pairs", "6", "--device", "cpu"))
+    assert subject.settle(Settling("m/infer/-/eager", 13, 4.0, "shaky")).endswith(
+        "--case m/infer/-/eager --suite cpu --device cpu --pairs 14"
+    )
+    nothing = Settling("m/infer/-/eager", None, None, "shaky")
+    assert subject.settle(nothing) == subject.reproduce("m/infer/-/eager")
