@@ -19,13 +19,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from analysis.comparison import Comparison
 from analysis.plan import Plan
 from analysis.policy import Policy
 from runner.environments.store import MARK, RECIPE
 from runner.journal import Journal
 from runner.records import Outcome, Planned, Timing
 from scheduled_jobs.header import Header
-from scheduled_jobs.upgrade import Comparison
+from scheduled_jobs.upgrade import pairs_planned
 
 FIRST = date(2026, 9, 1)
 PINNED = "2.13.0"
@@ -93,7 +94,7 @@ class MadeUp:
         comparison = Comparison(
             sides[0]["fingerprint"], sides[1]["fingerprint"], Plan(), Policy(), (old, new)
         )
-        planned = comparison.planned(cases)
+        planned = pairs_planned(comparison, cases)
         header = self._header(run, "chosen", sides, planned, comparison.to_body())
         nights = {
             side["fingerprint"]: night

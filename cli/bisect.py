@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from analysis.bisection import End, Question, answer, walk
+from analysis.comparison import Comparison
 from analysis.plan import Plan
 from reports.body import upgrade_json
 from runner import environment as environments
@@ -22,7 +23,7 @@ from scheduled_jobs.bisections import Bisection, Current, Shelf, Step
 from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, new_run_id
-from scheduled_jobs.upgrade import Comparison
+from scheduled_jobs.upgrade import pairs_planned
 
 from .bisect_report import Teller, told
 from .building import Ready, make_ready
@@ -281,7 +282,7 @@ class Bisector:
             plan = replace(plan, largest=plan.largest * _LARGER)
         names = (one.candidates[asked.old], one.candidates[asked.new])
         comparison = replace(one.rule, old=old.fingerprint, new=new.fingerprint, plan=plan, asked=names)
-        planned = comparison.planned([one.case])
+        planned = pairs_planned(comparison, [one.case])
         return prepare(
             self._here,
             self._chosen,

@@ -30,7 +30,7 @@ from . import run as runs
 from . import upgrade as upgrades
 from .context import UsageError, context, in_one_sentence
 from .interrupts import Interrupts, interruptible
-from .options import CaseFiles, Cases, Device, RunId, finite
+from .options import CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
 
 app = typer.Typer(
     name="pyrometer",
@@ -148,20 +148,18 @@ def upgrade(
     profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
     policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
     device: Device = None,
-    pairs: Annotated[
-        int | None, typer.Option(help="at most so many pairs of each case [default: 12]")
-    ] = None,
+    pairs: Pairs = None,
+    cold_pairs: ColdPairs = None,
     budget: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")
     ] = None,
     deadline: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
     ] = None,
-    report: Annotated[
-        list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
-    ] = None,
+    report: Reports = None,
     resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
     run_id: RunId = None,
+    confirms: Confirms = False,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
     """Judge an upgrade (the help text is above, where its layout survives)."""
@@ -175,10 +173,12 @@ def upgrade(
         policy=policy,
         device=device,
         pairs=pairs,
+        cold_pairs=cold_pairs,
         budget=budget,
         deadline=deadline,
         reports=tuple(report or ()),
         run_id=run_id,
+        confirms=confirms,
         json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:

@@ -30,6 +30,18 @@ def _run_name(value: str | None) -> str | None:
 
 #: For the scheduler, which knows the run of a task before it begins.
 RunId = Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_name)]
+#: For the scheduler too: it measures a candidate again, and nobody asked for an upgrade.
+Confirms = Annotated[bool, typer.Option("--confirms", hidden=True)]
+
+Pairs = Annotated[int | None, typer.Option(help="at most so many pairs of each case [default: 12]")]
+ColdPairs = Annotated[
+    int | None,
+    typer.Option(min=1, help="of each compiled case so many pairs find no compile cache [default: 1]"),
+]
+
+Reports = Annotated[
+    list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
+]
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="port to listen on")]
 Host = Annotated[str, typer.Option(help="address to listen on; only this machine by default")]

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from analysis.comparison import Comparison
 from configuration.nearest import unknown
 from configuration.settings import Settings
 from runner import drift, journal, machine
@@ -25,13 +26,15 @@ from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header, environment_body, machine_body, profile_body, telemetry_body
 from scheduled_jobs.ingest import FORGOTTEN
 from scheduled_jobs.measure import new_run_id
-from scheduled_jobs.upgrade import Comparison, without_again
+from scheduled_jobs.upgrade import without_again
 
 from .building import Ready
 from .context import Context, UsageError, say
 
 #: The option by which the scheduler names a run before it begins.
 RUN_ID = "--run-id"
+#: And that by which it says that a session is about findings.
+_CONFIRMS = "--confirms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
 
 def typed() -> str:
     """The command as it was typed, for whoever wants to do the same again: under a name of its own."""
-    arguments = sys.argv[1:]
+    arguments = [each for each in sys.argv[1:] if each != _CONFIRMS]
     if RUN_ID in arguments:
         at = arguments.index(RUN_ID)
         arguments = arguments[:at] + arguments[at + 2 :]

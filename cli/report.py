@@ -20,11 +20,12 @@ from runner.records import Outcome
 from scheduled_jobs.retold import LATEST, Told, retell
 
 from .case_names import CaseName
-from .context import context, in_one_sentence, store_pending
+from .context import FAILED, UsageError, context, in_one_sentence, store_pending
 from .foreign_report import print_foreign
 from .gains import print_gains
 from .operator_tables import print_traces
-from .verdict import conclude_upgrade
+from .options import Reports
+from .verdict import check_reports, judge_told, tell, write_reports
 from .watchers import JsonWatcher, duration, report_console
 from .wording import figure, times
 
@@ -54,15 +55,22 @@ def report(
             "--json", help="the lines `outcome` and `ended` of `run --json`, of an upgrade `verdict`"
         ),
     ] = False,
+    files: Reports = None,
 ) -> None:
-    """Print again what `run` printed at its end."""
+    """Print again what `run` printed at its end, or the verdict of an upgrade."""
     with in_one_sentence():
+        check_reports(files or ())
         here = context()
         store_pending(here)
         told = retell(here.places.data_dir, run, here.open_database)
+        judged = judge_told(told)
+        if files and judged is None:
+            raise UsageError(f"run {told.result.run} is no upgrade: only of one there is a report to write")
     console = report_console()
-    if told.header is not None and told.header.comparison is not None:
-        conclude_upgrade(as_json=as_json)(console, told.header, told.result)
+    if judged is not None:
+        tell(console, judged, as_json=as_json)
+        if not write_reports(judged, files or ()):
+            raise typer.Exit(FAILED)
         return
     if not as_json:
         print_told(console, told, here.runs / told.result.run)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from analysis.comparison import Comparison
 from analysis.plan import FEWEST, Plan
 from analysis.policy import Policy
 from analysis.thresholds import threshold_of
@@ -15,7 +16,7 @@ from runner.suites.suite import Suite
 from scheduled_jobs.errors import CannotResume, NothingToMeasure
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult
-from scheduled_jobs.upgrade import Comparison, again
+from scheduled_jobs.upgrade import again, pairs_planned
 
 from .building import make_ready, wanted
 from .context import INTERRUPTED, Context, UsageError, say, store_pending
@@ -46,11 +47,13 @@ class UpgradeRequest:
     policy: str | None = None
     device: str | None = None
     pairs: int | None = None
+    cold_pairs: int | None = None
     budget: float | None = None
     deadline: float | None = None
     reports: tuple[Path, ...] = ()
     json: bool = False
     run_id: str | None = None
+    confirms: bool = False
 
 
 def run(
@@ -129,13 +132,15 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     if not cases:
         raise NothingToMeasure("no case is selected")
     timing = timing_of(suite, request.deadline, here.settings)
+    timing = replace(timing, cold_replicates=request.cold_pairs or timing.cold_replicates)
     _note_unmatched(policy, request.policy or here.settings.policy, cases)
     if request.budget:
         exact = threshold_of(policy.metric, policy.thresholds).exact
         plan = _affordable(plan, request.budget, cases, timing, 1 if exact else FEWEST)
     sides = (old.fingerprint, new.fingerprint)
-    comparison = Comparison(*sides, plan, policy, (request.old, request.new), _options(request, plan, suite))
-    planned = comparison.planned(cases)
+    asked_as, options = (request.old, request.new), _options(request, plan, suite)
+    comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms)
+    planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     asked_for = Planned(planned, timing, budget, device, comparison)
     return prepare(here, chosen, asked, asked_for, request.run_id)
@@ -146,6 +151,7 @@ def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ..
     given = {"--profile": request.profile, "--policy": request.policy, "--device": request.device}
     given["--suite"] = suite.name if suite.name != CHOSEN else None
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
+    given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
     named = [part for option, value in given.items() if value for part in (option, value)]
     files = [part for file in request.case_files for part in ("--cases", str(file))]
     return (*named, *files, "--pairs", str(plan.largest))

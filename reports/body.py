@@ -34,7 +34,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             {**asdict(reason), "reproduce": [subject.reproduce(case) for case in reason.cases]}
             for reason in upgrade.reasons
         ],
-        "settle": [{**asdict(one), "reproduce": subject.reproduce(one.case)} for one in upgrade.settle],
+        "settle": [{**asdict(one), "reproduce": subject.settle(one)} for one in upgrade.settle],
         "broken": [result.case for result in upgrade.broken],
         "repaired": [result.case for result in upgrade.repaired],
         "overall": _mean(upgrade.overall),
@@ -89,22 +89,22 @@ def _verdict(judged: Verdict) -> dict[str, Any]:
         "left_out": list(judged.left_out),
         "old": judged.old,
         "new": judged.new,
-        "ratio": _ratio(judged.change),
-        "ratio_low": _ratio(judged.low),
-        "ratio_high": _ratio(judged.high),
+        "ratio": ratio(judged.change),
+        "ratio_low": ratio(judged.low),
+        "ratio_high": ratio(judged.high),
         "confidence": judged.confidence,
         "p": judged.p,
-        "smallest": _share(judged.smallest),
-        "threshold": _share(judged.threshold),
+        "smallest": share(judged.smallest),
+        "threshold": share(judged.threshold),
         "needed": judged.needed,
     }
 
 
 def _mean(found: Geomean) -> dict[str, Any]:
     return {
-        "ratio": _ratio(found.change),
-        "ratio_low": _ratio(found.low),
-        "ratio_high": _ratio(found.high),
+        "ratio": ratio(found.change),
+        "ratio_low": ratio(found.low),
+        "ratio_high": ratio(found.high),
         "confidence": found.confidence,
         "cases": found.cases,
         "pairs": found.pairs,
@@ -143,11 +143,13 @@ def _run(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _ratio(change: float | None) -> float | None:
+def ratio(change: float | None) -> float | None:
+    """New / old from its logarithm; the largest number there is where it is larger."""
     return None if change is None else math.exp(min(change, math.log(sys.float_info.max)))
 
 
-def _share(size: float | None) -> float | None:
+def share(size: float | None) -> float | None:
+    """A change as a share, 0.01 for 1 %, from its logarithm."""
     return None if size is None else math.expm1(min(size, math.log(sys.float_info.max)))
 
 

@@ -9,17 +9,20 @@ from .rows import Grid, Row
 _FULL = math.log(1.15)
 
 
-def heatmap(grid: Grid) -> str:
-    """The grid as a table: shade, sign and number tell a change; `·` is a case that does not exist."""
+def heatmap(grid: Grid, lines: str = "workload") -> str:
+    """The grid as a table: shade, sign and number tell a change; `·` is a case that does not exist.
+
+    `lines` is what each line is.
+    """
     head = "".join(f'<th scope="col">{elements.breakable(name)}</th>' for name in grid.techniques)
-    lines = "".join(
+    body = "".join(
         f'<tr><th scope="row">{elements.case(workload)}</th>{"".join(map(_cell, cells))}</tr>'
         for workload, cells in grid.lines
     )
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Change by workload and technique">'
-        f'<table class="heat"><thead><tr><th scope="col">workload</th>{head}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
+        f'<table class="heat"><thead><tr><th scope="col">{elements.text(lines)}</th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
         '<p class="quiet">Shaded: a change that was called, ▲ worse, ▼ better; the shade is full at 15 %. '
         "● the same, ○ unclear, ✗ broken, · no such case.</p>"
     )

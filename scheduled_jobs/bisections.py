@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.bisection import Answer, Question, Said
+from analysis.comparison import Comparison
 from configuration.nearest import unknown
-from runner.errors import JournalError
 from runner.harness import Harness
 from runner.records import Timing
 
 from .errors import CannotResume
 from .retold import LATEST
-from .upgrade import Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class Bisection:
                 values[name] = tuple(map(str, body[name]))
             values["steps"] = tuple(_step(one) for one in body["steps"])
             return Bisection(**values)
-        except (AttributeError, KeyError, TypeError, JournalError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CannotResume(f"a bisection that this Pyrometer does not understand: {error}") from error
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from analysis.comparison import COMPARED, Comparison
 from db import records
 from runner.environment import Environment
 from runner.errors import JournalError
@@ -71,6 +72,16 @@ class Header:
         return {e["fingerprint"]: _target(e) for e in self.environments}
 
     @property
+    def compared(self) -> Comparison | None:
+        """What a run of pairs compares, None for any other; raises JournalError for one not understood."""
+        if self.comparison is None:
+            return None
+        try:
+            return Comparison.from_body(self.comparison)
+        except ValueError as error:
+            raise JournalError(f"run {self.run} holds {error}") from error
+
+    @property
     def gpus(self) -> tuple[str, ...]:
         """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU."""
         if not self.device.startswith("cuda"):
@@ -116,6 +127,7 @@ class Header:
                 "device": self.device,
                 "pyrometer": self.version,
                 **({"telemetry": self.telemetry} if self.telemetry else {}),
+                **({COMPARED: self.comparison} if self.comparison else {}),
             },
         )
 

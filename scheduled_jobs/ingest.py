@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
+from analysis.comparison import DECIDED, decision_body
 from analysis.replicates import summarise
 from db import records, store
 from db.engine import Database
@@ -61,6 +62,8 @@ class Read:
             ended_at = str(contents.ended["at"]) if contents.ended else None
             run = header.run_record("complete" if complete else "interrupted", ended_at)
             run = replace(run, notes=run.notes + _notes(contents.set_aside))
+            if complete:
+                run = replace(run, facts={**run.facts, **_decided(header, contents.outcomes)})
             outcomes, canaries = (
                 tuple(map(stored_outcome, each)) for each in (contents.outcomes, contents.canaries)
             )
@@ -98,6 +101,18 @@ def ingest(path: Path, database: Database) -> Ingested:
     new = read.store(database)
     mark_stored(path, read.size, len(read.outcomes), read.set_aside)
     return Ingested(read.run.id, new, read.set_aside)
+
+
+def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What a complete run of pairs came to, as a fact; nothing for any other, and where nobody can tell."""
+    try:
+        comparison = header.compared
+        if comparison is None:
+            return {}
+        return {DECIDED: decision_body(comparison.verdict(comparison.results(outcomes)))}
+    except (JournalError, ValueError):
+        # Who looks at the run is told why; it is stored all the same.
+        return {}
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from .header import Header
 from .queues import InOrder, Pairs, Queue
 from .recorder import OpenDatabase, Recorder
 from .retention import FOR_EVER, Kept
-from .upgrade import Comparison
+from .upgrade import enough_pairs, first_look
 
 #: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
 MAX_LOST = 3
@@ -297,8 +297,9 @@ class _Run:
         # The wall of a contender spans its whole session, so the longest one is the session's cost. A cold
         # first replicate overstates the later ones, which errs on the side of keeping the budget.
         seen = [self._seen[p.case] for p in session.contenders if p.case in self._seen]
-        compiled_first = any(p.replicate == 1 for p in session.contenders) and len(session.contenders) > 1
-        if len(seen) == len(session.contenders) and not compiled_first:
+        colds, many = self._header.timing_policy.cold_replicates, len(session.contenders)
+        warm_first = many > 1 and any(planned.replicate == colds for planned in session.contenders)
+        if len(seen) == many and not warm_first:
             return max(seen)
         return session.estimate_seconds
 
@@ -307,13 +308,13 @@ class _Run:
 
 
 def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
-    if header.comparison is None:
+    comparison = header.compared
+    if comparison is None:
         return InOrder(todo, header.timing_policy)
-    comparison = Comparison.from_body(header.comparison)
     cases = len({planned.case for planned in header.replicates})
     sides = (comparison.old, comparison.new)
-    enough, first_look = comparison.enough(cases), comparison.first_look
-    return Pairs(header.replicates, sides, header.timing_policy, enough, first_look)
+    enough = enough_pairs(comparison, cases)
+    return Pairs(header.replicates, sides, header.timing_policy, enough, first_look(comparison))
 
 
 def _without(planned: Planned, status: str, reason: str) -> Outcome:

@@ -1,6 +1,7 @@
 """A run as it was left, told again: from its journal, or from the database where the journal is gone."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from db.errors import DatabaseError
 from db.replicates import stored_outcomes
 from exchange.formats import came_from
 from runner import journal
+from runner.errors import JournalError
 from runner.records import Outcome
 
 from .errors import NoSuchRun
@@ -28,7 +30,8 @@ class Told:
     """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
 
     `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
-    `header` is None where only the database knows the run. `defined` are the metrics that came from outside.
+    `header` is None where only the database knows the run, which then is `stored`. `defined` are the metrics
+    that came from outside.
     """
 
     result: RunResult
@@ -36,6 +39,7 @@ class Told:
     planned: int
     traced: bool
     header: Header | None = None
+    stored: records.Run | None = None
     defined: Mapping[str, records.MetricDefinition] = field(
         default_factory=dict[str, records.MetricDefinition]
     )
@@ -76,13 +80,25 @@ def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
         known = {*stored, *journals}
         if not known:
             raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
-        # A run's name begins with the time of its beginning.
-        name = max(known) if run == LATEST else run
+        name = _latest(database, journals, stored) if run == LATEST else run
         if name not in known:
             raise NoSuchRun(unknown("run", name, sorted(known)))
         if name not in journals:
             return _from_database(database, name)
         return _from_journal(journals[name], stored=journals[name] not in pending(data_dir, stored))
+
+
+def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[str, int]) -> str:
+    """The run that began last, in the database or in a journal that is not in it yet; there is one."""
+    newest = queries.latest_run_id(database)
+    summary = None if newest is None else queries.run_summary(database, newest)
+    began = [] if summary is None else [(summary.started_at, summary.id)]
+    for name in journals.keys() - stored.keys():
+        with suppress(JournalError):
+            header = Header.from_body(journal.read(journals[name]).header)
+            began.append((datetime.fromisoformat(header.started_at), name))
+    # Journals alone, none of which can be read: the newest name says why.
+    return max(began)[1] if began else max(journals)
 
 
 def _from_journal(path: Path, *, stored: bool) -> Told:
@@ -107,6 +123,7 @@ def _from_database(database: Database, name: str) -> Told:
         started_at=run.started_at,
         planned=run.planned,
         traced=bool(dict(run.facts.get("timing") or {}).get("trace_steps")),
+        stored=run,
         defined=metrics.metric_definitions(database) if foreign else {},
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_profile, a_run, an_environment
 
+from analysis.comparison import Comparison
 from analysis.plan import Plan
 from analysis.policy import Policy
 from configuration.settings import load_settings
@@ -23,7 +24,7 @@ from runner.journal import Journal
 from runner.records import Outcome, Timing
 from scheduled_jobs.header import Header
 from scheduled_jobs.service.jobs import Done, Ended, Hands
-from scheduled_jobs.upgrade import Comparison
+from scheduled_jobs.upgrade import pairs_planned
 
 CASES = (MLP, RESNET, RESNET_COMPILED)
 METRIC = "latency_floor"
@@ -162,7 +163,7 @@ class Child:
     def _journal(self, run: str, cases: Sequence[str], asked: tuple[str, str]) -> None:
         old, new = self.environments
         comparison = Comparison(old.fingerprint, new.fingerprint, Plan(), Policy(), asked)
-        planned = comparison.planned(cases)
+        planned = pairs_planned(comparison, cases)
         header = a_session(run, comparison, self.environments, self.machine)
         header = replace(header, planned=tuple((one.case, one.environment, one.replicate) for one in planned))
         with Journal(self.data_dir / "runs" / run) as journal:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from analysis.case_results import CaseResult
+from analysis.comparison import Comparison
 from db import findings as stored
 from db.engine import Database
 from db.finding_records import Finding
@@ -16,7 +17,6 @@ from scheduled_jobs.measure import RunResult
 from scheduled_jobs.retold import retell
 from scheduled_jobs.service.jobs import Done, Hands
 from scheduled_jobs.service.runs import Measured, measured
-from scheduled_jobs.upgrade import Comparison
 
 from .comparing import Planned, planned
 from .evidence import bisect_offer, moved_with, operator_difference, verdict_body
@@ -49,7 +49,7 @@ def confirm(task: Task, hands: Hands) -> Done:
         except Gone as gone:
             return _unjudged(database, hands, found, str(gone))
         stored.set_state(database, [one.id for one in found], "confirming")
-    done = measured(task, hands, session.command)
+    done = measured(task, hands, [*session.command, "--confirms"])
     try:
         header, result, comparison = _measured(hands, session, done)
     except _Unjudged as problem:
@@ -84,9 +84,9 @@ def _measured(hands: Hands, session: Planned, done: Measured) -> tuple[Header, R
         sentence = done.ended.sentence if done.ended else ""
         raise _Unjudged(sentence or "the session did not come to its end")
     told = retell(hands.data_dir, done.run, hands.open_database)
-    if told.header is None or told.header.comparison is None:
+    comparison = told.header.compared if told.header else None
+    if told.header is None or comparison is None:
         raise _Unjudged(f"run {done.run} compares no environments")
-    comparison = Comparison.from_body(told.header.comparison)
     if problem := compares_others(session.old, session.new, told.header, comparison):
         raise _Unjudged(problem)
     return told.header, told.result, comparison

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from analysis.case_results import CaseResult
+from analysis.comparison import Comparison
 from analysis.verdict import Verdict
 from db.finding_records import Finding
 from scheduled_jobs.header import Header
-from scheduled_jobs.upgrade import Comparison, without_again
+from scheduled_jobs.upgrade import without_again
 
 from .sides import Side
 

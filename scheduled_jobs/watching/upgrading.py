@@ -11,7 +11,6 @@ from scheduled_jobs.service.jobs import Done, Hands
 from scheduled_jobs.service.measuring import options, why
 from scheduled_jobs.service.runs import Measured, measured
 from scheduled_jobs.service.tracks import resolved
-from scheduled_jobs.upgrade import Comparison
 
 #: Reasons of a decision that are kept, the weightiest first.
 _REASONS = 5
@@ -37,8 +36,8 @@ def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
 def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> dict[str, Any]:
     told = retell(hands.data_dir, run.run, hands.open_database)
     assert told.header is not None
-    assert told.header.comparison is not None
-    comparison = Comparison.from_body(told.header.comparison)
+    comparison = told.header.compared
+    assert comparison is not None
     verdict = comparison.verdict(comparison.results(told.result.outcomes))
     reasons: Sequence[str] = [reason.text for reason in verdict.reasons[:_REASONS]]
     return {

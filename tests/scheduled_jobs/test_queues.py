@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from analysis.comparison import Comparison
 from analysis.plan import Plan
 from analysis.policy import Policy
 from runner.records import Outcome, Planned, SessionPlan, Timing
 from scheduled_jobs.queues import InOrder, Pairs
-from scheduled_jobs.upgrade import Comparison
+from scheduled_jobs.upgrade import enough_pairs
 
 A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
 
@@ -158,7 +159,7 @@ def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate:
         for side, value in (("old", 1.0), ("new", 1.1))
     ]
     comparison = Comparison("old", "new", Plan(), Policy(false_discovery_rate=rate))
-    assert comparison.enough(1)(outcomes) == reason
+    assert enough_pairs(comparison, 1)(outcomes) == reason
 
 
 def test_in_order_keeps_a_workloads_cases_together():

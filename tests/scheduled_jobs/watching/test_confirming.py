@@ -80,6 +80,8 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert (
         command[command.index("--device") + 1] == "cpu" and command[command.index("--suite") + 1] == "smoke"
     )
+    # Nobody asked whether to upgrade.
+    assert "--confirms" in command
     evidence = found.evidence
     assert evidence["run"] == done.result["run"] and evidence["verdict"]["word"] == "slower"
     assert [each["case"] for each in evidence["neighbours"]] == [RESNET]

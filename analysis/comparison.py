@@ -1,0 +1,116 @@
+"""Two environments compared: by how many pairs, by which policy, and what their outcomes come to."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from .case_results import CaseResult, Ended, judge_case
+from .plan import Plan
+from .policy import Policy
+from .thresholds import Threshold
+from .upgrade import Upgrade, decide
+
+#: The facts of a run that hold its comparison (see `to_body`), and what came of it (see `decision_body`).
+COMPARED, DECIDED = "comparison", "decided"
+#: A larger plan was never made; of one that somebody wrote into a file, every look would be put down.
+_MOST_PAIRS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The new environment against the old one, by fingerprint: how many pairs, and by what policy.
+
+    `asked` are the two as they were typed, `options` what a command needs beside them and a case to measure
+    and judge the same. One that `confirms` was measured for what the nights had found, and is nobody's
+    upgrade.
+    """
+
+    old: str
+    new: str
+    plan: Plan
+    policy: Policy
+    asked: tuple[str, str] = ("", "")
+    options: tuple[str, ...] = ()
+    confirms: bool = False
+
+    def sides(self, outcomes: Sequence[Ended]) -> tuple[list[Ended], list[Ended]]:
+        """What was measured on either side, by number: what was not needed is no failed pair."""
+        measured = sorted((one for one in outcomes if one.status != "skipped"), key=_number)
+        return self._of_old(measured), self._of_new(measured)
+
+    def results(self, outcomes: Iterable[Ended]) -> list[CaseResult]:
+        """Every case of the outcomes in both environments, by name; outcomes of any other are left out.
+
+        By name, and not as they came: a journal and a database then tell exactly the same of a run.
+        """
+        by_case: dict[str, list[Ended]] = defaultdict(list)
+        for outcome in outcomes:
+            if outcome.environment in (self.old, self.new):
+                by_case[outcome.case].append(outcome)
+        return [self._result(case, by_case[case]) for case in sorted(by_case)]
+
+    def verdict(self, results: Sequence[CaseResult]) -> Upgrade:
+        """The verdict on the upgrade, from the results of all its cases."""
+        return decide(results, self.policy, self.plan)
+
+    def _result(self, case: str, outcomes: Sequence[Ended]) -> CaseResult:
+        old, new = self.sides(outcomes)
+        if not old and not new:
+            # Nothing of it was measured: the reasons why say so.
+            skipped = sorted(outcomes, key=_number)
+            old, new = self._of_old(skipped), self._of_new(skipped)
+        technique = case.rpartition("/")[2]
+        return judge_case(technique, old, new, self.policy.thresholds, self.plan, _pair_seconds(old, new))
+
+    def _of_old(self, outcomes: Iterable[Ended]) -> list[Ended]:
+        return [one for one in outcomes if one.environment == self.old]
+
+    def _of_new(self, outcomes: Iterable[Ended]) -> list[Ended]:
+        return [one for one in outcomes if one.environment == self.new]
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_body(body: Mapping[str, Any]) -> "Comparison":
+        """The inverse of `to_body`; raises ValueError for anything else."""
+        try:
+            policy: dict[str, Any] = dict(body["policy"])
+            thresholds: Mapping[str, Mapping[str, Any]] = policy["thresholds"]
+            policy["thresholds"] = {name: Threshold(**one) for name, one in thresholds.items()}
+            for name in ("must_not_regress", "may_break"):
+                policy[name] = tuple(policy[name])
+            sides, (old, new) = (str(body["old"]), str(body["new"])), map(str, body["asked"])
+            options = tuple(map(str, body["options"]))
+            plan = Plan(**body["plan"])
+            if plan.largest > _MOST_PAIRS:
+                raise ValueError(f"a plan of {plan.largest} pairs")
+            confirms = bool(body.get("confirms"))
+            return Comparison(*sides, plan, Policy(**policy), (old, new), options, confirms)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"a comparison that this Pyrometer does not understand: {error}") from error
+
+
+def compared(facts: Mapping[str, Any]) -> Comparison | None:
+    """What a stored run compares, by its facts; None for any other. Raises ValueError as `from_body` does."""
+    body = facts.get(COMPARED)
+    return None if body is None else Comparison.from_body(body)
+
+
+def decision_body(upgrade: Upgrade) -> dict[str, str]:
+    """A verdict in so few words that a list of upgrades can tell it: the decision, and its first reason."""
+    return {"decision": upgrade.decision, "because": upgrade.reasons[0].text}
+
+
+def _number(outcome: Ended) -> int:
+    return outcome.replicate
+
+
+def _pair_seconds(old: Sequence[Ended], new: Sequence[Ended]) -> float:
+    """What a pair takes: both sides live as long as their session."""
+    walls = {one.replicate: one.wall_seconds for one in old}
+    both = [max(walls[one.replicate], one.wall_seconds) for one in new if one.replicate in walls]
+    return median(both) if both else 0.0
