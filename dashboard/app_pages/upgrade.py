@@ -1,0 +1,21 @@
+"""Should we move from A to B on this hardware? One upgrade with its verdict and all evidence; the list."""
+
+from dashboard import parts
+from dashboard.settings import Settings
+from dashboard.upgrades import load, show
+from dashboard.upgrades.view import wanted
+
+url = Settings.from_environment().database_url
+query = parts.query()
+parts.title("Upgrade")
+items = load.newest(url)
+found = wanted(query, items)
+parts.complain(found.complaints)
+if found.command:
+    parts.caption("This measures them, on the machine where it is typed:")
+    parts.code(found.command, language="bash")
+shown = show.one(url, query, found.run, items) if found.run else None
+if items:
+    show.lists(items, shown)
+elif shown is None:
+    show.nothing_measured()

@@ -1,0 +1,95 @@
+"""The form in which a reader judges an upgrade by other rules, which then stand in the address."""
+
+import streamlit as st
+
+from analysis.metrics import METRICS
+from analysis.policy import Policy
+from dashboard import parts
+from dashboard.upgrades.rules import DECIDING, Rules, number, per_cent, toml
+from dashboard.upgrades.view import Upgraded
+from reports.judged import Judged
+
+#: What the policy is called that somebody may write into pyrometer.toml.
+_NAME = "ours"
+#: Fields of the form, by their keys in the session.
+_METRIC, _THRESHOLD, _WEIGHTS, _MUST = (f"rules-{each}" for each in ("metric", "threshold", "weight", "must"))
+#: Lines of text that are in sight.
+_HEIGHT = 82
+
+
+def rules(chosen: Upgraded, stored: Policy, judged: Judged) -> None:
+    """The form, filled with the rules that are in force; `stored` are those the run was measured under."""
+    policy = judged.subject.policy
+    known = {metric for result in judged.results for metric in result.verdicts} | {policy.metric}
+    shown = per_cent(policy, policy.metric)
+    # The address is the only place where rules live; what was typed is read when the form is sent.
+    st.session_state[_METRIC] = policy.metric
+    st.session_state[_THRESHOLD] = shown
+    st.session_state[_WEIGHTS] = "\n".join(_weights(policy))
+    st.session_state[_MUST] = "\n".join(policy.must_not_regress)
+    with (
+        st.expander("Judge it by other rules", expanded=chosen.rules.changed),
+        st.form("rules", border=False),
+    ):
+        left, right = st.columns(2)
+        left.selectbox(
+            "Metric that decides",
+            [name for name in DECIDING if name in known],
+            key=_METRIC,
+            format_func=lambda name: METRICS[name].title,
+        )
+        left.number_input(
+            "A change of it matters from, %",
+            0.0,
+            # The policy of a run from elsewhere may say anything.
+            max(100.0, shown),
+            step=0.5,
+            format="%g",
+            key=_THRESHOLD,
+        )
+        right.text_area("Weights: CASE_OR_GLOB:NUMBER, one a line", key=_WEIGHTS, height=_HEIGHT)
+        right.text_area("Must not regress: a case or a glob, one a line", key=_MUST, height=_HEIGHT)
+        with st.container(horizontal=True):
+            st.form_submit_button("Judge", on_click=_judge, args=(chosen.run, stored, policy.metric, shown))
+            if chosen.rules.changed:
+                st.form_submit_button("As it was measured", on_click=_forget, args=(chosen.run,))
+
+
+def to_keep(chosen: Upgraded, judged: Judged) -> None:
+    """How the rules of an address become those of every upgrade."""
+    if not chosen.rules.changed:
+        return
+    with st.expander("Keep these rules: write them into pyrometer.toml"):
+        parts.code(toml(judged.subject.policy, _NAME), language="toml")
+        parts.caption(f"`pyrometer upgrade OLD NEW --policy {_NAME}` then measures and judges by them.")
+
+
+def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
+    """Write what was typed into the address; what cannot be meant is said by the page that it leads to.
+
+    `metric` and `threshold` are those that stood in the form.
+    """
+    state = st.session_state
+    typed = Rules(str(state[_METRIC]), float(state[_THRESHOLD]))
+    if typed.metric != metric and typed.threshold == threshold:
+        # It was that of another metric, and nobody has touched it.
+        typed = Rules(typed.metric)
+    query = Upgraded(run, typed.beside(stored)).query()
+    weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
+    if weights != _weights(stored):
+        query["weight"] = weights or [""]
+    if must != list(stored.must_not_regress):
+        query["must"] = must or [""]
+    st.query_params.from_dict(query)
+
+
+def _forget(run: str) -> None:
+    st.query_params.from_dict(Upgraded(run).query())
+
+
+def _weights(policy: Policy) -> list[str]:
+    return [f"{glob}:{number(weight)}" for glob, weight in policy.weights.items()]
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,0 +1,59 @@
+"""What the upgrade page knows: runs of pairs, and each judged once for every policy it is looked at by."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from analysis.comparison import Comparison, compared
+from dashboard.database import opened
+from dashboard.load import FRESH_SECONDS
+from dashboard.upgrades.rules import Rules
+from dashboard.upgrades.sections import Report, report
+from dashboard.upgrades.view import Listed, listed
+from db import queries, upgrades
+from db.records import Run
+from reports.judged import judged
+
+#: Upgrades in the list at most: a team decides about a few in a year, and the nights confirm their findings.
+_LISTED = 200
+_REJUDGED = "judged by rules that a reader of the dashboard chose, and not by those it was measured under"
+#: What is kept is judged in full, and a large suite takes some MiB each time.
+_KEPT = 8
+
+
+@st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
+def newest(url: str) -> tuple[Listed, ...]:
+    """The newest upgrades, and sessions about findings among them, newest first."""
+    return listed(upgrades.upgrade_runs(opened(url), newest=_LISTED))
+
+
+def comparison_of(run: Run) -> Comparison:
+    """What a run compares; raises ValueError, a sentence, for one that says it of nothing or otherwise."""
+    try:
+        found = compared(run.facts)
+    except ValueError as error:
+        raise ValueError(f"Run {run.id} holds {error}.") from error
+    if found is None:
+        raise ValueError(f"Run {run.id} compares no environments, as far as this database knows.")
+    return found
+
+
+@st.cache_resource(max_entries=_KEPT, show_spinner="Judging")
+def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> Report:
+    """The page of a run by these rules; raises ValueError, a sentence, where it cannot be judged.
+
+    `stored`, how many of its outcomes there are, and `state` tell apart what is still being measured.
+    """
+    run = queries.run_record(opened(url), run_id)
+    if run is None:
+        raise ValueError(f"Run {run_id} has just gone from the database.")
+    comparison = comparison_of(run)
+    if rules.changed:
+        # Whoever reads the report elsewhere sees no address.
+        run = replace(run, notes=(*run.notes, _REJUDGED))
+    wanted = replace(comparison, policy=rules.applied(comparison.policy))
+    outcomes = queries.outcomes_of_run(opened(url), run_id)
+    try:
+        return report(run, judged(run, wanted, outcomes))
+    except ValueError as error:
+        raise ValueError(f"Run {run_id} cannot be judged: {error}.") from error

@@ -1,0 +1,177 @@
+"""What of an upgrade's policy an address changes: read from it, applied, written back and written as TOML."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.metrics import METRICS
+from analysis.policy import Policy
+from analysis.thresholds import threshold_of
+from configuration.nearest import unknown
+from dashboard.picking import Query, last
+
+#: What can decide: metrics of which one knows a better.
+DECIDING = tuple(name for name, metric in METRICS.items() if metric.better != "neither")
+#: The threshold in pyrometer.toml is a share of at most 1.
+_MOST_PER_CENT = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Changes to the policy that an upgrade was measured under; what is None stays as it was.
+
+    `threshold` is that of the metric that decides, in per cent. `weights`, as (glob, number), and `must`,
+    globs of cases that must not regress, stand instead of the policy's own.
+    """
+
+    metric: str | None = None
+    threshold: float | None = None
+    weights: tuple[tuple[str, float], ...] | None = None
+    must: tuple[str, ...] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is other than it was."""
+        return self != Rules()
+
+    def query(self) -> dict[str, list[str]]:
+        """The changes as a part of an address; a name without a value says that there is none of it."""
+        found: dict[str, list[str]] = {}
+        if self.metric is not None:
+            found["metric"] = [self.metric]
+        if self.threshold is not None:
+            found["threshold"] = [number(self.threshold)]
+        if self.weights is not None:
+            found["weight"] = [f"{glob}:{number(weight)}" for glob, weight in self.weights] or [""]
+        if self.must is not None:
+            found["must"] = list(self.must) or [""]
+        return found
+
+    def applied(self, policy: Policy) -> Policy:
+        """The policy with these changes; raises ValueError for what cannot be meant."""
+        metric = policy.metric if self.metric is None else self.metric
+        thresholds = dict(policy.thresholds)
+        if self.threshold is not None:
+            usual = threshold_of(metric, policy.thresholds)
+            thresholds[metric] = replace(usual, relative=self.threshold / 100)
+        return replace(
+            policy,
+            metric=metric,
+            thresholds=thresholds,
+            weights=policy.weights if self.weights is None else dict(self.weights),
+            must_not_regress=policy.must_not_regress if self.must is None else self.must,
+        )
+
+    def beside(self, policy: Policy) -> "Rules":
+        """Without what the policy says itself."""
+        metric = policy.metric if self.metric is None else self.metric
+        same = self.threshold is not None and math.isclose(self.threshold, per_cent(policy, metric))
+        return Rules(
+            metric=None if metric == policy.metric else metric,
+            threshold=None if same else self.threshold,
+            weights=None if self.weights == tuple(policy.weights.items()) else self.weights,
+            must=None if self.must == policy.must_not_regress else self.must,
+        )
+
+
+def per_cent(policy: Policy, metric: str) -> float:
+    """The threshold of a metric by a policy, in per cent."""
+    return round(100 * threshold_of(metric, policy.thresholds).relative, 10)
+
+
+def number(value: float) -> str:
+    """A number as people type it: `2`, `0.5`."""
+    return f"{value:.12g}"
+
+
+def settled(query: Query, policy: Policy) -> tuple[Rules, list[str]]:
+    """The changes that an address asks for, and complaints about those that cannot be made."""
+    rules, complaints = Rules(), list[str]()
+    for read in (_metric, _threshold, _weights, _must):
+        try:
+            changed = read(query, rules)
+            changed.applied(policy)
+        except ValueError as error:
+            text = str(error)
+            complaints.append(f"{text[:1].upper()}{text[1:]}; judged is without it.")
+        else:
+            rules = changed
+    return rules.beside(policy), complaints
+
+
+def _metric(query: Query, rules: Rules) -> Rules:
+    wanted = last(query, "metric")
+    if not wanted:
+        return rules
+    if wanted not in DECIDING:
+        raise ValueError(unknown("metric", wanted, DECIDING))
+    return replace(rules, metric=wanted)
+
+
+def _threshold(query: Query, rules: Rules) -> Rules:
+    wanted = last(query, "threshold")
+    if not wanted:
+        return rules
+    try:
+        share = float(wanted.removesuffix("%"))
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= _MOST_PER_CENT:
+        raise ValueError(f'a threshold is a number of per cent from 0 to 100, as 2, and "{wanted}" is none')
+    return replace(rules, threshold=share)
+
+
+def _weights(query: Query, rules: Rules) -> Rules:
+    wanted = query.get("weight")
+    if wanted is None:
+        return rules
+    return replace(rules, weights=tuple(dict(weight_of(each) for each in wanted if each).items()))
+
+
+def weight_of(text: str) -> tuple[str, float]:
+    """Glob and weight from `GLOB:NUMBER`; raises ValueError for anything else."""
+    glob, _, weight = text.rpartition(":")
+    try:
+        if glob.strip():
+            return glob.strip(), float(weight)
+    except ValueError:
+        pass
+    raise ValueError(f'a weight is CASE_OR_GLOB:NUMBER, and "{text}" is none')
+
+
+def _must(query: Query, rules: Rules) -> Rules:
+    wanted = query.get("must")
+    if wanted is None:
+        return rules
+    return replace(rules, must=tuple(dict.fromkeys(each for each in wanted if each)))
+
+
+def toml(policy: Policy, name: str) -> str:
+    """The policy as a table of pyrometer.toml: what decides, and what is other than in the built-in one."""
+    usual = Policy()
+    shares = {metric: own.relative for metric, own in policy.thresholds.items()}
+    shares.setdefault(policy.metric, threshold_of(policy.metric).relative)
+    worst = {metric: limit for metric, limit in policy.worst.items() if usual.worst.get(metric) != limit}
+    lines = [f"[policies.{name}]", f"metric = {_text(policy.metric)}", f"thresholds = {_table(shares)}"]
+    for rule in ("must_not_regress", "may_break"):
+        globs: Sequence[str] = getattr(policy, rule)
+        if globs:
+            lines.append(f"{rule} = [{', '.join(map(_text, globs))}]")
+    lines += [
+        f"{rule} = {_table(own)}" for rule, own in (("weights", policy.weights), ("worst", worst)) if own
+    ]
+    for rule in ("slower_share", "overall", "unmeasured_share", "false_discovery_rate"):
+        if getattr(policy, rule) != getattr(usual, rule):
+            lines.append(f"{rule} = {getattr(policy, rule)!r}")
+    return "\n".join(lines)
+
+
+def _table(values: Mapping[str, float]) -> str:
+    spelled: Callable[[float], str] = repr
+    return "{ " + ", ".join(f"{_text(name)} = {spelled(float(own))}" for name, own in values.items()) + " }"
+
+
+def _text(plain: str) -> str:
+    # A text of JSON is one of TOML, but for the one control character that JSON lets pass.
+    return json.dumps(plain, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,163 @@
+"""The parts of the upgrade page: one upgrade with its verdict and evidence, and the list of all."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import streamlit as st
+
+from analysis.comparison import COMPARED
+from dashboard import links, markup, parts, wording
+from dashboard import load as records
+from dashboard.picking import Query
+from dashboard.upgrades import charts, form, frames, load, tables
+from dashboard.upgrades.rules import Rules, settled
+from dashboard.upgrades.sections import Drawn, Report
+from dashboard.upgrades.view import Listed, Upgraded, wanted
+from db.records import Run, RunSummary
+from reports import wording as report_wording
+from reports.judged import FORMATS, Judged
+
+_MEASURE = "pyrometer upgrade OLD NEW --suite cpu"
+#: What the report's files are, by their endings.
+_FILES = {
+    ".html": ("HTML", "text/html"),
+    ".md": ("Markdown", "text/markdown"),
+    ".json": ("JSON", "application/json"),
+}
+#: Upgrades listed at most, and sessions about findings.
+_UPGRADES, _SESSIONS = 50, 20
+
+
+def nothing_measured() -> None:
+    """The page before any upgrade: what to type."""
+    with parts.lonely("No upgrade measured yet"):
+        st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
+        st.code(_MEASURE, language="bash")
+        st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
+
+
+def one(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> str | None:
+    """The upgrade of that run, or the newest where there is no such run; answers which one is shown."""
+    found = records.run(url, run_id)
+    if found is None:
+        parts.complain([wording.no_such_run(run_id, [each.run.id for each in items])])
+        newest = wanted({}, items).run
+        found = records.run(url, newest) if newest else None
+    if found is None:
+        return None
+    run, summary = found
+    _choice(run, items)
+    try:
+        comparison = load.comparison_of(run)
+        stored = comparison.policy
+        rules, complaints = settled(query, stored)
+        many = sum(summary.counts.values())
+        report = load.judged_by(url, run.id, many, summary.state, rules)
+    except ValueError as error:
+        _unjudged(run, str(error))
+        return run.id
+    parts.complain(complaints)
+    chosen = Upgraded(run.id, rules)
+    own = load.judged_by(url, run.id, many, summary.state, Rules()) if rules.changed else report
+    parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
+    if comparison.confirms:
+        parts.caption("A session about what the nights had found: a few cases, and nobody's upgrade.")
+    _verdict(summary, report)
+    form.rules(chosen, stored, report.judged)
+    form.to_keep(chosen, report.judged)
+    _sections(report)
+    parts.pinned(chosen.address)
+    return run.id
+
+
+def _choice(run: Run, items: Sequence[Listed]) -> None:
+    """Which upgrade, and its own page as a run."""
+    options = {each.run.id: each.label for each in items if not each.confirms or each.run.id == run.id}
+    options.setdefault(run.id, f"{run.id} · {run.machine.hardware.label}")
+    with st.container(horizontal=True, vertical_alignment="bottom", key="upgrade-choice"):
+        parts.select("Upgrade", "run", options, Upgraded(run.id))
+
+
+def _unjudged(run: Run, why: str) -> None:
+    """A run of which this database does not know what it compares."""
+    if COMPARED not in run.facts and run.command.startswith("pyrometer upgrade"):
+        why = (
+            "Measured before Pyrometer stored what was compared. The run's journal knows it, and where that "
+            "lies this tells the verdict:"
+        )
+    parts.complain([why])
+    parts.code(f"pyrometer report {run.id}", language="bash")
+    parts.html(markup.link(links.run(run.id), "The run, with every number →"))
+
+
+def _other_rules(judged: Judged, own: Judged) -> list[str]:
+    """That the page is judged by other rules, what the run's own say, and what of them means nothing here."""
+    many = len(judged.results)
+    said = report_wording.DECISIONS[own.upgrade.decision]
+    told = (
+        "Judged by the rules in this address, not by those of pyrometer.toml when it was measured: they say "
+        f"{said}. Pairs were taken until those were settled; by stricter ones more may stay unclear."
+    )
+    cases = [each.case for each in judged.results]
+    unmatched = [
+        f'{rule}: "{glob}" matches none of the {many} cases.'
+        for rule, glob in judged.subject.policy.unmatched(cases)
+    ]
+    return [told, *unmatched]
+
+
+def _verdict(summary: RunSummary, report: Report) -> None:
+    parts.html(report.verdict)
+    if summary.state == "running":
+        parts.caption("It is still being measured: this is the verdict so far.")
+    elif summary.state == "interrupted":
+        parts.caption("It was interrupted: this is the verdict so far. Where it was measured, this goes on:")
+        parts.code(f"pyrometer upgrade --resume {summary.id}", language="bash")
+    with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
+        for ending, (name, mime) in _FILES.items():
+            st.download_button(
+                f"Report as {name}",
+                partial(_written, report.judged, ending),
+                file_name=f"upgrade-{summary.id}{ending}",
+                mime=mime,
+                key=f"report{ending}",
+                on_click="ignore",
+                help=f"The whole report in one file, judged as it is here, as {name}",
+            )
+        st.html(markup.link(links.run(summary.id), "Every outcome of this run →"))
+
+
+def _written(judged: Judged, ending: str) -> bytes:
+    return FORMATS[ending](judged).encode()
+
+
+def _sections(report: Report) -> None:
+    for section in report.sections:
+        parts.heading(section.title, section.frame, section.file)
+        if section.about:
+            parts.caption(parts.plain(section.about))
+        if section.chart:
+            _chart(section.chart)
+        parts.html(section.html)
+
+
+def _chart(drawn: Drawn) -> None:
+    look = replace(drawn.look, dark=st.context.theme.type == "dark")
+    parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
+
+
+def lists(items: Sequence[Listed], shown: str | None) -> None:
+    """All upgrades, and the sessions about what the nights had found."""
+    upgrades = [one for one in items if not one.confirms][:_UPGRADES]
+    sessions = [one for one in items if one.confirms][:_SESSIONS]
+    if upgrades:
+        parts.heading("Upgrades", partial(frames.upgrades, upgrades), "upgrades.csv")
+        parts.caption("The decision is that by the policy an upgrade was measured under.")
+        parts.html(tables.upgrades("Upgrades", upgrades, shown or ""))
+    if sessions:
+        parts.heading("Sessions about findings", partial(frames.upgrades, sessions), "sessions.csv")
+        parts.caption(
+            "Measured by itself, to see whether what a night had found is so: a few cases, and no upgrade."
+        )
+        parts.html(tables.upgrades("Sessions about findings", sessions, shown or ""))

@@ -1,0 +1,146 @@
+"""Which upgrade the page shows, and by which rules: read from its address, written back to it."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from analysis.comparison import DECIDED, Comparison, compared
+from dashboard import links, origins, wording
+from dashboard.picking import Query, last, named, sentence
+from dashboard.upgrades.rules import Rules
+from dashboard.views import View
+from db.upgrade_records import NamedEnvironment, UpgradeRun
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded(View):
+    """The upgrade page: a run, and what of its policy is other than it was measured under."""
+
+    run: str
+    rules: Rules = field(default_factory=Rules)
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query."""
+        return {"run": [self.run], **self.rules.query()}
+
+    def after(self, name: str, value: Any) -> "Upgraded":
+        """Another run has cases and a policy of its own: changes of rules were about this one."""
+        return Upgraded(str(value)) if name == "run" else replace(self, **{name: value})
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return links.upgrade(self.query())
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An upgrade in a list. `comparison` is None where only the run's journal knows what was compared.
+
+    `decision` and `because` are what it came to by its own policy; empty where that is not known.
+    """
+
+    run: UpgradeRun
+    old: NamedEnvironment
+    new: NamedEnvironment
+    comparison: Comparison | None
+    decision: str = ""
+    because: str = ""
+
+    @property
+    def confirms(self) -> bool:
+        """Whether it was measured for what the nights had found."""
+        return self.comparison is not None and self.comparison.confirms
+
+    @property
+    def label(self) -> str:
+        """What tells it apart in a choice."""
+        sides = f"{version(self.old)} → {version(self.new)}"
+        return f"{sides} · {self.run.hardware_label} · {wording.utc(self.run.started_at)}"
+
+
+def version(environment: NamedEnvironment) -> str:
+    """An environment by its PyTorch, and by its name where that says something else."""
+    torch = environment.torch_version
+    plain = environment.name in (torch, torch.partition("+")[0])
+    return torch if plain else f"{environment.name} ({torch})"
+
+
+def listed(runs: Sequence[UpgradeRun]) -> tuple[Listed, ...]:
+    """What is known of each run that measured two environments, in their order."""
+    found = (_listed(run) for run in runs if origins.measured(run.id))
+    return tuple(one for one in found if one is not None)
+
+
+def _listed(run: UpgradeRun) -> Listed | None:
+    try:
+        comparison = compared(run.facts)
+    except ValueError:
+        # Its own page says what is wrong with it.
+        comparison = None
+    sides = {each.fingerprint: each for each in run.environments}
+    old = sides.get(comparison.old) if comparison else next(iter(run.environments), None)
+    new = sides.get(comparison.new) if comparison else next(iter(run.environments[1:]), None)
+    if old is None or new is None:
+        return None
+    told = run.facts.get(DECIDED)
+    decided: dict[str, Any] = told if isinstance(told, dict) else {}
+    return Listed(
+        run, old, new, comparison, str(decided.get("decision", "")), str(decided.get("because", ""))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an address asks for: a run, or none with the reason; `command` would measure what is missing."""
+
+    run: str | None
+    complaints: tuple[str, ...] = ()
+    command: str = ""
+
+
+def wanted(query: Query, items: Sequence[Listed]) -> Wanted:
+    """The run that an address names, by id or by its versions and hardware; the newest of `items` otherwise.
+
+    Those that confirm a finding are nobody's upgrade, and are shown only by their id.
+    """
+    run = last(query, "run")
+    if run and run != LATEST:
+        return Wanted(run)
+    upgrades = [one for one in items if not one.confirms]
+    old, new, hardware = (last(query, name) or "" for name in ("from", "to", "hardware"))
+    if hardware:
+        labels = {one.run.hardware: one.run.hardware_label for one in upgrades}
+        place = named(hardware, labels)
+        if place is None:
+            return Wanted(None, (sentence("hardware", hardware, labels.values()),))
+        upgrades = [one for one in upgrades if one.run.hardware == place]
+        hardware = labels[place]
+    found = [one for one in upgrades if _between(one, old, new)]
+    if found:
+        # What can be judged comes before what is newer and cannot.
+        return Wanted(max(found, key=lambda one: (one.comparison is not None, one.run.started_at)).run.id)
+    return _missing(old, new, hardware) if old or new else Wanted(None)
+
+
+def _between(one: Listed, old: str, new: str) -> bool:
+    asked = one.comparison.asked if one.comparison else ("", "")
+    return _is(one.old, asked[0], old) and _is(one.new, asked[1], new)
+
+
+def _is(environment: NamedEnvironment, asked: str, text: str) -> bool:
+    """Whether a text means the environment: its name, its PyTorch with or without the build, as typed."""
+    torch = environment.torch_version
+    return text in ("", environment.name, torch, torch.partition("+")[0], asked)
+
+
+def _missing(old: str, new: str, hardware: str) -> Wanted:
+    where = f" on {hardware}" if hardware else ""
+    if not (old and new):
+        ends = f"from {old}" if old else f"to {new}"
+        return Wanted(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))
+    told = f"{old} and {new} were never measured together{where}, and numbers of two runs make no verdict."
+    return Wanted(None, (told,), shlex.join(["pyrometer", "upgrade", old, new]))

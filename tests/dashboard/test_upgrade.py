@@ -1,0 +1,342 @@
+"""The upgrade page: the verdict of the report, rules in the address, and honesty where there is nothing."""
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Visitor, drawn, fits
+from compared_runs import (
+    BEGUN,
+    BERT,
+    BERT_COMPILED,
+    GPT,
+    GPT_COMPILED,
+    KINDS,
+    RESNET,
+    RUN,
+    Story,
+    store_upgrades,
+)
+from dashboard_pages import Open, html, text
+from playwright.sync_api import Browser, expect
+from report_builders import NASTY
+from sqlalchemy import update
+
+from analysis.comparison import COMPARED, DECIDED, Comparison
+from analysis.policy import Policy
+from cli.verdict import judge_told
+from dashboard.upgrades import load
+from dashboard.upgrades.rules import Rules
+from db import queries, tables
+from db.engine import open_database
+from reports.judged import FORMATS, Judged
+from scheduled_jobs.retold import retell
+
+PAGE = "app_pages/upgrade.py"
+Filled = Callable[..., str]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Filled:
+    """Makes a database with some upgrades, and answers its URL."""
+    return partial(store_upgrades, tmp_path)
+
+
+def judged(url: str, changed: Rules | None = None) -> Judged:
+    """What the page judges, by the rules of its address."""
+    return load.judged_by(url, RUN, 0, "complete", changed or Rules()).judged
+
+
+@pytest.mark.parametrize("database", ["empty_url", "filled_url"])
+def test_without_an_upgrade_the_page_says_what_to_type(
+    database: str, request: pytest.FixtureRequest, open_page: Open
+) -> None:
+    page = open_page(request.getfixturevalue(database), PAGE)
+    assert "No upgrade measured yet" in html(page) and "py-verdict" not in html(page)
+    assert page.code[0].value == "pyrometer upgrade OLD NEW --suite cpu"
+
+
+def test_verdict_and_reasons_come_first_and_correctness_before_speed(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(Story(broken=(GPT_COMPILED,))), PAGE)
+    shown = html(page)
+    assert f"No-go</p><p>{GPT_COMPILED} broke: crashed (6 of 6 replicates: RuntimeError" in shown
+    assert "2.13.0 → 2.15.0 <small>on Xeon 6430, 2 cores, suite cpu, 2026-11-21 14:46 UTC" in shown
+    titles = [each.value for each in page.header]
+    assert titles == [
+        "Reasons, in order of weight",
+        "Correctness",
+        "What moved: Latency floor",
+        "By workload and technique",
+        "Over all, and by technique",
+        "Compile time",
+        "Memory",
+        "First call",
+        "Graph breaks",
+        "Exclusions",
+        "What else differs between the environments",
+        "How it was measured",
+        "Measure a case again",
+        "Upgrades",
+    ]
+    assert f"pyrometer upgrade 2.13.0 2.15.0 --case {RESNET} --suite cpu --pairs 12" in shown
+    # What differs, why a pair does not count, and what the machine could not tell.
+    for part in ("triton", "2.4.0", "had 55 % of its core", "frequency is not readable"):
+        assert part in shown
+
+
+def test_the_page_says_what_the_command_says(tmp_path: Path, open_page: Open, filled: Filled) -> None:
+    url = filled()
+    told = judge_told(retell(tmp_path / "data", RUN, lambda: open_database(url)))
+    assert told is not None
+    of_the_command, of_the_page = (json.loads(FORMATS[".json"](each)) for each in (told, judged(url)))
+    del of_the_command["run"]["ended_at"], of_the_page["run"]["ended_at"]
+    assert of_the_page == of_the_command
+    page = open_page(url, PAGE)
+    for reason in of_the_command["reasons"]:
+        assert reason["text"] in html(page)
+    assert f"<p>{of_the_command['headline'].partition(': ')[2]}</p>" in html(page)
+    assert [each.proto.label for each in page.get("download_button")][:3] == [
+        "Report as HTML",
+        "Report as Markdown",
+        "Report as JSON",
+    ]
+
+
+def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled) -> None:
+    url = filled()
+    before = judged(url).upgrade
+    assert before.verdicts[RESNET].word == "slower" and before.decision == "no-go"
+    page = open_page(url, PAGE, threshold="8")
+    after = judged(url, Rules(threshold=8.0)).upgrade
+    assert after.verdicts[RESNET].word == "same" and after.decision == "go"
+    assert "Go</p>" in html(page) and "No-go</p>" not in html(page)
+    (said,) = [each.value for each in page.warning]
+    assert said.startswith("Judged by the rules in this address, not by those of pyrometer.toml")
+    assert "they say No-go." in said
+    # The report that is taken along says so too.
+    assert "judged by rules that a reader of the dashboard chose" in FORMATS[".md"](
+        judged(url, Rules(threshold=8.0))
+    )
+    # Whoever follows the page's own link sees the same thing.
+    assert f'href="/upgrade?run={RUN}&amp;threshold=8"' in html(page)
+    kept = next(each.value for each in page.code if each.value.startswith("[policies"))
+    assert tomllib.loads(kept)["policies"]["ours"]["thresholds"] == {"latency_floor": 0.08}
+
+
+def test_metric_weights_and_guards_in_the_address_count(open_page: Open, filled: Filled) -> None:
+    url = filled()
+    page = open_page(url, PAGE, metric="throughput")
+    assert "What moved: Throughput" in [each.value for each in page.header]
+    assert "higher is better" in html(page)
+    page = open_page(url, PAGE, must=BERT_COMPILED, weight=[f"{BERT}:0.5", "resnet50/*:2"])
+    assert f"{BERT_COMPILED}: Latency floor unclear" in html(page) and "it must not regress" in html(page)
+    assert "counts 2 times" in html(page) and "counts 0.5 times" in html(page)
+    assert page.text_area(key="rules-weight").value == f"{BERT}:0.5\nresnet50/*:2"
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"threshold": "much"}, '"much" is none'),
+        ({"threshold": "0"}, "needs a threshold above 0"),
+        ({"threshold": "nan"}, "from 0 to 100"),
+        ({"metric": "latency_flor"}, 'did you mean "latency_floor"?'),
+        ({"metric": "power"}, "Unknown metric"),
+        ({"weight": "bert"}, 'and "bert" is none'),
+        ({"weight": "bert:-1"}, "numbers above 0"),
+    ],
+)
+def test_rules_that_cannot_be_meant_are_said_and_left_out(
+    open_page: Open, filled: Filled, query: dict[str, Any], said: str
+) -> None:
+    page = open_page(filled(), PAGE, **query)
+    (warning,) = [each.value.replace("\\", "") for each in page.warning]
+    assert said in warning and warning.endswith("judged is without it.")
+    assert "No-go</p>" in html(page)
+
+
+def test_rules_that_match_no_case_are_said(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(), PAGE, must="no_such_model/*")
+    told = [each.value.replace("\\", "") for each in page.warning]
+    assert 'must_not_regress: "no_such_model/*" matches none of the 6 cases.' in told
+
+
+def test_the_form_writes_the_rules_into_the_address(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(Story(policy=Policy(must_not_regress=("gpt2_small/*",)))), PAGE)
+    page.number_input(key="rules-threshold").set_value(8.0)
+    page.text_area(key="rules-weight").set_value(f"{RESNET}:2\n\n")
+    page.text_area(key="rules-must").set_value("")
+    next(each for each in page.button if each.label == "Judge").click().run()
+    assert dict(page.query_params) == {
+        "run": RUN,
+        "threshold": "8",
+        "weight": f"{RESNET}:2",
+        "must": "",
+    }
+    assert "<li>gpt2_small/* must not regress.</li>" not in html(page) and "counts 2 times" in html(page)
+    next(each for each in page.button if each.label == "As it was measured").click().run()
+    assert dict(page.query_params) == {"run": RUN} and not page.warning
+
+
+def test_another_metric_has_a_threshold_of_its_own(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(), PAGE)
+    page.selectbox(key="rules-metric").select("first_call")
+    next(each for each in page.button if each.label == "Judge").click().run()
+    assert dict(page.query_params) == {"run": RUN, "metric": "first_call"}
+    assert page.number_input(key="rules-threshold").value == 10.0
+
+
+LATER, OTHER = "20261122-080000-aaaa", "20261123-080000-bbbb"
+
+
+def two() -> tuple[Story, Story]:
+    """An upgrade, and one of the same day the other way round."""
+    one = Story()
+    old, new = one.sides
+    return one, Story(LATER, begun=BEGUN + timedelta(days=1), sides=(new, old))
+
+
+@pytest.mark.parametrize(
+    ("query", "run"),
+    [
+        ({}, LATER),
+        ({"run": "latest"}, LATER),
+        ({"run": RUN}, RUN),
+        ({"from": "2.13.0", "to": "2.15.0"}, RUN),
+        ({"from": "2.15.0+cpu"}, LATER),
+        ({"to": "2.15.0", "hardware": "Xeon 6430, 2 cores"}, RUN),
+    ],
+)
+def test_an_address_names_a_run_or_its_versions(
+    open_page: Open, filled: Filled, query: dict[str, str], run: str
+) -> None:
+    page = open_page(filled(*two()), PAGE, **query)
+    assert page.selectbox(key="choose-run").value == run and not page.warning
+    assert "shown above" in html(page) and f"/run?run={run}" in html(page)
+
+
+def test_what_was_never_measured_together_is_not_compared(open_page: Open, filled: Filled) -> None:
+    page = open_page(
+        filled(*two()), PAGE, **{"from": "2.13.0", "to": "2.14.0", "hardware": "Xeon 6430, 2 cores"}
+    )
+    (said,) = [each.value for each in page.warning]
+    assert said.startswith("2.13.0 and 2.14.0 were never measured together on Xeon 6430, 2 cores")
+    assert page.code[0].value == "pyrometer upgrade 2.13.0 2.14.0"
+    assert "py-verdict" not in html(page) and f"/upgrade?run={RUN}" in html(page)
+    page = open_page(filled(*two()), PAGE, hardware="8 x H200")
+    assert "nknown hardware" in page.warning[0].value and "py-verdict" not in html(page)
+
+
+def test_an_unknown_run_is_said_and_the_newest_shown(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(), PAGE, run=RUN[:-1])
+    assert "There is no run" in page.warning[0].value and RUN[-4:] in page.warning[0].value
+    assert "No-go</p>" in html(page)
+
+
+def test_a_choice_leads_to_another_upgrade_without_the_rules_of_this_one(
+    open_page: Open, filled: Filled
+) -> None:
+    page = open_page(filled(*two()), PAGE, run=LATER, threshold="8")
+    page.selectbox(key="choose-run").select(RUN).run()
+    assert dict(page.query_params) == {"run": RUN} and "2.13.0 → 2.15.0" in html(page)
+
+
+def test_sessions_about_findings_are_nobodys_upgrade(open_page: Open, filled: Filled) -> None:
+    session = Story(OTHER, begun=BEGUN + timedelta(days=2), confirms=True)
+    url = filled(Story(), session)
+    page = open_page(url, PAGE)
+    assert page.selectbox(key="choose-run").value == RUN
+    assert page.selectbox(key="choose-run").options == [
+        "2.13.0+cpu → 2.15.0+cpu · Xeon 6430, 2 cores · 2026-11-21 14:46 UTC"
+    ]
+    assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
+    # Its own address shows it all the same.
+    assert open_page(url, PAGE, run=OTHER).selectbox(key="choose-run").value == OTHER
+
+
+def test_one_from_before_comparisons_were_stored_says_where_its_verdict_is(
+    open_page: Open, filled: Filled
+) -> None:
+    url = filled()
+    with open_database(url) as database, database.writing() as connection:
+        connection.execute(update(tables.Run).values(facts={"device": "cpu"}))
+    page = open_page(url, PAGE)
+    assert page.warning[0].value.startswith("Measured before Pyrometer stored what was compared")
+    assert page.code[0].value == f"pyrometer report {RUN}"
+    assert "py-verdict" not in html(page) and "not stored" in html(page)
+
+
+@pytest.mark.parametrize("facts", [{COMPARED: {"old": 1}}, {COMPARED: "x"}])
+def test_a_comparison_from_another_time_is_one_sentence(
+    open_page: Open, filled: Filled, facts: dict[str, Any]
+) -> None:
+    url = filled()
+    with open_database(url) as database, database.writing() as connection:
+        connection.execute(update(tables.Run).values(facts=facts))
+    page = open_page(url, PAGE, run=RUN)
+    assert "does not understand" in page.warning[0].value and "py-verdict" not in html(page)
+
+
+def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: Filled) -> None:
+    url = filled()
+    body = Comparison("elsewhere", Story().comparison.new, Story().comparison.plan, Policy()).to_body()
+    with open_database(url) as database, database.writing() as connection:
+        connection.execute(update(tables.Run).values(facts={COMPARED: body}))
+    page = open_page(url, PAGE, run=RUN)
+    assert "which the run does not have" in page.warning[0].value
+
+
+def test_half_an_upgrade_is_told_as_far_as_it_has_come(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(Story(unfinished=True)), PAGE)
+    assert "Unclear</p>" in html(page) and "3 of at least 6 pairs" in html(page)
+    assert page.code[0].value == f"pyrometer upgrade --resume {RUN}"
+    assert "What would settle it" in [each.value for each in page.header]
+
+
+def test_when_everything_broke_the_page_says_so(open_page: Open, filled: Filled) -> None:
+    page = open_page(filled(Story(broken=tuple(KINDS))), PAGE)
+    assert "No-go</p>" in html(page) and html(page).count("✗ broken") >= len(KINDS)
+    assert not [each for each in page.main if each.type == "arrow_vega_lite_chart"]
+
+
+def test_no_text_of_a_case_becomes_markup(open_page: Open, filled: Filled) -> None:
+    story = Story(
+        broken=(GPT, GPT_COMPILED), reason=NASTY, notes=(NASTY,), command=f"pyrometer upgrade {NASTY}"
+    )
+    url = filled(story)
+    page = open_page(url, PAGE, must=NASTY, weight=f"{NASTY}:2", run=RUN)
+    shown = html(page)
+    assert "<img" not in shown and "<script" not in shown and "\x1b" not in text(page)
+    assert shown.count("&lt;img src=x onerror=alert(1)&gt;") >= 4
+    assert not any("[me](http://x)" in each.value for each in (*page.warning, *page.caption, *page.markdown))
+    with open_database(url) as database:
+        run = queries.run_record(database, RUN)
+    assert run is not None and run.facts[DECIDED]["decision"] == "no-go"
+
+
+@pytest.mark.browser
+def test_a_phone_shows_all_of_it_and_nothing_is_asked_elsewhere(
+    chromium: Browser, serve: Any, filled: Filled
+) -> None:
+    visitor = Visitor(chromium, serve(filled(Story(broken=(GPT_COMPILED,)))).url)
+    page = visitor.open("/upgrade", "phone")
+    # Cases that have a ratio and their geomean; the geomeans by technique and over all.
+    drawn(page, len(KINDS) - 1 + 1 + 3)
+    assert fits(page)
+    page.get_by_text("Judge it by other rules").click()
+    threshold = page.get_by_label("A change of it matters from, %")
+    threshold.fill("8")
+    threshold.press("Enter")
+    expect(page).to_have_url(re.compile("threshold=8"), timeout=20_000)
+    expect(page.get_by_text("Judged by the rules in this address")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Report as JSON").click()
+    report = json.loads(Path(saved.value.path()).read_text())
+    assert report["policy"]["thresholds"]["latency_floor"]["relative"] == 0.08
+    assert visitor.leave() == []

@@ -1,0 +1,90 @@
+"""What the upgrade page is made of: addresses, order, charts, files, and the policy as TOML."""
+
+import tomllib
+from pathlib import Path
+
+import altair as alt
+import pytest
+from compared_runs import GPT_COMPILED, KINDS, RESNET, RESNET_COMPILED, RUN, Story, store_upgrades
+from jsonschema import ValidationError
+
+from analysis.policy import Policy
+from analysis.thresholds import Threshold
+from dashboard.upgrades import charts, frames, load, rules, view
+from dashboard.upgrades.rules import Rules
+
+
+def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
+    url = store_upgrades(tmp_path)
+    for weights, first in ((None, RESNET_COMPILED), (((RESNET, 30.0),), RESNET)):
+        (section,) = [
+            each
+            for each in load.judged_by(url, RUN, 0, "complete", Rules(weights=weights)).sections
+            if each.title.startswith("What moved")
+        ]
+        assert section.frame is not None and section.chart is not None
+        frame = section.frame()
+        assert frame["case"].iloc[0] == first and set(frame["case"]) == set(KINDS)
+        assert list(frame["standing"])[:2] in (["faster", "slower"], ["slower", "faster"])
+        # Worse is above 0, and the weight counts.
+        impact = frame.set_index("case")["impact"]
+        assert impact[RESNET] == pytest.approx(0.0488 * (30 if weights else 1), rel=0.05)
+        assert impact[RESNET_COMPILED] < 0
+        assert frame.set_index("case").loc[RESNET, "ratio"] == pytest.approx(1.05, abs=0.002)
+        assert len(section.chart.rows) == len(KINDS) + 1
+
+
+def test_old_addresses_stay_valid() -> None:
+    chosen = view.Upgraded(RUN, Rules("latency", 2.5, (("bert*", 3.0), ("a:b", 0.5)), ()))
+    literal = f"/upgrade?run={RUN}&metric=latency&threshold=2.5&weight=bert%2A%3A3&weight=a%3Ab%3A0.5&must="
+    assert chosen.address == literal
+    policy = Policy(must_not_regress=("x",))
+    assert rules.settled(chosen.query(), policy) == (chosen.rules, [])
+    assert chosen.after("run", "other") == view.Upgraded("other")
+    # What the policy says itself is no change.
+    own = {"metric": ["latency_floor"], "threshold": ["1"], "must": ["x"]}
+    assert rules.settled(own, policy) == (Rules(), [])
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_chart_is_vega_lite_and_draws_what_lies_beyond_at_its_edge(tmp_path: Path, dark: bool) -> None:
+    found = load.judged_by(store_upgrades(tmp_path), RUN, 0, "complete", Rules())
+    drawn = next(each.chart for each in found.sections if each.chart)
+    look = charts.Look(3, drawn.look.axis, 0.01, "Latency floor", "faster", "slower", dark)
+    spec = charts.intervals(look)
+    assert alt.LayerChart.from_dict({**spec, "datasets": {"rows": [{}]}}).to_dict()["layer"]
+    with pytest.raises(ValidationError):
+        alt.LayerChart.from_dict({**spec, "height": "tall"})
+    ends = drawn.rows[["low", "change", "high"]]
+    assert ((ends.abs() <= drawn.look.axis.limit + 1e-12) | ends.isna()).all().all()
+    assert len(drawn.rows) <= 2000 and "resnet50" in drawn.alt and "-12." in drawn.alt
+
+
+def test_policies_come_back_from_toml_whatever_they_are_called() -> None:
+    policy = Policy(
+        metric="throughput",
+        thresholds={"throughput": Threshold(0.03)},
+        must_not_regress=('a"b\\c/*', "naïve — 測定\x7f\n"),
+        may_break=("x/*",),
+        weights={"b*": 2.0, "a*": 0.5},
+        worst={"latency_floor": 0.1, "rss_peak": 0.5, "rss_peak_steady": 0.2, "cuda_peak_allocated": 0.1},
+        overall=-0.02,
+    )
+    read = tomllib.loads(rules.toml(policy, "ours"))["policies"]["ours"]
+    assert read["must_not_regress"] == list(policy.must_not_regress)
+    assert list(read["weights"].items()) == [("b*", 2.0), ("a*", 0.5)]
+    assert read["worst"] == {"rss_peak": 0.5} and read["overall"] == -0.02
+    assert read["thresholds"] == {"throughput": 0.03} and "slower_share" not in read
+
+
+def test_every_table_can_be_had_as_csv(tmp_path: Path) -> None:
+    found = load.judged_by(
+        store_upgrades(tmp_path, Story(broken=(GPT_COMPILED,))), RUN, 0, "complete", Rules()
+    )
+    made = {each.title: each.frame() for each in found.sections if each.frame}
+    with_a_table = {each.title for each in found.sections if "<table" in each.html}
+    assert set(made) == with_a_table
+    assert all(len(frame) for frame in made.values())
+    assert list(made["Correctness"]["new_status"]) == ["crashed"]
+    assert set(made["Memory"]["ratio"].round(4)) == {round(700 / 600, 4)}
+    assert frames.upgrades([]).empty
