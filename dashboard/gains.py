@@ -1,11 +1,10 @@
 """What the techniques of a run bring: tables beside the absolute numbers, and the frame of the CSV file."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 import pandas as pd
-import streamlit as st
 
 from analysis.claimed import Finding, findings
 from analysis.gains import Gain, gains
@@ -17,6 +16,9 @@ from runner.claims import Claim, claims_for
 #: The gains of a run by case and environment.
 Gains = Mapping[tuple[str, str], Sequence[Gain]]
 
+#: Each claim, with case, environment and what was found wherever it applies.
+Claimed = Mapping[Claim, Sequence[tuple[str, str, Finding]]]
+
 #: Gains that have a table of their own.
 _SCALING = ("efficiency", "one process")
 
@@ -26,19 +28,20 @@ def section(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measuremen
     found = gains(outcomes, baselines)
     if any(gain.ratio is not None for own in found.values() for gain in own):
         _ratios(run, measured, found)
-    if claimed := claims(run, outcomes, found):
-        parts.heading("Claimed, and measured here")
-        st.html(claimed)
+    if claimed := findings(outcomes, found, claims_for):
+        name = f"claims-{run.id}.csv"
+        parts.heading("Claimed, and measured here", lambda: claims_frame(claimed), name)
+        parts.html(claims(claimed, lambda case, environment: tables.case(run, case, environment)))
 
 
 def _ratios(run: Run, measured: Sequence[Measurement], found: Gains) -> None:
     parts.heading("What each technique brings", lambda: frame(run, found), f"gains-{run.id}.csv")
-    st.caption(wording.ABOUT_GAINS)
-    st.html(speed_ups(run, measured, found))
+    parts.caption(wording.ABOUT_GAINS)
+    parts.html(speed_ups(run, measured, found))
     if scaled := scaling(run, measured, found):
-        parts.heading("Scaling")
-        st.caption(wording.ABOUT_SCALING)
-        st.html(scaled)
+        parts.heading("Scaling", lambda: frame(run, _scaled(found)), f"scaling-{run.id}.csv")
+        parts.caption(wording.ABOUT_SCALING)
+        parts.html(scaled)
 
 
 def speed_ups(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
@@ -74,7 +77,7 @@ def speed_ups(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
 def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
     """Several ranks against one, several processes against one with all the CPUs; empty without any."""
     points = {(m.case, m.environment, m.metric): m.point for m in measured}
-    scaled = [gain for own in found.values() for gain in own if gain.kind in _SCALING]
+    scaled = [gain for own in _scaled(found).values() for gain in own]
     columns = [
         ("Case", False),
         ("Latency floor (ms)", True),
@@ -98,14 +101,14 @@ def scaling(run: Run, measured: Sequence[Measurement], found: Gains) -> str:
     return markup.table("Scaling", columns, rows) if scaled else ""
 
 
-def claims(run: Run, outcomes: Sequence[Outcome], found: Gains) -> str:
-    """What the field claims for the run's cases beside what was measured; empty without any claim."""
+def claims(claimed: Claimed, named: Callable[[str, str], str]) -> str:
+    """What the field claims beside what was measured; `named` is the HTML of a case and environment."""
     rows: list[tuple[str, ...]] = []
-    for claim, measured in findings(outcomes, found, claims_for).items():
+    for claim, measured in claimed.items():
         # As in the table of measurements, what rows have in common stands in the first of them.
         about = (_statement(claim), _claimed(claim))
         for case, environment, here in measured:
-            rows.append((*about, *_measured(claim, here), tables.case(run, case, environment)))
+            rows.append((*about, *_measured(claim, here), named(case, environment)))
             about = ("", "")
     columns = [
         ("Claim", False),
@@ -115,7 +118,31 @@ def claims(run: Run, outcomes: Sequence[Outcome], found: Gains) -> str:
         ("n", True),
         ("Case", False),
     ]
-    return markup.table("Claimed, and measured here", columns, rows, tall=True) if rows else ""
+    return markup.table("Claimed, and measured here", columns, rows, tall=True)
+
+
+def claims_frame(claimed: Claimed) -> pd.DataFrame:
+    """Every claim with every case that it is about, for CSV; `kind` says how both numbers are to be read."""
+    rows = [
+        {
+            "claim": claim.statement,
+            "metric": claim.metric,
+            "kind": claim.kind,
+            "claimed_low": claim.low,
+            "claimed_high": claim.high,
+            "claimed_for": claim.hardware,
+            "source": claim.source,
+            "case": case,
+            "measured": here.point,
+            "low": here.low,
+            "high": here.high,
+            "n": here.n,
+            "reason": here.reason,
+        }
+        for claim, measured in claimed.items()
+        for case, _, here in measured
+    ]
+    return pd.DataFrame(rows)
 
 
 def frame(run: Run, found: Gains) -> pd.DataFrame:
@@ -141,6 +168,10 @@ def frame(run: Run, found: Gains) -> pd.DataFrame:
         for gain in own
     ]
     return pd.DataFrame(rows)
+
+
+def _scaled(found: Gains) -> Gains:
+    return {key: [gain for gain in own if gain.kind in _SCALING] for key, own in found.items()}
 
 
 def _absolute(

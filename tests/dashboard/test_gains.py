@@ -13,13 +13,15 @@ from builders import FIRST_NIGHT, a_run, an_environment, an_outcome, measurement
 from streamlit.testing.v1 import AppTest
 
 import dashboard
+from analysis.claimed import findings
 from analysis.gains import Gain, gains
 from dashboard import gains as page
-from dashboard import wording
+from dashboard import tables, wording
 from db.engine import open_database
 from db.records import Outcome
 from db.store import save_measurements, save_outcomes, save_run
 from runner.baselines import baselines
+from runner.claims import claims_for
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
 EAGER, COMPILED, WRONG = f"{INFER}/eager", f"{INFER}/compile=default", f"{INFER}/precision=bf16"
@@ -78,6 +80,11 @@ def good(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.status == "ok"]
 
 
+def claims(outcomes: Sequence[Outcome]) -> str:
+    found = findings(outcomes, FOUND, claims_for)
+    return page.claims(found, lambda case, environment: tables.case(a_run(), case, environment))
+
+
 FOUND = gains(OUTCOMES, baselines)
 MEASURED = measurements_for(good(OUTCOMES))
 
@@ -106,15 +113,23 @@ def test_scaling_names_what_it_is_against() -> None:
 
 
 def test_a_claim_stands_once_above_what_was_measured_for_it() -> None:
-    _, *rows = Rows(page.claims(a_run(), OUTCOMES, FOUND)).rows
+    _, *rows = Rows(claims(OUTCOMES)).rows
     fast, memory = rows[:2]
     assert fast[0].startswith("ResNet-50 runs 2.3 times as fast compiled A100 · ")
     assert fast[1:5] == ["2.30×", "2.00×", "2.00× to 2.00×", "2"]
     assert memory[1:5] == ["10.0 %", "–", "Peak allocated is not measured here", "–"]
     max_autotune = processes(f"{INFER}/compile=max-autotune", 8.0)
-    _, *rows = Rows(page.claims(a_run(), [*OUTCOMES, *max_autotune], FOUND)).rows
+    _, *rows = Rows(claims([*OUTCOMES, *max_autotune])).rows
     assert [bool(row[0]) for row in rows[:4]] == [True, False, True, False]
-    assert page.claims(a_run(), processes(EAGER, 20.0), {}) == ""
+
+
+def test_the_csv_of_claims_has_both_numbers_and_how_they_are_read() -> None:
+    rows = page.claims_frame(findings(OUTCOMES, FOUND, claims_for)).to_dict("records")
+    fast = next(row for row in rows if row["claim"].startswith("ResNet-50 runs"))
+    assert (fast["kind"], fast["claimed_low"], fast["measured"], fast["n"]) == ("ratio", 2.3, 2.0, 2)
+    assert (fast["case"], fast["metric"]) == (COMPILED, "latency_floor")
+    memory = next(row for row in rows if row["metric"] == "cuda_peak_allocated")
+    assert memory["reason"] == "Peak allocated is not measured here"
 
 
 def test_environments_are_told_apart() -> None:

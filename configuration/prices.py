@@ -1,0 +1,21 @@
+"""`[prices]`: what hardware costs, for who wants to know what a sample costs on it."""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from .fields import Positive, Table, Text
+
+
+class PriceSettings(Table):
+    """`[prices]`: hardware and what an hour of it costs, all in one `currency`.
+
+    `per_hour` maps labels of hardware, as the dashboard shows them, to prices. The currency is a word that is
+    shown beside them; nothing is ever converted.
+    """
+
+    currency: Text = Field(default="USD", description='a word such as "EUR"')
+    per_hour: Mapping[Text, Positive] = Field(
+        default_factory=dict[str, float],
+        description="a table of prices above 0, one for each label of hardware",
+    )

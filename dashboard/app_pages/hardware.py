@@ -1,0 +1,39 @@
+"""The same suite across machines, normalised to one, and what a sample costs on each."""
+
+import streamlit as st
+
+from dashboard import load as pages
+from dashboard import parts, wording
+from dashboard.hardware import load, sections, view
+from dashboard.picking import last
+from dashboard.settings import Settings
+
+settings = Settings.from_environment()
+url = settings.database_url
+parts.title("Hardware")
+places = load.places(url)
+if not places:
+    sections.nothing(pages.count_runs(url))
+    st.stop()
+
+query = parts.query()
+chosen, offer, complaints = view.hardware(query, places, load.spread(url, last(query, "version")))
+parts.complain(complaints)
+metric = wording.metric(chosen.metric)
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    parts.select("Metric", "metric", view.metrics(chosen.metric), chosen)
+    parts.select("PyTorch", "version", view.versions(offer), chosen)
+    parts.select("Profile", "profile", {name: name for name in offer.profiles}, chosen)
+    parts.select("Normalised to", "to", offer.hardware, chosen)
+
+columns = load.columns(url, chosen.metric, chosen.version, offer.sides)
+if columns[0].cells:
+    sections.compared(columns, metric, chosen, offer)
+else:
+    of = "" if chosen.version == view.NEWEST else f" of torch {chosen.version}"
+    missing = f"There is no {metric.title.lower()}{of} on {columns[0].label}"
+    parts.caption(parts.plain(f"{missing}: choose another metric or reference."))
+rates = load.columns(url, "throughput", chosen.version, offer.sides)
+prices = view.prices(offer, chosen, settings.prices.per_hour)
+sections.cost(rates, prices, settings.prices.currency, offer.sides[0].name)
+parts.pinned(chosen.address)

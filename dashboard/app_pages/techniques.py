@@ -1,0 +1,48 @@
+"""What each optimisation brings here: compile modes, precision, CUDA graphs, pinning, scaling, claims."""
+
+from datetime import UTC, datetime
+from functools import partial
+
+import streamlit as st
+
+from dashboard import load as pages
+from dashboard import parts
+from dashboard.settings import Settings
+from dashboard.techniques import load, sections, view
+from db.records import Run
+
+url = Settings.from_environment().database_url
+parts.title("Techniques")
+places = load.places(url)
+if not places:
+    sections.nothing(pages.count_runs(url))
+    st.stop()
+
+
+def named(run_id: str) -> Run | None:
+    """A run by its id."""
+    found = pages.run(url, run_id)
+    return None if found is None else found[0]
+
+
+ask = view.Sources(partial(load.versions, url), partial(load.points, url), named)
+chosen, offer, complaints = view.techniques(parts.query(), places, ask)
+parts.complain(complaints)
+if not offer.versions:
+    parts.caption("This database lacks its rollups; `pyrometer db rollups` makes them anew.")
+    st.stop()
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    parts.select("Hardware", "hardware", offer.hardware, chosen)
+    parts.select("Profile", "profile", offer.profiles, chosen)
+    parts.select("PyTorch", "version", {version: version for version in offer.versions}, chosen)
+    parts.select("Runs", "run", offer.runs, chosen)
+
+if chosen.runs:
+    readings = load.pinned(url, chosen.runs, chosen.version)
+else:
+    readings = load.newest(url, offer.points, chosen.version)
+if not any(reading.brought for reading in readings):
+    parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
+    st.stop()
+sections.all_of_them(readings, datetime.now(UTC))
+parts.pinned(chosen.pinned([reading.run for reading in readings]))

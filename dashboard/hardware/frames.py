@@ -1,0 +1,137 @@
+"""What the Hardware page's chart draws, and its CSV files."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from analysis.metrics import Metric
+from dashboard import links, wording
+from dashboard.hardware import normalised
+from dashboard.hardware.normalised import Column, Overall
+
+#: Dots in one chart at most; where there are more, bar and geomean speak alone.
+MOST_DOTS = 1900
+
+
+def overall(columns: Sequence[Column], means: Sequence[Overall]) -> pd.DataFrame:
+    """The rows of `charts.machines`: every hardware that shares a case with the reference, which is 1."""
+    told = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
+    rows = [
+        {
+            "row": place,
+            "label": column.label,
+            "text": times(mean.ratio),
+            "ratio": mean.ratio,
+            "smallest": mean.smallest,
+            "largest": mean.largest,
+            "n": mean.n,
+        }
+        for place, (column, mean) in enumerate(told)
+    ]
+    return pd.DataFrame(rows)
+
+
+def dots(columns: Sequence[Column], drawn: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+    """A row for each case on each hardware of `drawn`; none where there are too many for one chart."""
+    reference = columns[0]
+    places = {label: place for place, label in enumerate(drawn["label"])} if len(drawn) else {}
+    rows = [
+        {
+            "row": places[column.label],
+            "hardware": column.label,
+            "case": wording.case(case).text,
+            "ratio": ratio,
+            "value": wording.quantity(column.cells[case].value, metric.unit),
+            "link": links.run(column.cells[case].run),
+        }
+        for column in columns
+        if column.label in places
+        for case, ratio in normalised.ratios(column, reference, metric.better).items()
+    ]
+    names = ["row", "hardware", "case", "ratio", "value", "link"]
+    return pd.DataFrame(rows if len(rows) <= MOST_DOTS else [], columns=names)
+
+
+def cells(columns: Sequence[Column], metric: Metric) -> pd.DataFrame:
+    """Every case on every hardware, for CSV; `ratio` is to the first of `columns`, above 1 is better."""
+    reference = columns[0]
+    rows = [
+        {
+            "case": case,
+            "hardware": column.label,
+            "metric": metric.name,
+            "unit": metric.unit,
+            "value": cell.value,
+            "smallest": cell.smallest,
+            "largest": cell.largest,
+            "n": cell.n,
+            "n_of": cell.of,
+            "ratio": ratios.get(case),
+            "to": reference.label,
+            "torch": cell.torch_version,
+            "measured_at": cell.measured_at,
+            "run": cell.run,
+            "harness": cell.harness,
+        }
+        for column in columns
+        for ratios in [normalised.ratios(column, reference, metric.better)]
+        for case, cell in sorted(column.cells.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+def means(columns: Sequence[Column], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
+    """What each hardware comes to, for CSV."""
+    rows = [
+        {
+            "hardware": column.label,
+            "metric": metric.name,
+            "geomean": mean.ratio,
+            "to": columns[0].label,
+            "cases": mean.n,
+            "smallest": mean.smallest,
+            "largest": mean.largest,
+            "left_out": len(mean.left_out),
+        }
+        for column, mean in zip(columns, found, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def left_out(columns: Sequence[Column], found: Sequence[Overall]) -> pd.DataFrame:
+    """What is in no geomean, and why, for CSV."""
+    rows = [
+        {"hardware": column.label, "case": case, "reason": reason}
+        for column, mean in zip(columns, found, strict=True)
+        for case, reason in mean.left_out
+    ]
+    return pd.DataFrame(rows, columns=["hardware", "case", "reason"])
+
+
+def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str) -> pd.DataFrame:
+    """What a million items cost on hardware with a price, for CSV; `columns` hold the throughput."""
+    rows = [
+        {
+            "case": case,
+            "hardware": column.label,
+            "price_per_hour": prices[column.hardware],
+            "currency": currency,
+            "throughput": cell.value,
+            "cost_per_million_items": normalised.cost(prices[column.hardware], cell.value),
+            "torch": cell.torch_version,
+            "measured_at": cell.measured_at,
+        }
+        for column in columns
+        if column.hardware in prices
+        for case, cell in sorted(column.cells.items())
+    ]
+    return pd.DataFrame(rows)
+
+
+def times(ratio: float | None) -> str:
+    """A ratio with its direction: above 1 is better."""
+    if ratio is None:
+        return wording.NONE
+    # As it is read: what rounds to 1.00 has no direction.
+    sign = "" if float(f"{ratio:.2e}") == 1 else "▲ " if ratio > 1 else "▼ "
+    return f"{sign}{wording.significant(ratio)}×"

@@ -1,0 +1,80 @@
+"""From the database's answers to what each case came to on each hardware."""
+
+from collections.abc import Mapping, Sequence
+
+from dashboard.hardware.normalised import Cell, Column, apart
+from dashboard.hardware.view import Side
+from db.records import Headline, ReleasePoint, SeriesKey, SeriesPoint
+
+
+def of_version(
+    releases: Sequence[ReleasePoint], newest: Sequence[tuple[SeriesKey, SeriesPoint]], sides: Sequence[Side]
+) -> list[Column]:
+    """One PyTorch version: the median over all runs that measured it, or the one run, if there is but one.
+
+    `newest` are the version's newest points: they name the newest run, and its replicates where it is alone.
+    """
+    points = {(key.case, key.hardware, key.profile): point for key, point in newest}
+    cells: dict[tuple[str, str], dict[str, Cell]] = {}
+    for release in releases:
+        key = release.key
+        point = points.get((key.case, key.hardware, key.profile))
+        if point is not None:
+            cells.setdefault((key.hardware, key.profile), {})[key.case] = _of_release(release, point)
+    return _columns(cells, sides)
+
+
+def of_newest(headlines: Sequence[Headline], sides: Sequence[Side]) -> list[Column]:
+    """The newest point of each case, whatever PyTorch it is of."""
+    cells: dict[tuple[str, str], dict[str, Cell]] = {}
+    for headline in headlines:
+        key, point, before = headline.key, headline.latest, headline.previous
+        if not point.torch_version:
+            # The canary's: it measures the machine and not PyTorch.
+            continue
+        between = None
+        if before is not None and before.environment == point.environment:
+            between = apart(*sorted((before.point, point.point)))
+        cells.setdefault((key.hardware, key.profile), {})[key.case] = _of_point(point, between)
+    return _columns(cells, sides)
+
+
+def _of_release(release: ReleasePoint, newest: SeriesPoint) -> Cell:
+    if release.runs == 1:
+        return _of_point(newest, None)
+    return Cell(
+        value=release.median,
+        smallest=release.lowest,
+        largest=release.highest,
+        n=release.runs,
+        of="run",
+        measured_at=newest.started_at,
+        torch_version=release.torch_version,
+        run=newest.run,
+        harness=newest.harness,
+        apart=apart(release.lowest, release.highest),
+    )
+
+
+def _of_point(point: SeriesPoint, between: float | None) -> Cell:
+    return Cell(
+        value=point.point,
+        smallest=point.smallest,
+        largest=point.largest,
+        n=point.n,
+        of="replicate",
+        measured_at=point.started_at,
+        torch_version=point.torch_version,
+        run=point.run,
+        harness=point.harness,
+        apart=between,
+    )
+
+
+def _columns(cells: Mapping[tuple[str, str], Mapping[str, Cell]], sides: Sequence[Side]) -> list[Column]:
+    return [
+        Column(
+            side.hardware, side.label, side.profile, side.cpus, cells.get((side.hardware, side.profile), {})
+        )
+        for side in sides
+    ]

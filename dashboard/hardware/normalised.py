@@ -1,0 +1,160 @@
+"""The same cases on different hardware, as ratios to one of them; pure functions over what was measured."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import geometric_mean, median
+from typing import Any, Literal
+
+from analysis.metrics import Better
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One case on one hardware: a median of `n` replicates of a run, or of `n` runs of a version.
+
+    `smallest`..`largest` is their range. `apart` says how far runs of the same version lie apart, as a share,
+    where there are several.
+    """
+
+    value: float
+    smallest: float
+    largest: float
+    n: int
+    of: Literal["replicate", "run"]
+    measured_at: datetime
+    torch_version: str
+    run: str
+    harness: str
+    apart: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One hardware under one profile (fingerprints), with what each case came to.
+
+    `cpus` is how many CPUs the profile gives a process there; 0 for no pinning.
+    """
+
+    hardware: str
+    label: str
+    profile: str
+    cpus: int
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """The geometric mean of the ratios of `n` cases, each counting once, and the least and most of them.
+
+    None without a case. `left_out` are the cases that are not in it, each with why.
+    """
+
+    ratio: float | None
+    smallest: float | None
+    largest: float | None
+    n: int
+    left_out: tuple[tuple[str, str], ...]
+
+
+def ratio(value: float, reference: float, better: Better) -> float | None:
+    """How many times as good `value` is as `reference`: above 1 is better, whichever way the metric goes.
+
+    None where either is not a finite number above 0, or where neither direction is better.
+    """
+    usable = all(math.isfinite(each) and each > 0 for each in (value, reference))
+    if not usable or better == "neither":
+        return None
+    return reference / value if better == "lower" else value / reference
+
+
+def ratios(column: Column, reference: Column, better: Better) -> dict[str, float]:
+    """The ratios of the cases that both have."""
+    found = {
+        case: ratio(cell.value, reference.cells[case].value, better)
+        for case, cell in column.cells.items()
+        if case in reference.cells
+    }
+    return {case: each for case, each in found.items() if each is not None}
+
+
+def overall(column: Column, reference: Column, better: Better) -> Overall:
+    """What a hardware comes to over all cases that it shares with the reference."""
+    found = ratios(column, reference, better)
+    cases = sorted({*column.cells, *reference.cells} - found.keys())
+    left_out = tuple((case, _why(case, column, reference)) for case in cases)
+    if not found:
+        return Overall(None, None, None, 0, left_out)
+    values = list(found.values())
+    return Overall(geometric_mean(values), min(values), max(values), len(values), left_out)
+
+
+def _why(case: str, column: Column, reference: Column) -> str:
+    for each in (column, reference):
+        if case not in each.cells:
+            return f"not measured on {each.label}"
+    return "one of the two is not a number above 0"
+
+
+def noise(columns: Sequence[Column]) -> tuple[float, int] | None:
+    """How far runs of one version lie apart on one hardware: the median over the series that tell, and n."""
+    told = [cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None]
+    return (median(told), len(told)) if told else None
+
+
+def apart(smallest: float, largest: float) -> float | None:
+    """How far apart two numbers are, as a share of the smaller; None where that is not above 0."""
+    return largest / smallest - 1 if smallest > 0 and math.isfinite(largest / smallest) else None
+
+
+def cost(price_per_hour: float, throughput: float) -> float | None:
+    """What a million items cost at `throughput` (items/s): price / 3600 s / throughput x 1e6.
+
+    In the currency of the price; None where the throughput is not a finite number above 0.
+    """
+    if not (math.isfinite(throughput) and throughput > 0):
+        return None
+    return price_per_hour / 3600 / throughput * 1e6
+
+
+def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tuple[Column, float, int]]:
+    """Hardware with a price, its cost for the same items against the first such one, and over how many cases.
+
+    The geometric mean of the ratios of cost over the cases that both have: below 1 is cheaper. `columns` hold
+    the throughput in items/s, `prices` are of an hour and by the hardware's fingerprint.
+    """
+    known = [column for column in columns if column.hardware in prices]
+    priced = [(column, _costs(column, prices[column.hardware])) for column in known]
+    found: list[tuple[Column, float, int]] = []
+    for column, mine in priced:
+        first = priced[0][1]
+        both = [mine[case] / first[case] for case in mine if case in first]
+        if both:
+            found.append((column, geometric_mean(both), len(both)))
+    return found
+
+
+def _costs(column: Column, price: float) -> dict[str, float]:
+    each = {case: cost(price, cell.value) for case, cell in column.cells.items()}
+    return {case: found for case, found in each.items() if found is not None}
+
+
+#: What of a profile's settings must be equal: how many CPUs it pins is the machine's own.
+Conditions = tuple[tuple[tuple[str, str], ...], str]
+
+
+def conditions(settings: Mapping[str, Any]) -> Conditions:
+    """The variables and threads of a profile, as something that can be compared."""
+    variables = settings.get("variables")
+    pairs = variables.items() if isinstance(variables, Mapping) else ()
+    return tuple(sorted((str(name), str(value)) for name, value in pairs)), str(settings.get("threads"))
+
+
+def unlike(own: Mapping[str, Any], reference: Mapping[str, Any]) -> str:
+    """In what two profiles of one name differ, but for the CPUs that they pin; empty where in nothing."""
+    (mine, threads), (its, other_threads) = conditions(own), conditions(reference)
+    names = sorted({name for name, _ in set(mine) ^ set(its)})
+    if threads != other_threads:
+        names.append("threads")
+    return ", ".join(names)

@@ -1,0 +1,181 @@
+"""The parts of the Hardware page."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import streamlit as st
+
+from analysis.metrics import Metric
+from dashboard import parts, wording
+from dashboard.hardware import charts, frames, normalised, tables
+from dashboard.hardware.normalised import Column, Overall
+from dashboard.hardware.view import NEWEST, Hardware, Offer
+
+
+def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer: Offer) -> None:
+    """The hardware against the reference, the first of `columns`: overall, as a chart, case by case."""
+    found = [normalised.overall(column, columns[0], metric.better) for column in columns]
+    parts.heading(
+        f"{metric.title}, normalised",
+        lambda: frames.means(columns, found, metric),
+        f"hardware-{metric.name}.csv",
+    )
+    parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
+    for warning in _warnings(columns, offer):
+        parts.caption(parts.plain(warning))
+    parts.html(tables.means(columns, found))
+    if len(columns) > 1:
+        _chart(columns, found, metric)
+    _cases(columns, metric)
+    if any(mean.left_out for mean in found[1:]):
+        parts.heading(
+            "Left out of the geomeans, and why",
+            lambda: frames.left_out(columns[1:], found[1:]),
+            f"hardware-{metric.name}-left-out.csv",
+        )
+        parts.html(tables.left_out(columns[1:], found[1:]))
+
+
+def _chart(columns: Sequence[Column], found: Sequence[Overall], metric: Metric) -> None:
+    drawn = frames.overall(columns, found)
+    if drawn.empty:
+        parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
+        return
+    title = "times as good as on the reference (higher is better)"
+    said = [f"{row['label']} {row['text']} over {row['n']} cases" for row in drawn.to_dict("records")]
+    dots = frames.dots(columns, drawn, metric)
+    parts.chart(
+        charts.machines(len(drawn), title, dark=st.context.theme.type == "dark"),
+        f"{metric.title} normalised to {columns[0].label}: {'; '.join(said)}",
+        rows=drawn,
+        cases=dots,
+    )
+    each = "Dots: cases. " if len(dots) else ""
+    parts.caption(f"{each}Diamond: their geomean. Bar: from the least to the most of them.")
+
+
+def _cases(columns: Sequence[Column], metric: Metric) -> None:
+    parts.heading(
+        "Case by case",
+        lambda: frames.cells(columns, metric),
+        f"hardware-{metric.name}-cases.csv",
+    )
+    table, more = tables.cases(columns, metric)
+    ratios = "First the number itself, then how many times as good it is as on the reference."
+    said = f"{metric.title}: {metric.meaning}; {metric.better} is better. {ratios if columns[1:] else ''}"
+    parts.caption(parts.plain(said))
+    parts.html(table + _and(more))
+
+
+def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, example: str) -> None:
+    """What a million items cost where a price is known; `columns` hold the throughput in items/s.
+
+    `example` is the label of some hardware, to show how a price is given.
+    """
+    priced = [column for column in columns if column.hardware in prices]
+    if not priced:
+        _without_prices(example)
+        return
+    parts.heading(
+        "Cost of a million items",
+        lambda: frames.costs(priced, prices, currency),
+        "hardware-cost.csv",
+    )
+    parts.caption(
+        parts.plain(
+            f"Price of an hour / 3600 s / throughput in items/s × 1,000,000, in {currency}; lower is better. "
+            "An item is what the workload counts: an image, a token. Prices are as somebody gave them here."
+        )
+    )
+    over = normalised.cheapest(priced, prices)
+    if len(over) > 1:
+        first, *rest = over
+        said = [
+            f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
+            f"{'▼ cheaper' if ratio < 1 else '▲ dearer' if ratio > 1 else 'the same'})"
+            for column, ratio, n in rest
+        ]
+        parts.html(
+            f"<p>{escape(f'For the same items, against {first[0].label} (geomean): ' + '; '.join(said))}</p>"
+        )
+    table, more = tables.costs(priced, prices, currency)
+    parts.html(table + _and(more))
+
+
+def _without_prices(example: str) -> None:
+    parts.heading("Cost of a million items")
+    parts.caption(
+        "With the price of an hour this page says what a million items cost on each hardware. In "
+        "`pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
+    )
+    # As a basic string of TOML is written; a label may hold anything.
+    label = example.replace("\\", "\\\\").replace('"', '\\"')
+    parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}', language="toml")
+
+
+def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) -> str:
+    what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
+    told = f"{metric.title} of {what} under profile {chosen.profile}"
+    if len(columns) > 1:
+        told += (
+            f", in times as good as on {columns[0].label}: above 1× is better, whichever way the metric "
+            "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
+            "runs, which were not interleaved: differences of a few per cent mean nothing"
+        )
+    told += "."
+    noise = normalised.noise(columns)
+    if noise is None:
+        return told
+    share, series = noise
+    return (
+        f"{told} Here, runs of one PyTorch on one hardware lie {wording.percent(share)} apart from the "
+        f"least to the most (median, {series:,} series)."
+    )
+
+
+def _warnings(columns: Sequence[Column], offer: Offer) -> list[str]:
+    """What is unlike between the machines, or is not there."""
+    found: list[str] = []
+    if len(columns) == 1:
+        found.append(
+            "Only one hardware was measured under this profile, so there is nothing to hold it against. "
+            "Other machines join by storing into the same database, or by export and import."
+        )
+    versions = {cell.torch_version for column in columns for cell in column.cells.values()}
+    if len(versions) > 1:
+        found.append(
+            "Not all of these points are of one PyTorch: such a ratio is of the machine and of PyTorch "
+            "together. Choose a version that they share, where there is one."
+        )
+    if len({cell.harness for column in columns for cell in column.cells.values()}) > 1:
+        found.append(
+            "Not all of these points were measured by one harness: how a case is measured may have changed "
+            "between them; the CSV file names each."
+        )
+    if len({column.cpus for column in columns}) > 1:
+        found.append(
+            "The profile gives a process another number of CPUs on each machine: what is compared is a "
+            "process as it runs there, and not a core."
+        )
+    for label, differs in offer.refused:
+        found.append(f"Left out: {label}, whose profile of that name has other settings ({differs}).")
+    if offer.beyond:
+        found.append(f"{offer.beyond:,} more stand beside these: choose one as the reference to see it.")
+    return found
+
+
+def _and(more: int) -> str:
+    return f'<p class="py-quiet">and {wording.plural(more, "more case")} in the CSV file</p>' if more else ""
+
+
+def nothing(runs_kept: int) -> None:
+    """The page before Pyrometer itself measured anything."""
+    if runs_kept == 0:
+        parts.nothing_measured()
+        return
+    with parts.lonely("Nothing to compare yet"):
+        st.write(
+            f"{wording.plural(runs_kept, 'run')} stored, but none that Pyrometer measured itself: of what "
+            "others measured nobody knows the profile. This measures one on this machine:"
+        )
+        st.code("pyrometer run --suite cpu", language="bash")

@@ -1,0 +1,213 @@
+"""What the Hardware page shows: read from its address, written back to it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analysis.metrics import METRICS
+from dashboard import frames, links
+from dashboard.hardware.normalised import unlike
+from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, pick_version, sentence
+from dashboard.views import View
+from db.place_records import Place
+
+#: No version in particular: of each case on each hardware the newest point.
+NEWEST = "newest"
+#: Metrics to choose from; an address may name any that has a better direction.
+LISTED = (
+    *("latency_floor", "latency", "throughput", "throughput_per_core", "model_tflops", "compile_cold"),
+    *("cold_start", "rss_peak_steady", "cuda_peak_allocated", "energy_per_item"),
+)
+#: Hardware side by side at most.
+MOST_HARDWARE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware(View):
+    """The Hardware page. `profile` is a name, `to` the whole fingerprint of the reference.
+
+    `version` is a PyTorch version or `NEWEST`. `prices` are those of the address alone: fingerprint and price
+    of an hour.
+    """
+
+    metric: str
+    version: str
+    profile: str
+    to: str
+    prices: tuple[tuple[str, float], ...] = ()
+
+    def query(self) -> dict[str, list[str]]:
+        """The selection as a URL's query; what is empty is left for the page to choose."""
+        values = {
+            "metric": self.metric,
+            "version": self.version,
+            "profile": self.profile,
+            "to": self.to[: links.FINGERPRINT],
+        }
+        prices = [f"{hardware[: links.FINGERPRINT]}:{price:g}" for hardware, price in self.prices]
+        return {name: [value] for name, value in values.items() if value} | (
+            {"price": prices} if prices else {}
+        )
+
+    def after(self, name: str, value: Any) -> "Hardware":
+        """Under another profile other versions were measured, and perhaps not on the reference."""
+        after = replace(self, **{name: value})
+        return replace(after, version="", to="") if name == "profile" else after
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return links.hardware(self.query())
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A hardware as it is compared: under which profile (fingerprint), which gives a process so many CPUs.
+
+    `name` is its own label, `label` one that no other hardware has.
+    """
+
+    hardware: str
+    name: str
+    label: str
+    profile: str
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What there is to choose from, and what is compared: the `sides`, the reference first.
+
+    `versions` map to how many of them have it. `refused` is hardware of the profile's name whose settings
+    are others, each with what differs; `beyond` how many more there are than stand side by side.
+    """
+
+    versions: Mapping[str, int]
+    profiles: Sequence[str]
+    hardware: Mapping[str, str]
+    sides: tuple[Side, ...]
+    refused: tuple[tuple[str, str], ...]
+    beyond: int
+
+
+def metrics(chosen: str) -> dict[str, str]:
+    """The metrics on offer with their titles, the chosen one among them."""
+    return {name: METRICS[name].title for name in dict.fromkeys((*LISTED, chosen))}
+
+
+def versions(offer: Offer) -> dict[str, str]:
+    """The versions on offer, with how much of the hardware has each."""
+    every = len(offer.sides)
+    named = {version: f"{version} · on {many} of {every}" for version, many in offer.versions.items()}
+    return {NEWEST: "The newest of each case", **named}
+
+
+def prices(offer: Offer, chosen: Hardware, per_hour: Mapping[str, float]) -> dict[str, float]:
+    """What an hour costs by hardware (fingerprint): as the address says, or else as settled by label."""
+    own = {side.hardware: side.name for side in offer.sides}
+    settled = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
+    return settled | {hardware: price for hardware, price in chosen.prices if hardware in own}
+
+
+#: What was measured where: version, hardware, profile (fingerprints).
+Spread = frozenset[tuple[str, str, str]]
+
+
+def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Hardware, Offer, list[str]]:
+    """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
+
+    What `query` leaves open is the profile that most hardware was measured under, the first hardware by
+    name, and the newest version that most of it has.
+    """
+    complaints: list[str] = []
+    directed = [name for name, known in METRICS.items() if known.better != "neither"]
+    metric = pick(query, "metric", directed, LISTED[0], complaints)
+    profiles = _profiles(places)
+    profile = pick(query, "profile", profiles, profiles[0], complaints)
+    there = [place for place in places if place.profile_name == profile]
+    labels = distinct({place.hardware: place.hardware_label for place in there})
+    first = min(labels, key=lambda fingerprint: (labels[fingerprint], fingerprint))
+    to = pick_fingerprint(query, "to", labels, first, complaints)
+    sides, refused = _sides(there, to, labels)
+    shown, beyond = sides[:MOST_HARDWARE], max(0, len(sides) - MOST_HARDWARE)
+
+    versions = _versions(spread, shown)
+    wanted = last(query, "version")
+    version = NEWEST
+    if wanted != NEWEST:
+        version = pick_version(query, "version", list(versions), _opening(versions, shown), complaints)
+    prices = _prices(query, {side.hardware: labels[side.hardware] for side in sides}, complaints)
+    chosen = Hardware(metric, version, profile, to, prices)
+    return chosen, Offer(versions, profiles, labels, shown, refused, beyond), complaints
+
+
+def _profiles(places: Sequence[Place]) -> list[str]:
+    """The names of profiles: that of most hardware first, of as many the one of the newest run."""
+    used: dict[str, set[str]] = {}
+    for place in places:
+        used.setdefault(place.profile_name, set()).add(place.hardware)
+    return sorted(used, key=lambda name: -len(used[name]))
+
+
+def _sides(
+    there: Sequence[Place], to: str, labels: Mapping[str, str]
+) -> tuple[tuple[Side, ...], tuple[tuple[str, str], ...]]:
+    """Each hardware under the newest of its profiles that is like the reference's, and what has none."""
+    reference = next(place for place in there if place.hardware == to)
+    sides: dict[str, Side] = {}
+    differs: dict[str, str] = {}
+    for place in there:
+        if place.hardware in sides:
+            continue
+        if other := unlike(place.settings, reference.settings):
+            differs.setdefault(place.hardware, other)
+        else:
+            cpus = place.settings.get("pinned_cpus")
+            own = cpus if isinstance(cpus, int) else 0
+            label = labels[place.hardware]
+            sides[place.hardware] = Side(place.hardware, place.hardware_label, label, place.profile, own)
+    ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
+    refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
+    return tuple(ordered), refused
+
+
+def _versions(found: Spread, sides: Sequence[Side]) -> dict[str, int]:
+    """The versions that any side has, newest first, and how many have each."""
+    own = {(side.hardware, side.profile) for side in sides}
+    counted: dict[str, int] = {}
+    for version, where, how in found:
+        if (where, how) in own:
+            counted[version] = counted.get(version, 0) + 1
+    return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
+
+
+def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:
+    """The newest of the versions that most sides have; none in particular where no two share one."""
+    most = max(versions.values(), default=0)
+    if most < min(2, len(sides)):
+        return NEWEST
+    return next((version for version, many in versions.items() if many == most), NEWEST)
+
+
+def _prices(query: Query, labels: Mapping[str, str], complaints: list[str]) -> tuple[tuple[str, float], ...]:
+    """The prices that an address gives: `price=LABEL:2.5`; a fingerprint's beginning does for the label."""
+    found: dict[str, float] = {}
+    for text in query.get("price", ()):
+        name, colon, number = text.rpartition(":")
+        price = _number(number)
+        if not colon or price is None:
+            complaints.append(f'"{text}" is no price: expected a hardware, a colon and a number above 0.')
+        elif (fingerprint := named(name, labels)) is None:
+            complaints.append(sentence("hardware", name, labels.values()))
+        else:
+            found[fingerprint] = price
+    return tuple(found.items())
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number > 0 else None

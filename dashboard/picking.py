@@ -1,0 +1,74 @@
+"""One choice of an address: what it names if that exists, else what the page shows and a complaint."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from configuration.nearest import unknown
+
+#: The URL's query: every value of every name.
+Query = Mapping[str, Sequence[str]]
+
+
+def last(query: Query, name: str) -> str | None:
+    """The value of `name` in the URL; the last one counts."""
+    values = query.get(name) or (None,)
+    return values[-1]
+
+
+def pick(query: Query, name: str, valid: Sequence[str], default: str, complaints: list[str]) -> str:
+    """The value of `name`, one of `valid`; `default` where there is none, or another (with a complaint)."""
+    wanted = last(query, name)
+    if wanted is None or wanted in valid:
+        return default if wanted is None else wanted
+    complaints.append(sentence(name, wanted, valid))
+    return default
+
+
+def pick_version(
+    query: Query, name: str, versions: Sequence[str], default: str, complaints: list[str]
+) -> str:
+    """As `pick`, of PyTorch versions: `2.13.0` means the first of those with a local part (`2.13.0+cpu`)."""
+    wanted = last(query, name)
+    if wanted and wanted not in versions:
+        local = [version for version in versions if version.partition("+")[0] == wanted]
+        if local:
+            return local[0]
+    return pick(query, name, versions, default, complaints)
+
+
+def pick_fingerprint(
+    query: Query, name: str, labels: Mapping[str, str], default: str, complaints: list[str]
+) -> str:
+    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last."""
+    wanted = last(query, name)
+    if wanted is None:
+        return default
+    if found := named(wanted, labels):
+        return found
+    complaints.append(sentence(name, wanted, labels.values()))
+    return default
+
+
+def named(wanted: str, labels: Mapping[str, str]) -> str | None:
+    """The fingerprint that a text stands for: whole, its beginning, or its label; None for no such."""
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda fingerprint: fingerprint == wanted,
+        lambda fingerprint: fingerprint.startswith(wanted),
+        lambda fingerprint: labels[fingerprint] == wanted,
+    )
+    for fits in ways:
+        if found := [fingerprint for fingerprint in labels if wanted and fits(fingerprint)]:
+            return found[0]
+    return None
+
+
+def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
+    """The complaint about a value that nobody knows; names the nearest one that there is."""
+    text = unknown(kind, wanted, valid)
+    return f"{text[0].upper()}{text[1:]}; shown is what there is."
+
+
+def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Labels that two fingerprints share get the beginning of theirs."""
+    shared = {label for label, many in Counter(labels.values()).items() if many > 1}
+    return {f: f"{label} ({f[:8]})" if label in shared else label for f, label in labels.items()}

@@ -1,0 +1,167 @@
+"""When compiling pays: after how many steps it has won back what it took, and which mode from when on."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.gains import Gain
+from dashboard import wording
+from dashboard.techniques import subjects
+from dashboard.techniques.measured import Brought
+
+#: From so many steps on two digits say enough.
+_ROUGHLY = 100
+COLD, WARM, FLOOR = "compile_cold", "compile_warm", "latency_floor"
+
+#: The formula, as the page states it.
+FORMULA = (
+    "Pays after: seconds of compiling with an empty cache / seconds saved in a step, where a step saves the "
+    "case's latency floor × (speed-up − 1); from the ends of the speed-up's interval come the fewest and the "
+    "most steps. Compiling is timed once in a run, by the first process that ended well."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """After how many steps compiling has paid, at the speed-up as measured and at its interval's ends.
+
+    `most` is None where the interval holds a speed-up of 1 or less (it may never pay), `fewest` where there
+    is no interval. `seconds` is how long the baseline takes for `steps`.
+    """
+
+    steps: float
+    fewest: float | None
+    most: float | None
+    seconds: float
+
+
+def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakEven | None:
+    """When compiling for `compile_seconds` has paid for a case whose step takes `step_ms`.
+
+    None where it never does at the speed-up that was measured. Case and baseline do the same items in a step,
+    as a technique that compiles does: a step then saves step x (speed-up - 1).
+    """
+    ratio = speed_up.ratio
+    if ratio is None or ratio <= 1 or step_ms <= 0 or compile_seconds < 0:
+        return None
+    step = step_ms / 1e3
+
+    def after(at: float | None) -> float | None:
+        return None if at is None or at <= 1 else compile_seconds / (step * (at - 1))
+
+    steps = compile_seconds / (step * (ratio - 1))
+    return BreakEven(steps, after(speed_up.high), after(speed_up.low), steps * step * ratio)
+
+
+def of(case: Brought, cache: str = COLD) -> BreakEven | None:
+    """When the compiling of a case has paid, with an empty cache or (`WARM`) a filled one; None if it never
+    does, or where a part of it is not known."""
+    gain = case.speed_up
+    if gain is None or cache not in case.own or FLOOR not in case.own:
+        return None
+    return break_even(case.own[cache].point, case.own[FLOOR].point, gain)
+
+
+def in_words(steps: float) -> str:
+    """A number of steps, rounded up: to two digits, or to a whole one."""
+    if steps >= _ROUGHLY:
+        return wording.significant(steps, 2)
+    return f"{math.ceil(steps):,}"
+
+
+def advice(cases: Sequence[Brought]) -> list[str]:
+    """A sentence for each workload on which mode to use when, made of the measured numbers alone."""
+    workloads: dict[str, list[Brought]] = {}
+    for case in cases:
+        if case.speed_up is not None:
+            workloads.setdefault(subjects.workload(case.key), []).append(case)
+    return [f"{workload}: {_advice(own)}" for workload, own in workloads.items()]
+
+
+def _advice(cases: Sequence[Brought]) -> str:
+    faster = [case for case in cases if _low(case) > 1]
+    if not faster:
+        return f"stay with eager. {_unproven(cases)}"
+    best = max(faster, key=_ratio)
+    timed = [(case, paid) for case in faster if (paid := of(case)) is not None]
+    if not timed:
+        return f"{_named(best)}. How long it compiles is not known."
+    soonest, paid = min(timed, key=lambda each: each[1].steps)
+    steps = in_words(paid.steps)
+    told = (
+        f"eager for fewer than {steps} steps ({wording.duration(paid.seconds)} of eager work), then "
+        f"{_named(soonest)}: by then it has won back {_seconds(soonest)} of compiling."
+    )
+    if (warm := of(soonest, WARM)) is not None:
+        told += f" With a filled cache {in_words(warm.steps)} are enough."
+    return told + (_and_the_best(soonest, best) if best is not soonest else "")
+
+
+def _and_the_best(soonest: Brought, best: Brought) -> str:
+    """What the fastest adds to the one that pays first."""
+    name = subjects.technique(best.key)
+    if _low(best) <= _high(soonest):
+        return f" {name} ({_interval(best)}) cannot be told apart from it by these pairs."
+    if COLD not in best.own:
+        return f" {_named(best)} is faster; how long it compiles is not known."
+    steps = overtakes(soonest, best)
+    when = "" if steps is None else f" from {in_words(steps)} steps on"
+    return f" {_named(best)} is ahead of it{when}."
+
+
+def overtakes(first: Brought, second: Brought) -> float | None:
+    """After how many steps `second`, which is faster, has won back what it compiles longer than `first`.
+
+    None where its own latency floor is not the lower one: pairs may say otherwise than medians.
+    """
+    more = second.own[COLD].point - first.own[COLD].point
+    saved = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3
+    return max(0.0, more / saved) if saved > 0 else None
+
+
+def _unproven(cases: Sequence[Brought]) -> str:
+    slower = [case for case in cases if _high(case) < 1]
+    rest = [case for case in cases if case not in slower]
+    parts: list[str] = []
+    if slower:
+        parts.append(f"{_several(slower)} {'is' if len(slower) == 1 else 'are'} slower.")
+    if rest:
+        parts.append(f"{_several(rest)} {'brings' if len(rest) == 1 else 'bring'} no gain that can be seen.")
+    return " ".join(parts)
+
+
+def _several(cases: Sequence[Brought]) -> str:
+    return ", ".join(f"{subjects.technique(case.key)} ({_interval(case)})" for case in cases)
+
+
+def _named(case: Brought) -> str:
+    return f"{subjects.technique(case.key)} ({_interval(case)})"
+
+
+def _interval(case: Brought) -> str:
+    gain = case.speed_up
+    if gain is None:
+        return wording.NONE
+    if gain.low is None:
+        return f"{wording.gain(gain)}, one pair"
+    return f"{wording.gain(gain)}, {wording.gain_interval(gain)}"
+
+
+def _seconds(case: Brought) -> str:
+    return wording.quantity(case.own[COLD].point, "s")
+
+
+def _ratio(case: Brought) -> float:
+    gain = case.speed_up
+    return gain.ratio if gain is not None and gain.ratio is not None else 0.0
+
+
+def _low(case: Brought) -> float:
+    """The lower end of its speed-up; 0 where there is no interval: it proves no gain."""
+    gain = case.speed_up
+    return gain.low if gain is not None and gain.low is not None else 0.0
+
+
+def _high(case: Brought) -> float:
+    gain = case.speed_up
+    return gain.high if gain is not None and gain.high is not None else float("inf")

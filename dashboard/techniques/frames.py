@@ -1,0 +1,210 @@
+"""What the page's charts draw: speed-ups, scaling against the ideal, throughput over the batch."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.gains import Gain
+from dashboard import charts, links, wording
+from dashboard.techniques import subjects
+from dashboard.techniques.columns import standing
+from dashboard.techniques.measured import Brought, Metrics, Reading, key_of
+from runner.worker.case_key import CaseKey
+
+#: Speed-ups drawn at most: more are no longer read, and the table and its file have all.
+MOST_DRAWN = 40
+#: Intervals are drawn up to so many times beyond the outermost ratios: two pairs may span any range, and
+#: would leave no room for the others.
+_BEYOND = 2
+#: The parameter that a batch curve is along.
+BATCH = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """Lines of one chart: `names` are the case keys that its legend shows, one for each line."""
+
+    title: str
+    names: tuple[str, ...]
+    points: pd.DataFrame
+
+
+def timed(cases: Sequence[Brought]) -> list[Brought]:
+    """The cases with a speed-up; several ranks are more hardware, and have an efficiency instead."""
+    return [case for case in cases if case.speed_up is not None and not subjects.several_ranks(case.key)]
+
+
+def drawn(cases: Sequence[Brought]) -> list[Brought]:
+    """The cases whose speed-up the chart shows: those furthest from 1, the fastest first."""
+    furthest = sorted(timed(cases), key=lambda case: -abs(_log(case)))[:MOST_DRAWN]
+    return sorted(furthest, key=lambda case: (-_log(case), case.case))
+
+
+def speed_ups(cases: Sequence[Brought]) -> pd.DataFrame:
+    """The rows of `charts.speed_ups`, from top to bottom; a case without an interval is a point alone.
+
+    `from` and `to` are the interval as far as it is drawn, `low` and `high` as it is.
+    """
+    ratios = [case.speed_up.ratio or 1.0 for case in cases if case.speed_up is not None]
+    least, most = min(ratios, default=1.0) / _BEYOND, max(ratios, default=1.0) * _BEYOND
+    rows: list[dict[str, object]] = []
+    for place, case in enumerate(cases):
+        gain = case.speed_up
+        if gain is None:
+            continue
+        sign, word, _ = standing(gain)
+        rows.append(
+            {
+                "row": place,
+                # The technique first: what is cut on a phone is the workload.
+                "label": f"{subjects.technique(case.key)} · {subjects.workload(case.key)}",
+                "text": f"{sign} {wording.gain(gain)}",
+                "ratio": gain.ratio,
+                "low": math.nan if gain.low is None else gain.low,
+                "high": math.nan if gain.high is None else gain.high,
+                "from": gain.ratio if gain.low is None else max(gain.low, least),
+                "to": gain.ratio if gain.high is None else min(gain.high, most),
+                "standing": word,
+                "n": gain.n,
+                "run": case.run,
+                "link": links.run(case.run),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def scaled(cases: Sequence[Brought]) -> Curves | None:
+    """Speed-up over one rank along the ranks, for up to six ways to share a workload out; None without any.
+
+    One rank is 1 by definition. More ways are in the table.
+    """
+    groups: dict[str, list[tuple[int, Brought, Gain]]] = {}
+    for case in cases:
+        gain = case.ratio("efficiency")
+        if gain is not None and subjects.several_ranks(case.key):
+            groups.setdefault(str(case.key.under(ranks="1")), []).append(
+                (case.key.count("ranks"), case, gain)
+            )
+    names = tuple(groups)[: charts.MAX_CASES]
+    rows = [
+        row
+        for place, name in enumerate(names)
+        for row in _scaled(charts.letter(place), name, sorted(groups[name], key=lambda each: each[0]))
+    ]
+    return Curves("", names, pd.DataFrame(rows)) if rows else None
+
+
+def most_ranks(curves: Curves) -> int:
+    """The most ranks that were measured."""
+    return max(curves.points["ranks"].tolist())
+
+
+def ideal(curves: Curves) -> pd.DataFrame:
+    """Twice the ranks, twice the items: from one rank to the most that were measured."""
+    most = most_ranks(curves)
+    return pd.DataFrame({"ranks": [1, most], "times": [1, most]})
+
+
+def batch_curves(readings: Sequence[Reading]) -> list[Curves]:
+    """Throughput over the batch, a chart for each workload of which one run measured several batches.
+
+    Newest run first; of a workload that several runs measured the newest speaks. Its techniques are lines,
+    six at most.
+    """
+    found: dict[str, Curves] = {}
+    for reading in readings:
+        for title, lines in _by_workload(reading).items():
+            several = {name: each for name, each in lines.items() if len(each) > 1}
+            if title in found or not several:
+                continue
+            names = tuple(several)[: charts.MAX_CASES]
+            rows = [
+                row
+                for place, name in enumerate(names)
+                for row in _batches(charts.letter(place), name, several[name], reading.run)
+            ]
+            found[title] = Curves(title, names, pd.DataFrame(rows))
+    return list(found.values())
+
+
+def _by_workload(reading: Reading) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
+    """By workload but for its batch, and by technique: the batches that were measured, with their metrics."""
+    found: dict[str, dict[str, list[tuple[int, Metrics]]]] = {}
+    for case, metrics in sorted(reading.metrics.items(), key=_eager_first):
+        if (parted := _without_batch(case)) is None or "throughput" not in metrics:
+            continue
+        batch, rest = parted
+        lines = found.setdefault(subjects.workload(rest), {})
+        lines.setdefault(str(rest), []).append((batch, metrics))
+    return found
+
+
+def _eager_first(item: tuple[str, Metrics]) -> tuple[bool, str]:
+    return not item[0].endswith("/eager"), item[0]
+
+
+def _without_batch(case: str) -> tuple[int, CaseKey] | None:
+    """The batch of a case and what is left of its key; None where it has none."""
+    key = key_of(case)
+    if key is None:
+        return None
+    parameters = dict(key.parameters)
+    batch = parameters.pop(BATCH, None)
+    if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
+        return None
+    return batch, CaseKey.of(key.name, key.phase, parameters, dict(key.technique))
+
+
+def _batches(
+    letter: str, name: str, points: Sequence[tuple[int, Metrics]], run: str
+) -> list[dict[str, object]]:
+    ordered = sorted(points, key=lambda each: each[0])
+    rows: list[dict[str, object]] = []
+    for batch, metrics in ordered:
+        rate = metrics["throughput"]
+        rows.append(
+            {
+                "letter": letter,
+                "last": batch == ordered[-1][0],
+                "case": wording.case(name).text,
+                "batch": batch,
+                "throughput": rate.point,
+                "low": rate.point if rate.low is None else rate.low,
+                "high": rate.point if rate.high is None else min(rate.high, _BEYOND * rate.point),
+                "latency": metrics["latency"].point if "latency" in metrics else math.nan,
+                "n": rate.n,
+                "run": run,
+                "link": links.run(run),
+            }
+        )
+    return rows
+
+
+def _scaled(letter: str, name: str, points: Sequence[tuple[int, Brought, Gain]]) -> list[dict[str, object]]:
+    about = {"letter": letter, "case": wording.case(name).text}
+    first = {"ranks": 1, "times": 1.0, "low": 1.0, "high": 1.0, "efficiency": "by definition", "n": 0}
+    rows: list[dict[str, object]] = [{**about, **first, "run": "", "link": "", "last": False}]
+    for ranks, case, gain in points:
+        share = gain.ratio or 0.0
+        rows.append(
+            {
+                **about,
+                "ranks": ranks,
+                "times": share * ranks,
+                "low": ranks * (share if gain.low is None else gain.low),
+                "high": ranks * (share if gain.high is None else min(gain.high, _BEYOND * share)),
+                "efficiency": wording.gain(gain),
+                "n": gain.n,
+                "run": case.run,
+                "link": links.run(case.run),
+                "last": ranks == points[-1][0],
+            }
+        )
+    return rows
+
+
+def _log(case: Brought) -> float:
+    gain = case.speed_up
+    return math.log(gain.ratio) if gain is not None and gain.ratio else 0.0

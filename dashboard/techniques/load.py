@@ -1,0 +1,97 @@
+"""What the Techniques page asks: where techniques were measured, and what the newest runs there say.
+
+`url` is the database's. All functions raise `db.errors.DatabaseError`.
+"""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from dashboard import frames, load, origins
+from dashboard.database import opened
+from dashboard.techniques.measured import Reading, environment_of, read
+from db import places as asked
+from db import queries
+from db.place_records import Place
+from db.records import Run, SeriesPoint
+
+#: The metric that every case of ours has, and that tells where techniques were measured.
+TOLD_BY = "latency_floor"
+#: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
+#: an upgrade does.
+_POINTS_OF_A_CASE = 8
+#: Runs that are read for one page at most; each has hundreds of outcomes.
+MOST_RUNS = 8
+
+_kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
+#: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
+_readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
+
+
+@_kept
+def places(url: str) -> list[Place]:
+    """Where Pyrometer itself measured techniques, the newest first."""
+    found = asked.places(opened(url), TOLD_BY, techniques=True)
+    return [place for place in found if origins.measured(place.run)]
+
+
+@_kept
+def versions(url: str, hardware: str, profile: str) -> list[str]:
+    """The PyTorch versions of which techniques were measured there, newest version first."""
+    found = asked.measured_versions(opened(url), TOLD_BY, hardware, profile, techniques=True)
+    return sorted(found, key=frames.version_order, reverse=True)
+
+
+@_kept
+def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPoint]:
+    """The newest points of cases under a technique, newest run first."""
+    found = asked.points_of_version(
+        opened(url),
+        TOLD_BY,
+        version,
+        hardware=hardware,
+        profile=profile,
+        techniques=True,
+        newest=_POINTS_OF_A_CASE,
+    )
+    return sorted((point for _, point in found), key=lambda point: point.started_at, reverse=True)
+
+
+def pinned(url: str, run_ids: Sequence[str], version: str) -> list[Reading]:
+    """What these runs say of a version, newest run first; those that have none of it are left out."""
+    found = [reading for run_id in run_ids if (reading := _reading(url, run_id, version)) is not None]
+    return sorted(found, key=lambda reading: reading.started_at, reverse=True)
+
+
+def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[Reading]:
+    """What the newest runs say, as far back as it takes for every case to have a ratio, newest run first."""
+    cases: dict[str, set[str]] = {}
+    for point in newest_first:
+        cases.setdefault(point.run, set()).add(point.case)
+    untold = {point.case for point in newest_first}
+    found: list[Reading] = []
+    for run_id, measured in cases.items():
+        if len(found) == MOST_RUNS or not untold:
+            break
+        if not untold & measured:
+            continue
+        if (reading := _reading(url, run_id, version)) is not None:
+            found.append(reading)
+            untold -= {one.case for one in reading.brought if one.tells}
+    return found
+
+
+def _reading(url: str, run_id: str, version: str) -> Reading | None:
+    found = load.run(url, run_id)
+    if found is None or environment_of(found[0], version) is None:
+        return None
+    run, summary = found
+    return _read(url, run_id, version, summary.state, sum(summary.counts.values()), run)
+
+
+@_readings_kept
+def _read(url: str, run_id: str, version: str, state: str, ended: int, _run: Run) -> Reading:
+    """As `measured.read`; `state` and `ended` are there for the key alone."""
+    database = opened(url)
+    outcomes = queries.outcomes_of_run(database, run_id)
+    return read(_run, version, outcomes, queries.measurements_of_run(database, run_id))

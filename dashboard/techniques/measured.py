@@ -1,0 +1,166 @@
+"""What one run says of techniques: each case beside its baseline, with its gains and what it cost."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from analysis.claimed import findings
+from analysis.gains import Gain, gains
+from dashboard.gains import Claimed
+from db.records import Measurement, Outcome, Run
+from runner.baselines import baselines
+from runner.claims import claims_for
+from runner.worker.case_key import CaseKey, CaseKeyError
+
+#: Metrics of one case by name.
+Metrics = Mapping[str, Measurement]
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a case under a technique brought in one run.
+
+    `gains` are by kind. `own` are its metrics, `base` those of the baseline of its speed-up. `facts` are
+    those of its first replicate that ended well; without any, `failed` says how they ended.
+    """
+
+    case: str
+    key: CaseKey
+    run: str
+    environment: str
+    gains: Mapping[str, Gain]
+    own: Metrics
+    base: Metrics
+    facts: Mapping[str, Any]
+    failed: tuple[str, str] | None = None
+
+    @property
+    def speed_up(self) -> Gain | None:
+        """Its speed-up, if there is a ratio."""
+        return self.ratio("speed-up")
+
+    def ratio(self, kind: str) -> Gain | None:
+        """Its gain of a kind, if there is a ratio."""
+        gain = self.gains.get(kind)
+        return gain if gain is not None and gain.ratio is not None else None
+
+    @property
+    def tells(self) -> bool:
+        """Whether it has a ratio of any kind: what was measured without its baseline has none."""
+        return any(gain.ratio is not None for gain in self.gains.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a run says of techniques in one of its environments.
+
+    `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU.
+    """
+
+    run: str
+    suite: str
+    started_at: datetime
+    torch_version: str
+    brought: tuple[Brought, ...]
+    metrics: Mapping[str, Metrics]
+    claimed: Claimed
+    on_cpu: bool
+
+
+def environment_of(run: Run, version: str) -> str | None:
+    """The fingerprint of a run's environment with a PyTorch version; the one given last is the candidate."""
+    found = [each.fingerprint for each in run.environments if each.torch_version == version]
+    return found[-1] if found else None
+
+
+def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequence[Measurement]) -> Reading:
+    """What a run says of techniques under a PyTorch version that it has.
+
+    Gains are made of pairs that were alive together, so only ever within the run; see `analysis.gains`.
+    """
+    environment = environment_of(run, version)
+    own = [outcome for outcome in outcomes if outcome.environment == environment]
+    found = gains(own, baselines)
+    metrics: dict[str, dict[str, Measurement]] = {}
+    for each in measurements:
+        if each.environment == environment:
+            metrics.setdefault(each.case, {})[each.metric] = each
+    replicates: dict[str, list[Outcome]] = {}
+    for outcome in own:
+        replicates.setdefault(outcome.case, []).append(outcome)
+    brought = [
+        _brought(run.id, key, each, found.get((case, each[0].environment), ()), metrics)
+        for case, each in replicates.items()
+        if (key := key_of(case)) is not None and key != key.eager
+    ]
+    return Reading(
+        run.id,
+        run.suite,
+        run.started_at,
+        version,
+        tuple(brought),
+        metrics,
+        findings(own, found, claims_for),
+        all(outcome.facts.get("device") == "cpu" for outcome in own if outcome.status == "ok"),
+    )
+
+
+def best_of(readings: Sequence[Reading]) -> list[Brought]:
+    """Each case from the newest reading that has a ratio for it, or else from the newest; newest come first.
+
+    In the order in which their runs measured them, so that cases of one workload stay together.
+    """
+    found: dict[str, Brought] = {}
+    for reading in readings:
+        for one in reading.brought:
+            if one.case not in found or (one.tells and not found[one.case].tells):
+                found[one.case] = one
+    return list(found.values())
+
+
+def claims_of(readings: Sequence[Reading], shown: Sequence[Brought]) -> Claimed:
+    """The claims, each case's finding from the reading that speaks for the case elsewhere on the page."""
+    speaks = {one.case: one.run for one in shown}
+    found: dict[Any, list[tuple[str, str, Any]]] = {}
+    for reading in readings:
+        for claim, measured in reading.claimed.items():
+            # A claim may also be about a case under no technique, of which the newest speaks.
+            mine = [each for each in measured if speaks.setdefault(each[0], reading.run) == reading.run]
+            if mine:
+                found.setdefault(claim, []).extend(mine)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def key_of(case: str) -> CaseKey | None:
+    """A case key taken apart; None for a text that is none."""
+    try:
+        return CaseKey.parse(case)
+    except CaseKeyError:
+        return None
+
+
+def _brought(
+    run: str, key: CaseKey, replicates: Sequence[Outcome], own: Sequence[Gain], metrics: Mapping[str, Metrics]
+) -> Brought:
+    case = replicates[0].case
+    kinds = {gain.kind: gain for gain in own}
+    well = [outcome for outcome in replicates if outcome.status == "ok"]
+    failed = None
+    if not well:
+        (failed, _), *_ = Counter((each.status, each.reason) for each in replicates).most_common(1)
+    base = metrics.get(kinds["speed-up"].against, {}) if "speed-up" in kinds else {}
+    return Brought(
+        case=case,
+        key=key,
+        run=run,
+        environment=replicates[0].environment,
+        gains=kinds,
+        own=metrics.get(case, {}),
+        base=base,
+        facts=well[0].facts if well else {},
+        failed=failed,
+    )

@@ -1,0 +1,394 @@
+"""The parts of the Techniques page, each shown where there is something to show."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from dashboard import gains, links, markup, parts, wording
+from dashboard.techniques import break_even, charts, columns, frames, subjects
+from dashboard.techniques.columns import Column, gain, metric
+from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, key_of
+from runner.worker.case_key import CaseKey
+
+_BASE = metric("latency_floor", "Eager floor", base=True)
+_FLOOR = metric("latency_floor")
+_RATE = metric("throughput")
+_SPEED_UP = gain("speed-up", "Speed-up")
+_MEMORY = gain("memory", "Memory")
+_SIZE = gain("size", "Size")
+_PEAKS = (metric("cuda_peak_allocated"), metric("rss_peak_steady"))
+#: How every section begins: the case, absolute numbers, then what the technique made of them.
+_FIRST = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP)
+_PLAIN = (columns.CASE, _FLOOR, _RATE, metric("latency_p99"), columns.RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """One section: which cases are in it, and what is told of each; `name` is part of the CSV file's name."""
+
+    name: str
+    title: str
+    caption: str
+    holds: Callable[[CaseKey], bool]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What all sections are about: a PyTorch version, and whether one run alone speaks."""
+
+    version: str
+    one_run: bool
+
+
+def _on(subject: subjects.Subject) -> Callable[[CaseKey], bool]:
+    return lambda key: subjects.subject(key) == subject
+
+
+_COMPILE = _Section(
+    "compile",
+    "Compile modes",
+    break_even.FORMULA,
+    _on("compile"),
+    (
+        *_FIRST,
+        metric("compile_cold"),
+        metric("compile_warm"),
+        columns.PAYS,
+        _MEMORY,
+        *_PEAKS,
+        metric("new_shape"),
+        metric("graph_breaks"),
+        metric("recompiles"),
+        columns.RUN,
+    ),
+)
+_GRAPHS = _Section(
+    "graphs",
+    "CUDA graphs",
+    "Launch-bound share: the share of a step in which no kernel ran, of the eager case and under the "
+    "technique; more than that no CUDA graph can save.",
+    subjects.uses_graphs,
+    (
+        *_FIRST,
+        metric("launch_bound", "Launch-bound, eager", base=True),
+        metric("launch_bound", "Launch-bound"),
+        metric("capture"),
+        metric("instantiate"),
+        metric("first_replay"),
+        metric("graph_pool"),
+        metric("cudagraph_skips"),
+        columns.RUN,
+    ),
+)
+_SECTIONS = (
+    _COMPILE,
+    _Section(
+        "precision",
+        "Precision",
+        "Memory and size: what the case needs / what eager fp32 needs, less is better. Error: L2 norm of the "
+        "difference from an fp32 reference / L2 norm of the reference, lower is better; an answer beyond the "
+        "error allowed is no gain but an outcome `wrong`.",
+        _on("precision"),
+        (
+            *_FIRST,
+            _MEMORY,
+            _SIZE,
+            metric("error"),
+            columns.ALLOWED,
+            metric("error_worst"),
+            metric("loss_drift"),
+            columns.RUN,
+        ),
+    ),
+    _GRAPHS,
+    _Section(
+        "pinning",
+        "Pinning, threads and instances",
+        "Per core: items in a second / CPUs in use, higher is better. Of several instances the throughput is "
+        "that of all together, and their speed-up is made of it; the other ratio is over one process with "
+        "all the CPUs.",
+        _on("pinning"),
+        (
+            *_FIRST,
+            metric("throughput_per_core", "Per core, eager", base=True),
+            metric("throughput_per_core", "Per core"),
+            gain("one process", "Over one process"),
+            _MEMORY,
+            metric("migrations"),
+            columns.RUN,
+        ),
+    ),
+    _Section(
+        "others",
+        "Allocator, layout, checkpointing, export",
+        "Export time is spent once, before the first step; memory and size: less is better.",
+        _on("others"),
+        (*_FIRST, _MEMORY, _SIZE, metric("export_time"), metric("package_size"), columns.RUN),
+    ),
+    _Section(
+        "together",
+        "Techniques together",
+        "Each against eager fp32: what one of them adds to the other, this does not tell.",
+        _on("together"),
+        (*_FIRST, metric("compile_cold"), _MEMORY, _SIZE, metric("error"), columns.RUN),
+    ),
+)
+_SCALING = _Section(
+    "scaling",
+    "Scaling",
+    "Efficiency: the speed-up per item over one rank / the ranks; 100 % is ideal. Exposed communication: a "
+    "step less the same step without communication, lower is better; noise can make it negative. Throughput "
+    "is the sum of all ranks.",
+    _on("scaling"),
+    (
+        columns.CASE,
+        _FLOOR,
+        _RATE,
+        gain("efficiency", "Efficiency"),
+        _SPEED_UP,
+        metric("exposed_communication"),
+        metric("exposed_share"),
+        metric("rank_skew"),
+        metric("bus_bandwidth"),
+        _MEMORY,
+        columns.RUN,
+    ),
+)
+
+
+def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
+    """Every section, for the runs that were read, newest first; there must be one at least."""
+    cases = best_of(readings)
+    about = _About(readings[0].torch_version, len({case.run for case in cases}) == 1)
+    well = [case for case in cases if case.failed is None]
+    parts.html(runs(readings, cases, now))
+    if frames.timed(cases):
+        parts.html(cards(cases))
+    _speed_ups(cases, about)
+    for section in _SECTIONS:
+        own = [case for case in well if section.holds(case.key)]
+        if section is _GRAPHS:
+            _cuda_graphs(own, readings, about)
+        elif own:
+            _table(section, own, about)
+    _scaling([case for case in well if _SCALING.holds(case.key)], about)
+    _batches(readings)
+    if claimed := claims_of(readings, cases):
+        parts.heading(
+            "Claimed in the field, measured here",
+            lambda: gains.claims_frame(claimed),
+            "techniques-claims.csv",
+        )
+        parts.html(gains.claims(claimed, lambda case, _: markup.case(case)))
+    _failed([case for case in cases if case.failed is not None], about)
+
+
+def runs(readings: Sequence[Reading], cases: Sequence[Brought], now: datetime) -> str:
+    """Which runs speak, of what and since when."""
+    rows = [
+        f"{markup.link(links.run(each.run), each.run)} <span>{escape(_of_run(each, cases, now))}</span>"
+        for each in readings
+        if any(case.run == each.run for case in cases)
+    ]
+    said = "A ratio is only made of pairs that were alive together in one session of one run."
+    listed = "".join(f"<li>{row}</li>" for row in rows)
+    return f'<ul class="py-runs">{listed}</ul><p class="py-quiet">{said}</p>'
+
+
+def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
+    many = sum(case.run == reading.run for case in cases)
+    told = f"suite {reading.suite}, {wording.ago(reading.started_at, now)}"
+    return f"{told}: {wording.plural(many, 'case')}"
+
+
+def cards(cases: Sequence[Brought]) -> str:
+    """What matters most, in a row of numbers."""
+    timed = [(case, found) for case in frames.timed(cases) if (found := case.speed_up) is not None]
+    standings = [columns.standing(found)[1] for _, found in timed]
+    faster, slower = standings.count("faster"), standings.count("slower")
+    unclear = len(timed) - faster - slower
+    shown = [
+        markup.card(
+            "Faster than eager fp32",
+            f'<span class="py-good">▲ {faster:,}</span> of {len(timed):,}',
+            f"▼ {slower:,} slower, ~ {unclear:,} unclear",
+        )
+    ]
+    proven = [each for each in timed if columns.standing(each[1])[1] == "faster"]
+    if proven:
+        best, found = max(proven, key=lambda each: each[1].ratio or 0.0)
+        shown.append(_card("Fastest", f"▲ {wording.gain(found)}", best))
+    small = [(case, found) for case in cases if (found := case.ratio("memory")) is not None]
+    proven = [each for each in small if columns.standing(each[1])[1] == "less"]
+    if proven:
+        best, found = min(proven, key=lambda each: each[1].ratio or 1.0)
+        shown.append(_card("Least memory", f"▼ {wording.gain(found)} of eager's", best))
+    failed = sum(case.failed is not None for case in cases)
+    shown.append(
+        markup.card("Not measured", f"{failed:,}", "the reasons stand below" if failed else "all ended well")
+    )
+    return markup.panels(*shown)
+
+
+def _card(title: str, value: str, case: Brought) -> str:
+    return markup.card(title, escape(value), escape(wording.case(case.case).text))
+
+
+def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
+    timed = frames.timed(cases)
+    every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
+    parts.heading("What each technique brings", lambda: _frame(every, cases, about), "techniques.csv")
+    if not timed:
+        parts.caption(
+            "There is no ratio: these runs measured techniques without their baseline in the same session, "
+            "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
+        )
+        parts.code("pyrometer run --suite cpu", language="bash")
+        return
+    drawn = frames.drawn(timed)
+    told = (
+        "Speed-up over eager fp32 of the same workload, median of n pairs with its 95 % interval, higher is "
+        "better. ▲ faster, ▼ slower: the interval leaves out 1×; ~ unclear: it holds 1×; ? one pair has none."
+    )
+    if any(subjects.several_ranks(case.key) for case in cases):
+        told += " Several ranks, which are more hardware, stand below under Scaling."
+    if len(drawn) < len(timed):
+        told += f" Drawn are the {len(drawn)} furthest from 1× of {len(timed)}; the CSV file has all."
+    rows = frames.speed_ups(drawn)
+    records = rows.to_dict("records")
+    if any(row["low"] < row["from"] or row["high"] > row["to"] for row in records):
+        told += " Intervals that reach far beyond all ratios are cut; the table has their ends."
+    parts.caption(told)
+    said = [f"{row['label']} {row['text']} {row['standing']}" for row in records]
+    alt = f"Speed-up of {wording.plural(len(drawn), 'case')} over eager fp32: {'; '.join(said)}"
+    dark = st.context.theme.type == "dark"
+    parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)
+
+
+def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:
+    file = f"techniques-{section.name}.csv"
+    parts.heading(section.title, lambda: _frame(section.columns, cases, about), file)
+    parts.caption(section.caption)
+    parts.html(columns.table(section.title, section.columns, cases, one_run=about.one_run))
+    if section is _COMPILE and (advice := break_even.advice(cases)):
+        parts.html(markup.strong("When to use which, by these numbers") + markup.notes(advice))
+
+
+def _cuda_graphs(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
+    eager = [case for case in _eager(readings) if "launch_bound" in case.own]
+    if cases:
+        _table(_GRAPHS, cases, about)
+    elif not eager:
+        parts.heading(_GRAPHS.title)
+        if all(reading.on_cpu for reading in readings):
+            parts.caption(
+                "These runs measured a CPU: there is nothing that a CUDA graph could launch. On a machine "
+                "with a GPU, suite `gpu` measures them."
+            )
+        else:
+            parts.caption("None of these runs has a case with CUDA graphs; suite `gpu` has.")
+        return
+    if eager:
+        told = (columns.CASE, metric("launch_bound"), _FLOOR, columns.RUN)
+        parts.heading(
+            "How launch-bound eager steps are",
+            lambda: _frame(told, eager, about),
+            "techniques-launch-bound.csv",
+        )
+        parts.caption("The share of a step in which no kernel ran: the most that a CUDA graph could save.")
+        parts.html(columns.table("How launch-bound eager steps are", told, eager, one_run=about.one_run))
+
+
+def _scaling(cases: Sequence[Brought], about: _About) -> None:
+    if not cases:
+        return
+    _table(_SCALING, cases, about)
+    curves = frames.scaled(cases)
+    if curves is None:
+        return
+    parts.html(markup.legend(curves.names))
+    said = [
+        f"{row['case']} {row['ranks']} ranks {wording.significant(row['times'])}× ({row['efficiency']})"
+        for row in curves.points.to_dict("records")
+        if row["ranks"] > 1
+    ]
+    parts.chart(
+        charts.scaling(len(curves.names), frames.most_ranks(curves)),
+        f"Items in a second over one rank, and the ideal: {'; '.join(said)}",
+        points=curves.points,
+        ideal=frames.ideal(curves),
+    )
+    parts.caption(
+        "Dashed: ideal, twice the ranks do twice the items. Bars: 95 % interval, up to twice the point."
+    )
+
+
+def _batches(readings: Sequence[Reading]) -> None:
+    curves = frames.batch_curves(readings)
+    if not curves:
+        return
+    parts.heading(
+        "Batch curve",
+        lambda: pd.concat([each.points for each in curves]).drop(columns=["letter", "last", "link"]),
+        "techniques-batches.csv",
+    )
+    parts.caption(
+        "Items in a second over the batch, each curve of one run, higher is better. Points: median of n "
+        "replicates; bars: 95 % interval, to twice the point. Batches were measured in sessions of their "
+        "own: what lies between two of them is no ratio."
+    )
+    for number, each in enumerate(curves):
+        parts.html(markup.strong(each.title) + markup.legend(each.names))
+        said = [
+            f"{row['case']} batch {row['batch']}: {wording.quantity(row['throughput'], 'items/s')}"
+            for row in each.points.to_dict("records")
+        ]
+        parts.chart(
+            charts.batches(len(each.names)),
+            f"Throughput over the batch: {'; '.join(said)}",
+            file_name=f"techniques-batches-{number + 1}",
+            points=each.points,
+        )
+
+
+def _failed(cases: Sequence[Brought], about: _About) -> None:
+    if not cases:
+        return
+    told = (columns.ENDED, columns.CASE, columns.WHY, columns.RUN)
+    title = "Not measured, and why"
+    parts.heading(title, lambda: _frame(told, cases, about), "techniques-not-measured.csv")
+    parts.html(columns.table(title, told, cases, one_run=about.one_run))
+
+
+def _eager(readings: Sequence[Reading]) -> list[Brought]:
+    """Every case under no technique, from the newest run that measured it."""
+    found: dict[str, Brought] = {}
+    for reading in readings:
+        for case, metrics in reading.metrics.items():
+            key = key_of(case)
+            if key is not None and key == key.eager and case not in found:
+                found[case] = Brought(case, key, reading.run, "", {}, metrics, {}, {})
+    return list(found.values())
+
+
+def _frame(told: Sequence[Column], cases: Sequence[Brought], about: _About) -> pd.DataFrame:
+    return columns.frame(told, cases).assign(torch=about.version)
+
+
+def nothing(runs_kept: int) -> None:
+    """The page before a technique was measured."""
+    if runs_kept == 0:
+        parts.nothing_measured()
+        return
+    with parts.lonely("No technique measured yet"):
+        st.write(
+            f"{wording.plural(runs_kept, 'run')} stored, but none of Pyrometer's own with a case under a "
+            "technique: compiled, in another number format, pinned, over several ranks. This measures those "
+            "of a CPU against eager fp32:"
+        )
+        st.code("pyrometer run --suite cpu", language="bash")

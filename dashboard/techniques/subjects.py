@@ -1,0 +1,49 @@
+"""The subjects that techniques fall under, told by what a case changes about its workload."""
+
+from typing import Literal
+
+from runner.worker.case_key import CaseKey
+
+Subject = Literal["compile", "precision", "graphs", "pinning", "scaling", "others", "together"]
+
+#: The axes of each subject; a case of two subjects is of neither, for nobody could say which of them it was.
+_AXES: dict[Subject, frozenset[str]] = {
+    "compile": frozenset({"compile", "dynamic"}),
+    "precision": frozenset({"precision"}),
+    "graphs": frozenset({"graph"}),
+    "pinning": frozenset({"cpus", "threads", "omp", "instances"}),
+    "others": frozenset({"allocator", "layout", "checkpoint", "export", "memory", "optimizer"}),
+}
+#: What torch.compile records CUDA graphs for.
+_GRAPHED = ("reduce-overhead", "cudagraphs")
+
+
+def subject(key: CaseKey) -> Subject:
+    """What a case under a technique is about; several ranks are always about scaling."""
+    changed = {axis for axis, _ in key.technique}
+    if "parallel" in changed:
+        return "scaling"
+    for name, axes in _AXES.items():
+        if changed <= axes:
+            return name
+    return "together"
+
+
+def uses_graphs(key: CaseKey) -> bool:
+    """Whether a case runs under CUDA graphs, recorded by hand or by torch.compile."""
+    return key.axis("graph") != "none" or key.axis("compile") in _GRAPHED
+
+
+def several_ranks(key: CaseKey) -> bool:
+    """Whether a case is one of several ranks, and so has an efficiency."""
+    return key.axis("parallel") != "none" and key.count("ranks") > 1
+
+
+def technique(key: CaseKey) -> str:
+    """A technique without its workload: `compile=default precision=bf16`."""
+    return " ".join(f"{axis}={value}" for axis, value in key.technique)
+
+
+def workload(key: CaseKey) -> str:
+    """A workload in words, without its technique: `resnet50 infer batch=8 image=64`."""
+    return " ".join([key.name, key.phase, *(f"{name}={value}" for name, value in key.parameters)])

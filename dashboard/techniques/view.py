@@ -1,0 +1,153 @@
+"""What the Techniques page shows: read from its address, written back to it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dashboard import links, origins, wording
+from dashboard.picking import Query, distinct, last, pick_fingerprint, pick_version, sentence
+from dashboard.techniques.measured import environment_of
+from dashboard.views import View
+from db.place_records import Place
+from db.records import Run, SeriesPoint
+
+#: No run in particular: of each case the newest that has its baseline too.
+NEWEST = "newest"
+#: Between the runs that an address names; at most so many.
+_AND, _NAMED_RUNS = ",", 8
+#: Of a choice of these, what stands after it may not exist any more.
+_LATER = {"hardware": ("profile", "version", "run"), "profile": ("version", "run"), "version": ("run",)}
+#: Runs to choose from at most.
+_OFFERED_RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Techniques(View):
+    """The Techniques page. `hardware` and `profile` are whole fingerprints.
+
+    `run` is `NEWEST`, or the ids of some runs with commas between them: see `runs`.
+    """
+
+    hardware: str
+    profile: str
+    version: str
+    run: str
+
+    def query(self) -> dict[str, list[str]]:
+        """The selection as a URL's query; what is empty is left for the page to choose."""
+        values = {
+            "hardware": self.hardware[: links.FINGERPRINT],
+            "profile": self.profile[: links.FINGERPRINT],
+            "version": self.version,
+            "run": self.run,
+        }
+        return {name: [value] for name, value in values.items() if value}
+
+    def after(self, name: str, value: Any) -> "Techniques":
+        """Other hardware has versions and runs of its own: those chosen before are given up."""
+        return replace(self, **{name: value}, **dict.fromkeys(_LATER.get(name, ()), ""))
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs that are shown; none for the newest ones."""
+        return () if self.run == NEWEST else tuple(self.run.split(_AND))
+
+    def pinned(self, runs: Sequence[str]) -> str:
+        """The address at which the same `runs` are shown tomorrow."""
+        return links.techniques(self.hardware, self.profile, self.version, _AND.join(runs) or self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What there is to choose from, given what is chosen: values to labels."""
+
+    hardware: Mapping[str, str]
+    profiles: Mapping[str, str]
+    versions: Sequence[str]
+    runs: Mapping[str, str]
+    points: Sequence[SeriesPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Who answers while a selection is made.
+
+    `versions` of a hardware and a profile, newest first; the `points` of such and a version, newest run
+    first; a `run` by its id, None if there is none.
+    """
+
+    versions: Callable[[str, str], Sequence[str]]
+    points: Callable[[str, str, str], Sequence[SeriesPoint]]
+    run: Callable[[str], Run | None]
+
+
+def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Techniques, Offer, list[str]]:
+    """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
+
+    What `query` leaves open is as in the run that it names, or as in the newest one.
+    """
+    complaints: list[str] = []
+    wanted = last(query, "run") or NEWEST
+    names = [] if wanted == NEWEST else wanted.split(_AND)[:_NAMED_RUNS]
+    named = {name: ask.run(name) if origins.measured(name) else None for name in names}
+    first = next((run for run in named.values() if run is not None), None)
+    home = _home(first, places)
+
+    hardware = {place.hardware: place.hardware_label for place in places}
+    chosen_hardware = pick_fingerprint(query, "hardware", hardware, home.hardware, complaints)
+    there = [place for place in places if place.hardware == chosen_hardware]
+    profiles = {place.profile: place.profile_name for place in there}
+    used = home.profile if home in there else there[0].profile
+    chosen_profile = pick_fingerprint(query, "profile", profiles, used, complaints)
+
+    versions = ask.versions(chosen_hardware, chosen_profile)
+    place = next(place for place in there if place.profile == chosen_profile)
+    opening = _candidate(first or ask.run(place.run), versions)
+    version = pick_version(query, "version", versions, opening, complaints)
+
+    points = ask.points(chosen_hardware, chosen_profile, version)
+    offered = list(dict.fromkeys(point.run for point in points))
+    kept: list[str] = []
+    for name, run in named.items():
+        if _fits(run, chosen_hardware, chosen_profile, version):
+            kept.append(name)
+            continue
+        about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
+        complaints.append(sentence("run", name, offered) if run is None else about)
+    chosen = Techniques(chosen_hardware, chosen_profile, version, _AND.join(kept) or NEWEST)
+    offer = Offer(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
+    return chosen, offer, complaints
+
+
+def _home(named: Run | None, places: Sequence[Place]) -> Place:
+    """Where a view opens: where the named run was made, or the newest one."""
+    if named is None:
+        return places[0]
+    made = named.machine.hardware.fingerprint, named.profile.fingerprint
+    return next((place for place in places if (place.hardware, place.profile) == made), places[0])
+
+
+def _candidate(run: Run | None, versions: Sequence[str]) -> str:
+    """The version of the environment that a run gave last, as far as it is on offer; or the newest one."""
+    own = [each.torch_version for each in run.environments] if run is not None else []
+    found = [version for version in own if version in versions]
+    return found[-1] if found else next(iter(versions), "")
+
+
+def _fits(run: Run | None, hardware: str, profile: str, version: str) -> bool:
+    return (
+        run is not None
+        and run.machine.hardware.fingerprint == hardware
+        and run.profile.fingerprint == profile
+        and environment_of(run, version) is not None
+    )
+
+
+def _runs(points: Sequence[SeriesPoint], kept: Sequence[str]) -> dict[str, str]:
+    """The runs to choose from; those that are `kept` among them, together if they are several."""
+    moments = {point.run: point.started_at for point in points}
+    newest_first = sorted(moments, key=lambda run: moments[run], reverse=True)[:_OFFERED_RUNS]
+    named = {run: f"{run}, {wording.utc(moments[run])}" for run in newest_first}
+    if kept and (together := _AND.join(kept)) not in named:
+        named[together] = f"{kept[0]} and {len(kept) - 1} more" if len(kept) > 1 else kept[0]
+    return {NEWEST: "The newest of each case", **named}

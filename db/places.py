@@ -1,0 +1,161 @@
+"""Where a metric was measured: under which hardware and profile, of which PyTorch, and when last."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import exists, func, select
+
+from . import tables
+from .engine import Database
+from .place_records import Place
+from .points import measured, newest_run, points
+from .records import SeriesKey, SeriesPoint
+from .series_names import AnySelect, series_key, series_names
+
+
+def places(database: Database, metric: str, *, techniques: bool = False) -> list[Place]:
+    """Every hardware and profile with a point of `metric`, that of the newest run first.
+
+    With `techniques` only cases under a technique count.
+    """
+    series, run, hardware, profile = tables.Series, tables.Run, tables.Hardware, tables.Profile
+    latest = _of(select(series.hardware_id, series.profile_id, newest_run(series.id).label("run")), metric)
+    latest = (_under_a_technique(latest) if techniques else latest).cte("latest")
+    query = (
+        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number)
+        .join(run, run.number == latest.c.run)
+        .distinct()
+    )
+    with database.reading() as connection:
+        rows = sorted(connection.execute(query), key=lambda row: (row.started_at, row.number))
+        found = {(row.hardware_id, row.profile_id): row for row in rows}
+        names = select(hardware.id, hardware.fingerprint, hardware.label)
+        names = names.where(hardware.id.in_({each for each, _ in found}))
+        hardwares = {row.id: row[1:] for row in connection.execute(names)}
+        names = select(profile.id, profile.fingerprint, profile.name, profile.settings)
+        names = names.where(profile.id.in_({each for _, each in found}))
+        profiles = {row.id: row[1:] for row in connection.execute(names)}
+    newest_first = sorted(found.values(), key=lambda row: (row.started_at, row.number), reverse=True)
+    return [
+        Place(*hardwares[row.hardware_id], *profiles[row.profile_id], row.id, row.started_at)
+        for row in newest_first
+    ]
+
+
+def measured_versions(
+    database: Database, metric: str, hardware: str, profile: str, *, techniques: bool = False
+) -> frozenset[str]:
+    """The PyTorch versions with a point of `metric` under a hardware and a profile (fingerprints)."""
+    environment, rollup = tables.Environment, tables.ReleaseRollup
+    names = _series(metric, hardware, profile, techniques=techniques)
+    with database.reading() as connection:
+        ids = [row.id for row in connection.execute(names)]
+        there = exists().where(rollup.torch_version == environment.torch_version, rollup.series_id.in_(ids))
+        query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()
+        return frozenset(connection.execute(query).scalars())
+
+
+def version_places(
+    database: Database, metric: str, versions: Collection[str]
+) -> frozenset[tuple[str, str, str]]:
+    """Which of `versions` have a point of `metric` where: version, hardware and profile (fingerprints)."""
+    rollup, series, hardware, profile = (
+        tables.ReleaseRollup,
+        tables.Series,
+        tables.Hardware,
+        tables.Profile,
+    )
+    with database.reading() as connection:
+        ids = list(connection.execute(_of(select(series.id), metric)).scalars())
+        there = (
+            select(rollup.torch_version, series.hardware_id, series.profile_id)
+            .join(series, series.id == rollup.series_id)
+            # Both parts of the rollups' key: what other metrics have of these versions is never read.
+            .where(rollup.torch_version.in_(set(versions)), rollup.series_id.in_(ids))
+            .distinct()
+            .cte("there")
+        )
+        query = (
+            select(there.c.torch_version, hardware.fingerprint, profile.fingerprint)
+            .join(hardware, hardware.id == there.c.hardware_id)
+            .join(profile, profile.id == there.c.profile_id)
+        )
+        return frozenset((version, where, how) for version, where, how in connection.execute(query))
+
+
+def points_of_version(
+    database: Database,
+    metric: str,
+    version: str,
+    *,
+    hardware: str | None = None,
+    profile: str | None = None,
+    techniques: bool = False,
+    newest: int = 1,
+) -> list[tuple[SeriesKey, SeriesPoint]]:
+    """The newest points of one PyTorch version in every series of `metric`, by case, oldest run first.
+
+    All series, or those of a hardware and a profile (fingerprints), or of cases under a technique. Each has
+    what lies among its `newest` points up to the version's last, whatever version the others are of.
+    """
+    names = _series(metric, hardware, profile, techniques=techniques)
+    with database.reading() as connection:
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        cases = {series: key.case for series, key in keys.items()}
+        found = points(connection, _last_of_version(version, keys, newest), cases)
+        return [(keys[series], point) for series, point in found]
+
+
+def _last_of_version(version: str, ids: Collection[int], newest: int) -> AnySelect:
+    """The measurements of a version in some series, from the `newest`th before its last one on."""
+    table, rollup, environment = tables.Measurement, tables.ReleaseRollup, tables.Environment
+    since: Any = rollup.newest_at
+    if newest > 1:
+        earlier = (
+            select(table.started_at)
+            .where(table.series_id == rollup.series_id, table.started_at <= rollup.newest_at)
+            .order_by(table.started_at.desc())
+            .limit(1)
+            .offset(newest - 1)
+            .correlate(rollup)
+            .scalar_subquery()
+        )
+        since = func.coalesce(earlier, rollup.oldest_at)
+    # The rollup says where in its series a version ends: nothing needs to be searched for.
+    spans = (
+        select(rollup.series_id, since.label("since"), rollup.newest_at.label("until"))
+        .where(rollup.torch_version == version, rollup.series_id.in_(ids))
+        .cte("spans")
+    )
+    own = select(environment.id).where(environment.torch_version == version)
+    return (
+        measured()
+        .join(
+            spans,
+            (table.series_id == spans.c.series_id) & table.started_at.between(spans.c.since, spans.c.until),
+        )
+        .where(table.environment_id.in_(own))
+    )
+
+
+def _series(metric: str, hardware: str | None, profile: str | None, *, techniques: bool) -> AnySelect:
+    query = series_names().where(tables.Series.metric == metric)
+    if hardware is not None:
+        query = query.where(tables.Hardware.fingerprint == hardware)
+    if profile is not None:
+        query = query.where(tables.Profile.fingerprint == profile)
+    return query.where(_technique()) if techniques else query
+
+
+def _of(query: AnySelect, metric: str) -> AnySelect:
+    return query.where(tables.Series.metric == metric)
+
+
+def _under_a_technique(query: AnySelect) -> AnySelect:
+    case = tables.BenchmarkCase
+    return query.join(case, case.id == tables.Series.case_id).where(_technique())
+
+
+def _technique() -> Any:
+    """That a case is under a technique: the key of any other ends in `eager`."""
+    return tables.BenchmarkCase.key.not_like("%/eager")

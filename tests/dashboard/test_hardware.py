@@ -1,0 +1,165 @@
+"""The Hardware page through the router: one machine, two, other settings, prices, and nothing at all."""
+
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from builders import FIRST_NIGHT, a_run, an_outcome
+from dashboard_pages import Open, html, text
+from streamlit.testing.v1 import AppTest
+from technique_runs import CPU, GPU, MLP, RESNET, VERSION, Measured, fingerprint, outcomes, profile, run, save
+
+from dashboard.settings import PRICES, Prices
+
+PAGE = "app_pages/hardware.py"
+NASTY = '<img src=x onerror="alert(1)">'
+NEWER = "2.14.0+cpu"
+
+SLOW = (Measured(f"{RESNET}/eager", (100.0, 100.0)), Measured(f"{MLP}/eager", (2.0, 2.0)))
+#: 20 and 10 times as fast, and a case of its own.
+FAST = (
+    Measured(f"{RESNET}/eager", (5.0, 5.0)),
+    Measured(f"{MLP}/eager", (0.2, 0.2)),
+    Measured(f"{RESNET}/compile=default", (2.0, 2.0), cold=9.0, warm=1.0),
+)
+
+
+def plain(at: AppTest) -> str:
+    """What the page shows, without the backslashes that keep Markdown out of it."""
+    return text(at).replace("\\", "")
+
+
+def two_machines(url: str) -> str:
+    """One version on both, with 10 % between two runs on the slower one."""
+    save(url, run("slow-1"), outcomes(SLOW))
+    again = (Measured(f"{RESNET}/eager", (110.0, 110.0)), SLOW[1])
+    save(url, run("slow-2", started_at=FIRST_NIGHT + timedelta(days=1)), outcomes(again))
+    gpu = run("fast-1", hardware=GPU, under=profile(pinned=30), started_at=FIRST_NIGHT + timedelta(days=2))
+    return save(url, gpu, outcomes(FAST, device="cuda"))
+
+
+@pytest.fixture(scope="module")
+def two_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return two_machines(f"sqlite:///{tmp_path_factory.mktemp('hardware')}/pyrometer.db")
+
+
+def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> None:
+    at = open_page(two_url, PAGE, to=CPU)
+    shown = plain(at)
+    # 105 / 5 and 2 / 0.2: the median of two runs, and the only number.
+    for part in (
+        "<strong>▲ 14.5×</strong>",
+        "10.0× to 21.0×",
+        "▲ 21.0×</strong>",
+        "2 runs, 2026-09-02",
+        "2 replicates, 2026-09-03",
+        "not interleaved: differences of a few per cent mean nothing",
+        "lie 5.00 % apart",
+        "another number of CPUs on each machine",
+        f"not measured on {CPU}",
+    ):
+        assert part in shown, part
+    assert [each.value for each in at.header] == [
+        "Latency floor, normalised",
+        "Case by case",
+        "Left out of the geomeans, and why",
+        "Cost of a million items",
+    ]
+
+
+def test_the_other_way_round_is_the_inverse_and_higher_is_better_too(open_page: Open, two_url: str) -> None:
+    assert "<strong>▼ 0.0690×</strong>" in html(open_page(two_url, PAGE, to=GPU))
+    throughput = html(open_page(two_url, PAGE, to=GPU, metric="throughput"))
+    # 8 items in 100 and in 110 ms: 76.4 items/s are the median, of 1,600.
+    assert "▼ 0.0477×" in throughput
+
+
+def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_path: Path) -> None:
+    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+    newer = run("fast-2", hardware=GPU, version=NEWER, under=profile(pinned=30))
+    save(url, newer, outcomes(FAST, version=NEWER, device="cuda"))
+    assert "Not all of these points are of one PyTorch" not in text(open_page(url, PAGE, to=CPU))
+    later = run(
+        "fast-3",
+        hardware=GPU,
+        version=NEWER,
+        under=profile(pinned=30),
+        started_at=FIRST_NIGHT + timedelta(days=5),
+    )
+    save(url, later, outcomes(FAST, version=NEWER, device="cuda"))
+    shown = text(open_page(url, PAGE, to=CPU, version="newest"))
+    assert "Not all of these points are of one PyTorch" in shown
+    assert f"torch {NEWER}</small>" in shown
+
+
+def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, tmp_path: Path) -> None:
+    at = open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(SLOW)), PAGE)
+    shown = text(at)
+    assert "Only one hardware was measured" in shown
+    assert "reference" in shown and "100" in shown
+
+
+def test_other_settings_of_the_profile_are_left_out_and_named(open_page: Open, tmp_path: Path) -> None:
+    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+    capped = run("capped", hardware="Cray", under=profile(ONEDNN_MAX_CPU_ISA="AVX2"))
+    shown = plain(open_page(save(url, capped, outcomes(SLOW)), PAGE, to=CPU))
+    assert "Left out: Cray, whose profile of that name has other settings (ONEDNN_MAX_CPU_ISA)" in shown
+    assert "<strong>Cray</strong>" not in shown
+
+
+def test_prices_of_the_settings_and_of_the_address_make_costs(
+    open_page: Open, two_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = text(open_page(two_url, PAGE, to=CPU))
+    assert "[prices]" in shown and CPU in shown
+    monkeypatch.setenv(PRICES, Prices("EUR", {CPU: 0.36, GPU: 36.0}).text)
+    at = open_page(two_url, PAGE, to=CPU)
+    shown = text(at)
+    # 4,000 items/s for 0.36 an hour: 0.0001 / 4000 x 1e6.
+    assert f"{CPU}, at 0.36 EUR/h" in shown
+    assert "0.0250<small>4,000 items/s" in shown
+    # A hundred times the price for 14.5 times the speed.
+    assert "▲ dearer" in shown and "2 cases" in shown
+    at = open_page(two_url, PAGE, to=CPU, price=f"{GPU}:0.36")
+    assert "▼ cheaper" in text(at)
+    pinned = [part for part in html(at).split('"') if part.startswith("/hardware?")]
+    assert parse_qs(urlsplit(pinned[-1].replace("&amp;", "&")).query)["price"] == [
+        f"{fingerprint(GPU)[:12]}:0.36"
+    ]
+
+
+def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, two_url: str) -> None:
+    query = {"metric": "speed", "to": "abacus", "profile": "loud", "version": "9.9", "price": "abacus:2"}
+    at = open_page(two_url, PAGE, **query)
+    assert len(at.warning) == 5
+    assert "Latency floor, normalised" in text(at)
+
+
+def test_a_metric_that_nobody_measured_is_a_sentence(open_page: Open, two_url: str) -> None:
+    at = open_page(two_url, PAGE, metric="energy_per_item", to=CPU, version=VERSION)
+    assert "There is no energy per item of torch" in text(at)
+    assert not at.exception
+
+
+def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
+    assert "pyrometer run --suite smoke" in text(open_page(empty_url, PAGE))
+
+
+def test_what_others_measured_is_not_compared(open_page: Open, tmp_path: Path) -> None:
+    foreign = a_run("20260910-000000-timm-csv-0123456789abcdef")
+    imported = [an_outcome(f"{RESNET}/eager", metrics={"latency_floor": 1.0})]
+    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", foreign, imported), PAGE))
+    assert "none that Pyrometer measured itself" in shown
+
+
+def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/p.db"
+    save(url, run("one", hardware=f"{NASTY} a"), outcomes(SLOW))
+    named = Measured(f"m{NASTY.translate(str.maketrans('', '', ' =/'))}/infer/batch=8/eager", (4.0, 4.0))
+    save(url, run("two", hardware=f"{NASTY} b"), outcomes([*SLOW, named]))
+    at = open_page(url, PAGE, price=f"{NASTY}:x")
+    assert "<img" not in html(at) and "&lt;img" in html(at)
+    # In Streamlit's Markdown a backslash keeps what follows a text.
+    said = [each.value.replace("\\<", "") for each in (*at.caption, *at.warning, *at.header)]
+    assert not any("<" in words for words in said)

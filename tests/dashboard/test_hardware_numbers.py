@@ -1,0 +1,249 @@
+"""Ratios between machines: which way they go, what is in their mean, what is refused, what an item costs."""
+
+import math
+from datetime import UTC, datetime
+
+import altair as alt
+import pytest
+from technique_runs import CPU, GPU, fingerprint, profile
+
+from analysis.metrics import METRICS, Better
+from dashboard.hardware import charts, frames, measured, normalised, tables, view
+from dashboard.hardware.normalised import Cell, Column
+from db.place_records import Place
+from db.records import Headline, Profile, ReleasePoint, SeriesKey, SeriesPoint
+
+NOW = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
+A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
+OLD, NEW = "2.13.0+cpu", "2.14.0+cpu"
+
+
+def cell(value: float, version: str = OLD, harness: str = "h") -> Cell:
+    return Cell(value, value, value, 3, "replicate", NOW, version, "run-1", harness)
+
+
+def column(label: str, **values: float) -> Column:
+    named = {"a": A, "b": B, "c": C}
+    return Column(
+        fingerprint(label), label, "profile", 1, {named[name]: cell(v) for name, v in values.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "reference", "better", "expected"),
+    [
+        (10.0, 20.0, "lower", 2.0),
+        (20.0, 10.0, "lower", 0.5),
+        (20.0, 10.0, "higher", 2.0),
+        (10.0, 20.0, "higher", 0.5),
+        (10.0, 10.0, "lower", 1.0),
+        (10.0, 20.0, "neither", None),
+        (0.0, 20.0, "lower", None),
+        (10.0, 0.0, "higher", None),
+        (-1.0, 20.0, "lower", None),
+        (math.inf, 20.0, "lower", None),
+        (10.0, math.nan, "higher", None),
+    ],
+)
+def test_above_one_is_better_whichever_way_a_metric_goes(
+    value: float, reference: float, better: Better, expected: float | None
+) -> None:
+    assert normalised.ratio(value, reference, better) == expected
+
+
+def test_the_mean_is_geometric_over_the_cases_that_both_have() -> None:
+    reference, other = column("slow", a=10.0, b=10.0, c=7.0), column("fast", a=5.0, b=2.5)
+    found = normalised.overall(other, reference, "lower")
+    # Twice and four times as fast.
+    assert found.ratio == pytest.approx(math.sqrt(8))
+    assert (found.smallest, found.largest, found.n) == (2.0, 4.0, 2)
+    assert found.left_out == ((C, "not measured on fast"),)
+    back = normalised.overall(reference, other, "lower")
+    assert back.ratio is not None and found.ratio is not None
+    assert back.ratio * found.ratio == pytest.approx(1)
+    assert back.left_out == ((C, "not measured on fast"),)
+
+
+def test_what_is_no_number_above_zero_is_left_out_with_a_reason() -> None:
+    found = normalised.overall(column("x", a=0.0, b=1.0), column("y", a=1.0, b=1.0), "lower")
+    assert (found.n, found.ratio) == (1, 1.0)
+    assert found.left_out == ((A, "one of the two is not a number above 0"),)
+    nothing = normalised.overall(column("x", a=1.0), column("y", b=1.0), "lower")
+    assert (nothing.n, nothing.ratio) == (0, None)
+    assert dict(nothing.left_out) == {A: "not measured on y", B: "not measured on x"}
+
+
+def test_a_million_items_cost_what_the_hours_for_them_cost() -> None:
+    # 1,000 items/s do a million in 1,000 s, which is 1/3.6 of an hour.
+    assert normalised.cost(3.6, 1000.0) == pytest.approx(1.0)
+    assert normalised.cost(7.2, 1000.0) == pytest.approx(2.0)
+    assert normalised.cost(3.6, 2000.0) == pytest.approx(0.5)
+    assert [normalised.cost(1.0, rate) for rate in (0.0, -1.0, math.nan, math.inf)] == [None] * 4
+
+
+def test_the_cheaper_hardware_is_told_over_the_cases_that_both_have() -> None:
+    slow, fast = column("slow", a=100.0, b=100.0), column("fast", a=400.0, b=1600.0, c=1.0)
+    # Four times the price; four times and sixteen times the items.
+    found = normalised.cheapest([slow, fast], {slow.hardware: 1.0, fast.hardware: 4.0})
+    assert [(each.label, pytest.approx(ratio), n) for each, ratio, n in found] == [
+        ("slow", 1.0, 2),
+        ("fast", 0.5, 2),
+    ]
+    assert normalised.cheapest([slow, fast], {}) == []
+
+
+def test_runs_apart_are_told_by_their_median() -> None:
+    assert normalised.apart(10.0, 11.0) == pytest.approx(0.1)
+    assert normalised.apart(0.0, 11.0) is None
+    quiet, loud = column("x", a=1.0, b=1.0, c=1.0), column("y")
+    told = {
+        case: Cell(1.0, 1.0, 1.0, 2, "run", NOW, OLD, "r", "h", apart)
+        for case, apart in ((A, 0.01), (B, 0.03), (C, 0.5))
+    }
+    assert normalised.noise([Column("f", "x", "p", 1, told), loud]) == (0.03, 3)
+    assert normalised.noise([quiet, loud]) is None
+
+
+def test_what_rounds_to_one_has_no_direction() -> None:
+    assert [frames.times(each) for each in (2.0, 0.5, 1.0, 1.0001, 0.9999, None)] == [
+        *("▲ 2.00×", "▼ 0.500×", "1.00×", "1.00×", "1.00×", "–"),
+    ]
+
+
+def point(case: str, value: float, version: str = OLD, environment: str = "e", n: int = 3) -> SeriesPoint:
+    return SeriesPoint(
+        *(case, "run-1", NOW, environment, version, "m", "h"), value, None, None, value, value, None, n
+    )
+
+
+def key(case: str, hardware: str, metric: str = "latency") -> SeriesKey:
+    return SeriesKey(case, metric, hardware, hardware, "p", "quiet")
+
+
+SIDES = (view.Side("x", "x", "x", "p", 1), view.Side("y", "y", "y", "p", 4))
+
+
+def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> None:
+    releases = [
+        ReleasePoint(key(A, "x"), OLD, 3, 11.0, 10.0, 12.0, NOW),
+        ReleasePoint(key(A, "y"), OLD, 1, 5.0, 5.0, 5.0, NOW),
+        ReleasePoint(key(A, "elsewhere"), OLD, 1, 5.0, 5.0, 5.0, NOW),
+    ]
+    points = [(key(A, "x"), point(A, 12.0)), (key(A, "y"), point(A, 5.0, n=5))]
+    first, second = measured.of_version(releases, points, SIDES)
+    assert (first.cells[A].value, first.cells[A].n, first.cells[A].of) == (11.0, 3, "run")
+    assert first.cells[A].apart == pytest.approx(0.2)
+    assert (second.cells[A].value, second.cells[A].n, second.cells[A].of) == (5.0, 5, "replicate")
+    assert (second.cpus, second.cells[A].apart) == (4, None)
+
+
+def test_the_newest_point_tells_noise_only_beside_one_of_its_own_environment() -> None:
+    again = Headline(key(A, "x"), point(A, 10.0), point(A, 11.0))
+    other = Headline(key(B, "x"), point(B, 10.0), point(B, 20.0, environment="other"))
+    canary = Headline(key(C, "x"), point(C, 1.0, version=""), None)
+    first, second = measured.of_newest([again, other, canary], SIDES)
+    assert first.cells[A].apart == pytest.approx(0.1)
+    assert first.cells[B].apart is None
+    # The canary measures the machine and not PyTorch.
+    assert C not in first.cells and not second.cells
+
+
+def place(hardware: str, made: Profile, run: str = "run-1") -> Place:
+    return Place(fingerprint(hardware), hardware, made.fingerprint, made.name, made.settings, run, NOW)
+
+
+PLACES = [place(GPU, profile(pinned=30)), place(CPU, profile())]
+HERE = [(fingerprint(each.hardware_label), each.profile) for each in PLACES]
+
+
+def test_how_many_cpus_a_profile_pins_is_the_machines_own_and_all_else_is_not() -> None:
+    assert normalised.unlike(profile(pinned=30).settings, profile().settings) == ""
+    capped = profile(ONEDNN_MAX_CPU_ISA="AVX2").settings
+    assert normalised.unlike(capped, profile().settings) == "ONEDNN_MAX_CPU_ISA"
+    assert normalised.unlike({**profile().settings, "threads": 4}, capped) == "ONEDNN_MAX_CPU_ISA, threads"
+
+
+def test_hardware_under_other_settings_of_the_profile_is_refused() -> None:
+    other = place("Cray", profile(OMP_WAIT_POLICY="active"))
+    _, offer, _ = view.hardware({"to": [CPU]}, [*PLACES, other], frozenset())
+    assert [side.label for side in offer.sides] == [CPU, GPU]
+    assert offer.refused == (("Cray", "OMP_WAIT_POLICY"),)
+    # An older profile of the same name, alike the reference's, is compared.
+    _, offer, _ = view.hardware({"to": [CPU]}, [other, *PLACES, place("Cray", profile())], frozenset())
+    assert [side.label for side in offer.sides] == [CPU, GPU, "Cray"]
+    assert offer.refused == ()
+
+
+def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
+    (gpu, gpus), (cpu, cpus) = HERE
+    spread = frozenset({(OLD, gpu, gpus), (OLD, cpu, cpus), (NEW, gpu, gpus)})
+    chosen, offer, complaints = view.hardware({}, PLACES, spread)
+    assert (chosen.version, chosen.metric, chosen.profile) == (OLD, "latency_floor", "quiet")
+    assert offer.versions == {NEW: 1, OLD: 2}
+    assert not complaints
+    # No two share one: of each the newest.
+    apart = frozenset({(OLD, cpu, cpus), (NEW, gpu, gpus)})
+    assert view.hardware({}, PLACES, apart)[0].version == view.NEWEST
+    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == NEW
+
+
+def test_the_address_holds_the_whole_view() -> None:
+    query = {
+        "metric": ["throughput"],
+        "version": ["newest"],
+        "profile": ["quiet"],
+        "to": [fingerprint(CPU)[:12]],
+        "price": [f"{fingerprint(GPU)[:12]}:31.25"],
+    }
+    chosen, _, complaints = view.hardware(query, PLACES, frozenset())
+    assert chosen.query() == query
+    assert not complaints
+    by_label = view.hardware({**query, "price": [f"{GPU}:31.25"]}, PLACES, frozenset())[0]
+    assert by_label == chosen
+
+
+@pytest.mark.parametrize(
+    "price", ["8 x H200", "8 x H200:0", "8 x H200:-3", "8 x H200:free", "8 x H200:nan", ":2"]
+)
+def test_a_price_that_is_none_is_said(price: str) -> None:
+    chosen, _, complaints = view.hardware({"price": [price]}, PLACES, frozenset())
+    assert chosen.prices == () and len(complaints) == 1
+
+
+def test_a_price_of_unknown_hardware_names_the_nearest() -> None:
+    _, _, complaints = view.hardware({"price": ["8 x H20:2"]}, PLACES, frozenset())
+    assert 'did you mean "8 x H200"' in complaints[0]
+
+
+def test_the_address_overrides_the_settled_price() -> None:
+    chosen, offer, _ = view.hardware({"price": [f"{GPU}:2"]}, PLACES, frozenset())
+    settled = {GPU: 31.0, CPU: 0.1, "another": 7.0}
+    assert view.prices(offer, chosen, settled) == {fingerprint(GPU): 2.0, fingerprint(CPU): 0.1}
+
+
+def test_columns_of_other_versions_and_harnesses_say_so() -> None:
+    reference = Column("x", "x", "p", 1, {A: cell(10.0)})
+    other = Column("y", "y", "p", 1, {A: cell(5.0, version=NEW, harness="other")})
+    html, more = tables.cases([reference, other], METRICS["latency"])
+    assert f"torch {NEW}" in html and "other harness" in html
+    assert html.count("2.00×") == 1
+    assert more == 0
+
+
+def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
+    cases = {f"m{number}/infer/-/eager": cell(1.0 + number) for number in range(1000)}
+    both = [Column("x", "x", "p", 1, cases), Column("y", "y", "p", 1, cases)]
+    latency = METRICS["latency"]
+    drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both])
+    assert len(drawn) == 2
+    assert frames.dots(both, drawn, latency).empty
+    assert len(frames.cells(both, latency)) == 2000
+    table, more = tables.cases(both, latency)
+    assert (table.count("<tr>"), more) == (1 + tables.MOST_CASES, 1000 - tables.MOST_CASES)
+
+
+def test_the_spec_is_vega_lite() -> None:
+    spec = charts.machines(3, "Latency", dark=True)
+    assert alt.LayerChart.from_dict(spec).to_dict()["layer"]
+    # A row each, and the axis below.
+    assert spec["height"] - charts.machines(2, "Latency", dark=True)["height"] == 36

@@ -1,0 +1,214 @@
+"""The Techniques page through the router: what it chooses, what it says, and what where there is nothing."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from builders import FIRST_NIGHT, a_run, an_outcome
+from dashboard_pages import Open, html, text
+from technique_runs import (
+    CPU,
+    GPU,
+    ON_CPU,
+    ON_GPU,
+    RESNET,
+    VERSION,
+    Measured,
+    fingerprint,
+    outcomes,
+    profile,
+    run,
+    save,
+)
+
+PAGE = "app_pages/techniques.py"
+NASTY = '<img src=x onerror="alert(1)">'
+
+
+class Links(HTMLParser):
+    """The addresses of all links, and every tag that occurs."""
+
+    def __init__(self, body: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(body)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag == "a":
+            self.addresses.append(dict(attrs).get("href") or "")
+
+
+@pytest.fixture(scope="module")
+def measured_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with a run of a CPU, a day later one of a GPU, and imported numbers after both."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('techniques')}/pyrometer.db"
+    save(url, run(), outcomes(ON_CPU))
+    later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1), suite="gpu")
+    save(url, later, outcomes(ON_GPU, device="cuda"))
+    foreign = a_run("20260910-000000-timm-csv-0123456789abcdef", started_at=FIRST_NIGHT + timedelta(days=9))
+    imported = [an_outcome(f"{RESNET}/precision=bf16", metrics={"latency_floor": 1.0})]
+    return save(url, foreign, imported)
+
+
+def test_it_opens_where_we_ourselves_measured_techniques_last(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE)
+    assert [box.value for box in at.selectbox] == [fingerprint(GPU), profile().fingerprint, VERSION, "newest"]
+    assert "▲ 1</span> of 1" in html(at)
+
+
+def test_every_subject_has_its_section(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, hardware=CPU)
+    assert [head.value for head in at.header] == [
+        "What each technique brings",
+        "Compile modes",
+        "Precision",
+        "CUDA graphs",
+        "Pinning, threads and instances",
+        "Allocator, layout, checkpointing, export",
+        "Scaling",
+        "Claimed in the field, measured here",
+        "Not measured, and why",
+    ]
+    shown = text(at)
+    for part in (
+        "Pays after (steps)",
+        "200<small>200 to 200</small>",
+        "compile=max-autotune (2.50×, 2.49× to 2.51×) is ahead of it from 5,000 steps on",
+        "2.70\N{NO-BREAK SPACE}%<small>",
+        "10.0 %",
+        "These runs measured a CPU: there is nothing that a CUDA graph could launch.",
+        "▲ 1.33×",
+        "80.0 %</strong>",
+        "64 GPUs under DDP scale with an efficiency of 92 %",
+        "torch_tensorrt is not installed",
+        "error 0.4 is more than 0.05",
+    ):
+        assert part in shown
+
+
+def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, hardware=CPU)
+    assert not at.exception
+    offered = {button.proto.label for button in at.main.get("download_button")}
+    assert "CSV" in offered
+    # CUDA graphs is a sentence here and nothing else.
+    assert len([b for b in at.main.get("download_button") if b.proto.label == "CSV"]) == len(at.header) - 1
+
+
+def test_launch_bound_shares_are_told_where_they_were_measured(open_page: Open, measured_url: str) -> None:
+    shown = html(open_page(measured_url, PAGE, hardware=GPU))
+    assert "Launch-bound, eager" in shown
+    assert "70.0\N{NO-BREAK SPACE}%" in shown and "10.0\N{NO-BREAK SPACE}%" in shown
+    assert "How launch-bound eager steps are" in shown
+
+
+def test_the_link_shows_the_same_runs_tomorrow(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, hardware=CPU)
+    pinned = [each for each in Links(html(at)).addresses if each.startswith("/techniques?")]
+    assert parse_qs(urlsplit(pinned[-1]).query) == {
+        "hardware": [fingerprint(CPU)[:12]],
+        "profile": [profile().fingerprint[:12]],
+        "version": [VERSION],
+        "run": ["run-1"],
+    }
+    again = open_page(measured_url, PAGE, **parse_qs(urlsplit(pinned[-1]).query))
+    assert not again.warning
+    assert again.selectbox(key="choose-run").value == "run-1"
+
+
+def test_a_run_alone_says_where_it_was_made(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, run="run-1")
+    assert at.selectbox(key="choose-hardware").value == fingerprint(CPU)
+    assert not at.warning
+    other = open_page(measured_url, PAGE, run="run-1", hardware=GPU)
+    assert "Run run-1 measured nothing of torch" in other.warning[0].value
+    assert other.selectbox(key="choose-run").value == "newest"
+
+
+def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, measured_url: str) -> None:
+    query = {"hardware": "abacus", "profile": "loud", "version": "9.9", "run": "run-77"}
+    at = open_page(measured_url, PAGE, **query)
+    assert len(at.warning) == 4
+    assert all("shown is what there is" in each.value for each in at.warning)
+    assert "What each technique brings" in text(at)
+
+
+def test_a_version_goes_by_its_release_too(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, version="2.13.0")
+    assert not at.warning
+    assert at.selectbox(key="choose-version").value == VERSION
+
+
+def test_another_hardware_gives_up_what_was_chosen_there(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, hardware=GPU, run="run-2")
+    at.selectbox(key="choose-hardware").set_value(fingerprint(CPU)).run()
+    assert not at.warning
+    assert at.selectbox(key="choose-run").value == "newest"
+    assert "Compile modes" in text(at)
+
+
+def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
+    at = open_page(empty_url, PAGE)
+    assert "pyrometer run --suite smoke" in text(at)
+
+
+def test_runs_without_a_technique_say_what_measures_some(
+    open_page: Open, filled_url: str, tmp_path: Path
+) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:1]))
+    shown = text(open_page(url, PAGE))
+    assert "1 run stored, but none" in shown
+    assert "pyrometer run --suite cpu" in shown
+
+
+def test_techniques_without_their_baseline_have_no_ratio(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2], apart=True))
+    shown = text(open_page(url, PAGE))
+    assert "There is no ratio" in shown
+    assert "the two were not measured in one session" in shown
+
+
+def test_one_pair_of_each_has_no_interval_and_proves_nothing(open_page: Open, tmp_path: Path) -> None:
+    alone = [replace(each, floors=each.floors[:1]) for each in ON_CPU]
+    shown = text(open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(alone)), PAGE))
+    assert "▲ 0</span> of 8" in shown
+    assert "? 2.00×</strong><small>n\N{NO-BREAK SPACE}1" in shown
+    assert "one pair: no interval" in shown and "stay with eager" in shown
+
+
+def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+    wrong = [replace(each, status="wrong", reason="it is off") for each in outcomes(ON_CPU[:2])]
+    save(url, run("run-2", started_at=FIRST_NIGHT + timedelta(days=1)), wrong)
+    at = open_page(url, PAGE, run="run-2")
+    shown = text(at)
+    assert "it is off" in shown and "There is no ratio" in shown
+    # The newest run without a number is passed over for one that has some.
+    assert "2.00×" in text(open_page(url, PAGE))
+
+
+def test_a_database_without_rollups_says_what_makes_them(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU))
+    with closing(sqlite3.connect(tmp_path / "p.db")) as connection, connection:
+        connection.execute("DELETE FROM release_rollup")
+    assert "pyrometer db rollups" in text(open_page(url, PAGE))
+
+
+def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:
+    reason = f"{NASTY} [a](http://x.y) `*`"
+    hostile = Measured(f"{RESNET}/compile=tensorrt", (), status="crashed", reason=reason)
+    named = f"m{NASTY.translate(str.maketrans('', '', ' =/'))}/infer/batch=8"
+    graphs = Measured(f"{named}/eager", (9.0, 9.0)), Measured(f"{named}/graph=capture", (4.0, 4.0))
+    cases = (*ON_CPU[:3], hostile, *graphs)
+    made = run(hardware=f"{NASTY} cores", version="2.13.0+cpu", suite=NASTY)
+    at = open_page(save(f"sqlite:///{tmp_path}/p.db", made, outcomes(cases)), PAGE)
+    assert "img" not in Links(html(at)).tags
+    assert "&lt;img" in html(at)
+    assert not any("<img" in each.value for each in (*at.caption, *at.warning))

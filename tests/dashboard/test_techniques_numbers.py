@@ -1,0 +1,254 @@
+"""What techniques bring, as numbers: break-even, which run speaks for a case, columns, charts."""
+
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import altair as alt
+import pytest
+from builders import FIRST_NIGHT, measurements_for
+from jsonschema import ValidationError
+from technique_runs import (
+    BERT,
+    MLP,
+    ON_CPU,
+    ON_GPU,
+    RESNET,
+    TRAIN,
+    VERSION,
+    Measured,
+    environment,
+    outcomes,
+    run,
+)
+
+from analysis.gains import Gain
+from dashboard import charts as shared
+from dashboard.techniques import break_even, charts, columns, frames, subjects
+from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, read
+from db.records import Outcome
+from runner.worker.case_key import CaseKey
+
+DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
+
+
+def reading(measured: list[Outcome], id: str = "run-1", night: int = 0) -> Reading:
+    made = run(id, started_at=FIRST_NIGHT + timedelta(days=night))
+    return read(made, VERSION, measured, measurements_for([o for o in measured if o.status == "ok"]))
+
+
+READ = reading(outcomes(ON_CPU))
+CASES = {case.case: case for case in best_of([READ])}
+
+
+def gain(ratio: float | None, low: float | None = None, high: float | None = None) -> Gain:
+    reason = "" if ratio is not None else "no"
+    return Gain("speed-up", DEFAULT, "e", f"{RESNET}/eager", "latency_floor", ratio, low, high, 3, 0, reason)
+
+
+def test_compiling_has_paid_once_it_saved_what_it_took() -> None:
+    # 10 s of compiling; a step of 50 ms that took 100 ms before.
+    found = break_even.break_even(10.0, 50.0, gain(2.0, 1.5, 3.0))
+    assert found is not None
+    assert found.steps == pytest.approx(200)
+    assert found.seconds == pytest.approx(20)
+    assert (found.fewest, found.most) == (pytest.approx(100), pytest.approx(400))
+    # The whole of it both ways: 200 steps eager, or compiling and 200 steps.
+    assert found.steps * 0.1 == pytest.approx(10 + found.steps * 0.05)
+
+
+def test_what_may_be_no_faster_may_never_pay() -> None:
+    found = break_even.break_even(10.0, 50.0, gain(1.1, 0.9, 1.3))
+    assert found is not None and found.most is None and found.fewest == pytest.approx(10 / (0.05 * 0.3))
+    one_pair = break_even.break_even(10.0, 50.0, gain(2.0))
+    assert one_pair is not None and (one_pair.fewest, one_pair.most) == (None, None)
+
+
+@pytest.mark.parametrize("found", [gain(1.0, 0.9, 1.1), gain(0.8, 0.7, 0.9), gain(None)])
+def test_what_is_no_faster_never_pays(found: Gain) -> None:
+    assert break_even.break_even(10.0, 50.0, found) is None
+
+
+def test_a_warm_cache_pays_sooner() -> None:
+    cold, warm = break_even.of(CASES[DEFAULT]), break_even.of(CASES[DEFAULT], break_even.WARM)
+    assert cold is not None and warm is not None
+    assert (cold.steps, warm.steps) == (pytest.approx(200), pytest.approx(20))
+    assert break_even.of(CASES[f"{BERT}/precision=int8-dynamic"]) is None
+
+
+def test_the_mode_that_compiles_longer_is_ahead_from_some_step_on() -> None:
+    steps = break_even.overtakes(CASES[DEFAULT], CASES[TUNED])
+    assert steps == pytest.approx(5000)
+    assert steps is not None and 10 + steps * 0.05 == pytest.approx(60 + steps * 0.04)
+
+
+def test_the_advice_is_made_of_the_numbers() -> None:
+    (said,) = break_even.advice([case for case in CASES.values() if subjects.subject(case.key) == "compile"])
+    for part in (
+        "resnet50 infer batch=8 image=64: eager for fewer than 200 steps (20.0 s of eager work)",
+        "then compile=default (2.00×, 2.00× to 2.00×)",
+        "won back 10.0 s of compiling",
+        "With a filled cache 20 are enough",
+        "compile=max-autotune (2.50×, 2.49× to 2.51×) is ahead of it from 5,000 steps on",
+    ):
+        assert part in said
+
+
+def test_no_mode_is_advised_that_pairs_do_not_prove() -> None:
+    slow = (
+        ON_CPU[0],
+        Measured(DEFAULT, (99.0, 103.0, 98.0), cold=10.0, warm=1.0),
+        Measured(f"{RESNET}/compile=aot_eager", (120.0, 121.0, 120.0), cold=1.0, warm=1.0),
+    )
+    (said,) = break_even.advice(best_of([reading(outcomes(slow))]))
+    assert said.startswith("resnet50 infer batch=8 image=64: stay with eager.")
+    assert "compile=aot_eager (0.833×" in said and "is slower" in said
+    assert "compile=default (" in said and "brings no gain that can be seen" in said
+
+
+def test_modes_that_pairs_cannot_tell_apart_are_not_ranked() -> None:
+    alike = (ON_CPU[0], ON_CPU[1], Measured(TUNED, (44.0, 55.0, 50.0), cold=60.0, warm=1.0))
+    (said,) = break_even.advice(best_of([reading(outcomes(alike))]))
+    # Nearly as fast as the other within its wide interval.
+    assert "ahead of it" not in said
+
+
+@pytest.mark.parametrize(
+    ("technique", "subject"),
+    [
+        ("compile=default,dynamic=mark", "compile"),
+        ("precision=bf16", "precision"),
+        ("graph=capture", "graphs"),
+        ("cpus=all,instances=2,threads=4", "pinning"),
+        ("cpus=all,parallel=ddp,ranks=2", "scaling"),
+        ("compile=default,parallel=ddp,ranks=2", "scaling"),
+        ("allocator=jemalloc", "others"),
+        ("export=onnxruntime", "others"),
+        ("compile=default,precision=bf16", "together"),
+    ],
+)
+def test_every_technique_has_one_subject(technique: str, subject: str) -> None:
+    assert subjects.subject(CaseKey.parse(f"{RESNET}/{technique}")) == subject
+
+
+def test_a_run_is_read_in_the_environment_of_the_version_alone() -> None:
+    other = replace(ON_CPU[1], floors=(25.0, 25.0, 25.0))
+    both = [*outcomes(ON_CPU[:2]), *outcomes([ON_CPU[0], other], version="2.14.0+cpu")]
+    made = replace(run(), environments=(environment(), environment("2.14.0+cpu")))
+    measured = measurements_for(both)
+    ratios = [read(made, version, both, measured).brought[0].speed_up for version in (VERSION, "2.14.0+cpu")]
+    assert [found.ratio for found in ratios if found is not None] == [pytest.approx(2), pytest.approx(4)]
+
+
+def test_the_newest_run_with_a_ratio_speaks_for_a_case() -> None:
+    # As an upgrade does it: each case in a session of its own, so that nothing pairs with its baseline.
+    upgrade = reading(outcomes(ON_CPU[:2], apart=True), "upgrade", night=3)
+    assert upgrade.brought[0].speed_up is None
+    newer = reading(outcomes([ON_CPU[0], replace(ON_CPU[1], floors=(80.0, 80.0, 80.0))]), "newer", night=2)
+    found = {case.case: case for case in best_of([upgrade, newer, READ])}
+    assert found[DEFAULT].run == "newer"
+    assert found[TUNED].run == "run-1"
+    assert best_of([upgrade])[0].gains["speed-up"].reason.endswith("not measured in one session")
+
+
+def test_a_claim_is_held_against_the_run_that_speaks_for_the_case() -> None:
+    claimed = f"{RESNET.replace('batch=8', 'batch=32')}"
+    pair = (Measured(f"{claimed}/eager", (10.0, 10.0)), Measured(f"{claimed}/compile=default", (5.0, 5.0)))
+    slower = (pair[0], Measured(f"{claimed}/compile=default", (8.0, 8.0)))
+    readings = [reading(outcomes(slower), "newer", night=1), reading(outcomes(pair))]
+    found = claims_of(readings, best_of(readings))
+    fast = next(measured for claim, measured in found.items() if "2.3 times" in claim.statement)
+    assert [(case, here.point) for case, _, here in fast] == [(f"{claimed}/compile=default", 1.25)]
+
+
+def test_a_column_without_a_number_is_left_out_and_one_with_any_stays() -> None:
+    told = (columns.CASE, columns.metric("error"), columns.metric("rss_peak_steady"), columns.PAYS)
+    eager_and_compiled = [CASES[DEFAULT], CASES[f"{RESNET}/allocator=jemalloc"]]
+    html = columns.table("Some", told, eager_and_compiled)
+    assert "Peak RSS, steady (MiB)" in html and "Pays after" in html
+    assert "Error" not in html
+    frame = columns.frame(told, eager_and_compiled)
+    assert frame.loc[0, "pays_after_steps"] == pytest.approx(200)
+    assert frame.loc[0, "rss_peak_steady_n"] == 3
+    assert "error" not in frame
+
+
+def test_the_chart_of_speed_ups_has_the_fastest_first_and_every_interval() -> None:
+    drawn = frames.drawn(list(CASES.values()))
+    rows = frames.speed_ups(drawn)
+    assert list(rows["ratio"]) == sorted(rows["ratio"], reverse=True)
+    assert all(row["low"] <= row["ratio"] <= row["high"] for row in rows.to_dict("records"))
+    named = dict(zip(rows["label"], rows["standing"], strict=True))
+    assert named["compile=aot_eager · resnet50 infer batch=8 image=64"] == "slower"
+    assert named["allocator=jemalloc · resnet50 infer batch=8 image=64"] == "unclear"
+    assert list(rows["row"]) == list(range(len(rows)))
+    assert not any("ranks=2" in label for label in rows["label"])
+
+
+def test_an_interval_far_beyond_all_ratios_is_cut_where_it_is_drawn() -> None:
+    wide = replace(CASES[DEFAULT], gains={"speed-up": gain(2.0, 0.001, 4000.0)})
+    none = replace(CASES[TUNED], gains={"speed-up": gain(4.0)})
+    rows = frames.speed_ups([none, wide])
+    assert list(rows["from"]) == [4.0, 1.0] and list(rows["to"]) == [4.0, 8.0]
+    assert (rows["low"][1], rows["high"][1]) == (0.001, 4000.0)
+
+
+def test_of_very_many_cases_those_furthest_from_one_are_drawn() -> None:
+    def like(ratio: float) -> Brought:
+        found = replace(CASES[DEFAULT], case=f"{RESNET.replace('8', str(ratio))}/compile=default")
+        return replace(found, gains={"speed-up": gain(ratio, ratio, ratio)})
+
+    many = [like(1 + place / 100) for place in range(60)]
+    drawn = frames.drawn([*many, like(0.2)])
+    assert len(drawn) == frames.MOST_DRAWN
+    assert drawn[-1].speed_up is not None and drawn[-1].speed_up.ratio == 0.2
+    assert drawn[0].speed_up is not None and drawn[0].speed_up.ratio == pytest.approx(1.59)
+
+
+def test_scaling_is_drawn_from_one_rank_against_the_ideal() -> None:
+    curves = frames.scaled(list(CASES.values()))
+    assert curves is not None and curves.names == (f"{TRAIN}/cpus=all,parallel=ddp",)
+    assert list(curves.points["ranks"]) == [1, 2]
+    # 80 % of two ranks.
+    assert list(curves.points["times"]) == [1.0, pytest.approx(1.6)]
+    assert list(frames.ideal(curves)["times"]) == [1, 2]
+    assert frames.scaled([CASES[DEFAULT]]) is None
+
+
+def test_a_batch_curve_needs_several_batches_in_one_run() -> None:
+    def at(batch: int, floor: float) -> Measured:
+        return Measured(f"vit_b/infer/batch={batch},image=224/eager", (floor, floor), items=batch)
+
+    several = reading(outcomes([at(1, 10.0), at(16, 80.0), at(4, 25.0), *ON_CPU]))
+    (curve,) = frames.batch_curves([several])
+    assert curve.title == "vit_b infer image=224"
+    assert list(curve.points["batch"]) == [1, 4, 16]
+    assert list(curve.points["throughput"]) == [pytest.approx(100), pytest.approx(160), pytest.approx(200)]
+    assert list(curve.points["last"]) == [False, False, True]
+    apart = [reading(outcomes([at(1, 10.0)]), "a"), reading(outcomes([at(4, 10.0)]), "b")]
+    assert frames.batch_curves(apart) == []
+
+
+def test_launch_bound_shares_stand_beside_each_other() -> None:
+    made = run(hardware="8 x H200")
+    measured = outcomes(ON_GPU, device="cuda")
+    found = read(made, VERSION, measured, measurements_for(measured))
+    assert not found.on_cpu and READ.on_cpu
+    (case,) = (case for case in found.brought if case.case == f"{MLP}/graph=capture")
+    assert (case.base["launch_bound"].point, case.own["launch_bound"].point) == (0.7, 0.1)
+    # On a device, memory is what its allocator holds.
+    memory = case.ratio("memory")
+    assert memory is not None and (memory.metric, memory.ratio) == ("cuda_peak_allocated", 1.2)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [partial(charts.speed_ups, 5, dark=False), partial(charts.scaling, 2, 8), partial(charts.batches, 6)],
+    ids=lambda made: made.func.__name__,
+)
+def test_every_spec_is_vega_lite(made: partial[shared.Spec]) -> None:
+    spec = made()
+    assert alt.LayerChart.from_dict(spec).to_dict()["layer"]
+    assert spec["usermeta"] == shared.RENDERED["usermeta"]
+    with pytest.raises(ValidationError):
+        alt.LayerChart.from_dict({**spec, "height": "tall"})

@@ -1,0 +1,119 @@
+"""Where something was measured: places, versions, and the last points of a version."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from builders import FIRST_NIGHT, measurements_for
+from technique_runs import (
+    CPU,
+    GPU,
+    RESNET,
+    VERSION,
+    Measured,
+    environment,
+    fingerprint,
+    machine,
+    outcomes,
+    profile,
+    run,
+)
+
+from db import forget, places, store
+from db.engine import Database
+
+EAGER, COMPILED = f"{RESNET}/eager", f"{RESNET}/compile=default"
+FLOOR = "latency_floor"
+NEWER = "2.14.0+cpu"
+HERE = fingerprint(CPU), profile().fingerprint
+
+
+def measure(
+    database: Database,
+    night: int,
+    *cases: str,
+    version: str = VERSION,
+    hardware: str = CPU,
+    floor: float = 10.0,
+) -> None:
+    made = run(
+        f"night-{night}", version=version, hardware=hardware, started_at=FIRST_NIGHT + timedelta(days=night)
+    )
+    store.save_run(database, made)
+    measured = outcomes([Measured(case, (floor, floor)) for case in cases], version=version)
+    store.save_outcomes(database, made.id, measured)
+    store.save_measurements(database, made.id, measurements_for(measured))
+
+
+def runs(found: Sequence[places.Place]) -> list[tuple[str, str]]:
+    return [(place.hardware_label, place.run) for place in found]
+
+
+def test_a_place_is_named_with_the_newest_run_there(database: Database) -> None:
+    measure(database, 1, EAGER, COMPILED)
+    measure(database, 3, EAGER, hardware=GPU)
+    # Arrived late: newest is by when it started.
+    measure(database, 2, EAGER)
+    assert runs(places.places(database, FLOOR)) == [(GPU, "night-3"), (CPU, "night-2")]
+    (first, _) = places.places(database, FLOOR)
+    assert (first.profile_name, first.settings) == ("quiet", profile().settings)
+    assert places.places(database, "compile_cold") == []
+
+
+def test_techniques_have_places_of_their_own(database: Database) -> None:
+    measure(database, 1, EAGER, COMPILED)
+    measure(database, 2, EAGER)
+    measure(database, 3, EAGER, hardware=GPU)
+    assert runs(places.places(database, FLOOR, techniques=True)) == [(CPU, "night-1")]
+    assert (
+        places.measured_versions(database, FLOOR, fingerprint(GPU), HERE[1], techniques=True) == frozenset()
+    )
+
+
+def test_a_forgotten_run_leaves_no_place(database: Database) -> None:
+    measure(database, 1, EAGER)
+    forget.forget_run(database, "night-1")
+    assert places.places(database, FLOOR) == []
+    assert places.measured_versions(database, FLOOR, *HERE) == frozenset()
+
+
+def test_versions_are_those_of_the_place_alone(database: Database) -> None:
+    measure(database, 1, EAGER)
+    measure(database, 2, COMPILED, version=NEWER)
+    measure(database, 3, EAGER, version="2.15.0+cpu", hardware=GPU)
+    assert places.measured_versions(database, FLOOR, *HERE) == {VERSION, NEWER}
+    assert places.measured_versions(database, FLOOR, *HERE, techniques=True) == {NEWER}
+    asked = [VERSION, "2.15.0+cpu", "1.0"]
+    assert places.version_places(database, FLOOR, asked) == {
+        (VERSION, *HERE),
+        ("2.15.0+cpu", fingerprint(GPU), HERE[1]),
+    }
+
+
+def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Database) -> None:
+    for night in range(4):
+        measure(database, night, EAGER, COMPILED, floor=10.0 + night)
+    for night in range(4, 9):
+        measure(database, night, EAGER, version=NEWER)
+    measure(database, 9, EAGER, hardware=GPU)
+    last = partial(places.points_of_version, database, FLOOR, VERSION, hardware=HERE[0], profile=HERE[1])
+    found = last()
+    assert [(key.case, point.run, point.point) for key, point in found] == [
+        (COMPILED, "night-3", 13.0),
+        (EAGER, "night-3", 13.0),
+    ]
+    several = places.points_of_version(database, FLOOR, VERSION, techniques=True, newest=3)
+    assert [point.run for _, point in several] == ["night-1", "night-2", "night-3"]
+    assert len(last(newest=100)) == 8
+
+
+def test_of_two_versions_in_one_run_only_the_asked_one_answers(database: Database) -> None:
+    made = run("both")
+    store.save_run(database, replace(made, environments=(environment(), environment(NEWER))))
+    for version, floor in ((VERSION, 10.0), (NEWER, 20.0)):
+        measured = outcomes([Measured(EAGER, (floor, floor))], version=version)
+        store.save_outcomes(database, "both", measured)
+        store.save_measurements(database, "both", measurements_for(measured))
+    (found,) = places.points_of_version(database, FLOOR, NEWER, newest=5)
+    assert (found[1].point, found[1].torch_version, found[1].machine) == (20.0, NEWER, machine().name)
