@@ -86,6 +86,23 @@ class SeriesHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredFor:
+    """Whom one environment of a run was measured for. `environment` is a fingerprint, `name` the one typed.
+
+    `track` is the schedule's word for it and `baseline` the track that the schedule pins; both are empty for
+    a run that no `measure` task made. `last`: of the run's environments with a PyTorch it was given last, as
+    a candidate is.
+    """
+
+    run: str
+    environment: str
+    name: str
+    last: bool
+    track: str = ""
+    baseline: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunChange:
     """One thing that differs between two runs; `before` and `after` are for people, empty for nothing.
 
@@ -167,6 +184,10 @@ class Finding:
     muted_until: datetime | None = None
     link: str = ""
     returns_of: int | None = None
+
+    def silenced(self, now: datetime) -> bool:
+        """Whether people know it already, or want to hear nothing of it for now."""
+        return self.triage != "open" or (self.muted_until is not None and self.muted_until > now)
 
 
 @dataclass(frozen=True, slots=True)

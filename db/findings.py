@@ -13,6 +13,7 @@ from .engine import Database
 from .finding_records import Facts, Finding, NewFinding, TriageEntry
 from .finding_tables import ACTIONS
 from .identities import insert_for
+from .records import SeriesKey
 from .series_names import AnyRow, AnySelect, identity, series_key, series_names
 
 Values = dict[str, Any]
@@ -160,6 +161,19 @@ def findings(
         return [_finding(row) for row in connection.execute(query)]
 
 
+def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[Finding]:
+    """Every finding in some series, the one first that happened first."""
+    wanted = {identity(key) for key in keys}
+    query = _query().where(
+        tables.BenchmarkCase.key.in_({key.case for key in keys}),
+        tables.Series.metric.in_({key.metric for key in keys}),
+    )
+    with database.reading() as connection:
+        found = [_finding(row) for row in connection.execute(query)]
+    here = [one for one in found if identity(one.key) in wanted]
+    return sorted(here, key=lambda one: (one.at, one.id))
+
+
 def finding(database: Database, finding_id: int) -> Finding | None:
     """One finding; None if there is none of that id."""
     with database.reading() as connection:
@@ -285,6 +299,7 @@ def _one(connection: Connection, finding_id: int) -> Finding | None:
     return None if row is None else _finding(row)
 
 
+@cache
 def _query() -> AnySelect:
     """Findings with what they name; columns of both begin with those of `series_names`."""
     first, last = aliased(tables.Run), aliased(tables.Run)

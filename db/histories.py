@@ -8,9 +8,10 @@ from sqlalchemy import Connection, select
 
 from . import queue_tables, tables
 from .engine import Database
-from .finding_records import HistoryPoint, HistoryRun, SeriesHistory, Track
+from .finding_records import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
 from .parts import among, as_one, in_parts
 from .run_changes import changes_along as changes_along
+from .run_changes import changes_beside as changes_beside
 from .run_changes import run_changes as run_changes
 from .series_names import by_name, series_key, series_names
 
@@ -43,6 +44,37 @@ def history(
         points = _points(connection, sides, keys)
     found = [SeriesHistory(keys[series], tuple(each)) for series, each in points.items()]
     return sorted(found, key=lambda each: by_name(each.key))
+
+
+def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]:
+    """Whom the environments of some runs (ids) were measured for, in no order; unknown runs are left out."""
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    columns = run.id, environment.fingerprint, environment.name, environment.torch_version
+    query = (
+        select(*columns)
+        .join(link, link.run_number == run.number)
+        .join(environment, environment.id == link.environment_id)
+        .order_by(link.position)
+    )
+    asked = select(_TASK.run_id, _TASK.spec).where(_TASK.job == "measure")
+    found: list[Any] = []
+    specs: dict[str, Any] = {}
+    with database.reading() as connection:
+        for some in in_parts(sorted(set(runs))):
+            found += connection.execute(query.where(run.id.in_(some)))
+            specs |= {str(id): spec for id, spec in connection.execute(asked.where(_TASK.run_id.in_(some)))}
+    last = {id: fingerprint for id, fingerprint, _, torch_version in found if torch_version}
+    return [
+        MeasuredFor(
+            id,
+            fingerprint,
+            name,
+            last.get(id, fingerprint) == fingerprint,
+            _track(specs.get(id, {})),
+            str(specs.get(id, {}).get("baseline") or ""),
+        )
+        for id, fingerprint, name, _ in found
+    ]
 
 
 def _track(spec: Any) -> str:

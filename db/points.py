@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, func, literal, select
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy import Connection, ScalarSelect, SQLColumnExpression, func, literal, select
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from . import tables
 from .parts import among, as_one
@@ -47,6 +47,22 @@ def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
     oldest = select(tables.Series.id, func.coalesce(started_at, long_ago).label("started_at"))
     since = oldest.where(tables.Series.id.in_(ids)).cte("since")
     return measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
+
+
+def newest_run(
+    series_id: SQLColumnExpression[int], *, other_than: SQLColumnExpression[int] | None = None
+) -> ScalarSelect[int]:
+    """The number of the newest run in a series: one step from the end of the clustered key."""
+    point = aliased(tables.Measurement)
+    query = (
+        select(point.run_number)
+        .where(point.series_id == series_id)
+        .order_by(point.started_at.desc(), point.run_number.desc())
+        .limit(1)
+    )
+    if other_than is not None:
+        query = query.where(point.run_number != other_than)
+    return query.scalar_subquery()
 
 
 def points(

@@ -5,20 +5,20 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
-    ScalarSelect,
-    SQLColumnExpression,
     UnaryExpression,
+    exists,
     func,
     select,
     union_all,
 )
-from sqlalchemy.orm import aliased
 
 from . import codec, tables
 from .beside import beside
 from .engine import Database
-from .points import measured, measured_values, of_series, points
+from .parts import in_parts
+from .points import measured, measured_values, newest_run, of_series, points
 from .records import (
     Environment,
     Hardware,
@@ -28,6 +28,7 @@ from .records import (
     Outcome,
     Profile,
     Run,
+    RunsOnly,
     RunSummary,
     SeriesKey,
     SeriesPoint,
@@ -35,20 +36,34 @@ from .records import (
 from .series_names import AnySelect, by_name, identity, series_key, series_names
 
 
-def recent_runs(database: Database, *, limit: int = 50, offset: int = 0) -> list[RunSummary]:
-    """The newest runs first, by when they started."""
+def recent_runs(
+    database: Database, *, limit: int = 50, offset: int = 0, only: RunsOnly | None = None
+) -> list[RunSummary]:
+    """The newest runs first, by when they started; without `only`, of all there are."""
     # Turned to in the index alone: the runs before the page are passed over without a look at them.
-    numbers = select(tables.Run.number).order_by(*_newest_run_first()).limit(limit).offset(offset)
+    numbers = select(tables.Run.number).where(*_those(only)).order_by(*_newest_run_first())
+    numbers = numbers.limit(limit).offset(offset)
     page = numbers.subquery()
     query = _summaries().join(page, page.c.number == tables.Run.number).order_by(*_newest_run_first())
     with database.reading() as connection:
         return _run_summaries(connection, query)
 
 
-def count_runs(database: Database) -> int:
+def count_runs(database: Database, only: RunsOnly | None = None) -> int:
     """How many runs there are."""
+    query = select(func.count()).select_from(tables.Run).where(*_those(only))
     with database.reading() as connection:
-        return connection.execute(select(func.count()).select_from(tables.Run)).scalar_one()
+        return connection.execute(query).scalar_one()
+
+
+def suites_and_machines(database: Database) -> tuple[list[str], list[str]]:
+    """The suites that any run is of, and the names of the machines that any was made on."""
+    ran = exists().where(tables.Run.machine_id == tables.Machine.id)
+    with database.reading() as connection:
+        suites = connection.execute(select(tables.Run.suite).distinct()).scalars()
+        machines = connection.execute(select(tables.Machine.name).where(ran).distinct()).scalars()
+        # Sorted here: the order of texts is not that of every server.
+        return sorted(suites), sorted(machines)
 
 
 def run_summary(database: Database, run_id: str) -> RunSummary | None:
@@ -56,6 +71,15 @@ def run_summary(database: Database, run_id: str) -> RunSummary | None:
     with database.reading() as connection:
         found = _run_summaries(connection, _summaries().where(tables.Run.id == run_id))
     return found[0] if found else None
+
+
+def run_summaries(database: Database, run_ids: Collection[str]) -> dict[str, RunSummary]:
+    """Some runs as in a list, by their ids; those that there are not are left out."""
+    found: list[RunSummary] = []
+    with database.reading() as connection:
+        for some in in_parts(sorted(set(run_ids))):
+            found += _run_summaries(connection, _summaries().where(tables.Run.id.in_(some)))
+    return {summary.id: summary for summary in found}
 
 
 def run_ids(database: Database) -> frozenset[str]:
@@ -226,8 +250,8 @@ def headlines(database: Database, metric: str) -> list[Headline]:
     Of a run that measured several environments the one given last speaks: it is the candidate.
     """
     table, point = tables.Series, tables.Measurement
-    latest = select(table.id, _newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
-    previous = select(latest.c.id, _newest_run(latest.c.id, other_than=latest.c.run))
+    latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
+    previous = select(latest.c.id, newest_run(latest.c.id, other_than=latest.c.run))
     # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
     ends = union_all(select(latest), previous).cte("ends")
     query = (
@@ -250,20 +274,17 @@ def headlines(database: Database, metric: str) -> list[Headline]:
     return sorted(found, key=lambda headline: by_name(headline.key))
 
 
-def _newest_run(
-    series_id: SQLColumnExpression[int], *, other_than: SQLColumnExpression[int] | None = None
-) -> ScalarSelect[int]:
-    """The number of the newest run in a series: one step from the end of the clustered key."""
-    point = aliased(tables.Measurement)
-    query = (
-        select(point.run_number)
-        .where(point.series_id == series_id)
-        .order_by(point.started_at.desc(), point.run_number.desc())
-        .limit(1)
-    )
-    if other_than is not None:
-        query = query.where(point.run_number != other_than)
-    return query.scalar_subquery()
+def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
+    run, machine = tables.Run, tables.Machine
+    if only is None:
+        return []
+    named = select(machine.id).where(machine.name == only.machine)
+    conditions: list[tuple[str, ColumnElement[bool]]] = [
+        (only.suite, run.suite == only.suite),
+        (only.machine, run.machine_id.in_(named)),
+        (only.state, run.state == only.state),
+    ]
+    return [condition for wanted, condition in conditions if wanted]
 
 
 def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:

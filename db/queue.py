@@ -184,6 +184,7 @@ def seen(database: Database, scheduler: SchedulerSeen) -> None:
         "seen_at": scheduler.seen_at,
         "beats": scheduler.beats,
         "version": scheduler.version,
+        "facts": dict(scheduler.facts),
     }
     statement = insert_for(database.engine.dialect.name, queue_tables.Scheduler)
     said = statement.values(owner=scheduler.owner, **values)

@@ -1,14 +1,16 @@
 """What is asked of the queue: what runs, what waits, what became of it, and who is there to do it."""
 
+import json
 from collections import defaultdict
 from datetime import datetime
 
-from sqlalchemy import RowMapping, func, select, tuple_
+from sqlalchemy import RowMapping, func, select, tuple_, type_coerce
 
 from . import queue_tables
 from .engine import Database
 from .queue_records import Attempt, Fire, SchedulerSeen, Task
 from .series_names import AnySelect
+from .table_base import PlainText
 
 _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
 
@@ -101,8 +103,16 @@ def attempts(database: Database, task_id: int) -> list[Attempt]:
 def schedulers(database: Database) -> list[SchedulerSeen]:
     """The schedulers that said they are there and did not say that they stop, by machine and owner."""
     table = queue_tables.Scheduler
+    # As text: a thousand schedulers may say the same, and that is read once.
+    facts = type_coerce(table.facts, PlainText()).label("facts")
+    columns = (table.owner, table.machine, table.labels, table.started_at, table.seen_at, table.beats)
+    query = select(*columns, table.version, facts)
     with database.reading() as connection:
-        found = [_scheduler(row) for row in connection.execute(select(table)).mappings()]
+        rows = connection.execute(query).all()
+    told = {text: json.loads(text) or {} for text in {row.facts or "{}" for row in rows}}
+    found = [
+        SchedulerSeen(row[0], row[1], tuple(row.labels), *row[3:7], told[row.facts or "{}"]) for row in rows
+    ]
     # Not by the database: each has its own order of texts.
     return sorted(found, key=lambda scheduler: (scheduler.machine, scheduler.owner))
 
@@ -115,9 +125,3 @@ def task_of(row: RowMapping) -> Task:
 def _tasks(database: Database, query: AnySelect) -> list[Task]:
     with database.reading() as connection:
         return [task_of(row) for row in connection.execute(query).mappings()]
-
-
-def _scheduler(row: RowMapping) -> SchedulerSeen:
-    values = dict(row)
-    values["labels"] = tuple(row["labels"])
-    return SchedulerSeen(**values)

@@ -72,7 +72,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSeen:
-    """A scheduler that lives, or did when it was last seen; `beats` grows for as long as it does."""
+    """A scheduler that lives, or did when it was last seen; `beats` grows for as long as it does.
+
+    `facts` say what it serves: `scheduled_jobs.service.serving` writes them. Empty: a version that said
+    nothing of it.
+    """
 
     owner: str
     machine: str
@@ -81,6 +85,7 @@ class SchedulerSeen:
     seen_at: datetime
     beats: int
     version: str
+    facts: Facts = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)

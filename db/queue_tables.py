@@ -82,7 +82,7 @@ class Attempt(Base):
 
 
 class Scheduler(Base):
-    """A scheduler that lives, or did when it was last seen."""
+    """A scheduler that lives, or did when it was last seen. Versions before this column say no `facts`."""
 
     __tablename__ = "scheduler"
 
@@ -93,3 +93,4 @@ class Scheduler(Base):
     seen_at: Mapped[datetime]
     beats: Mapped[int]
     version: Mapped[str]
+    facts: Mapped[Facts | None]

@@ -169,6 +169,15 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class RunsOnly:
+    """Which runs a list holds: of a suite, of machines of a name, in a state; empty leaves nothing out."""
+
+    suite: str = ""
+    machine: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesKey:
     """The identity of a series. `hardware` and `profile` are fingerprints; labels are for people."""
 

@@ -43,7 +43,43 @@ def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[Run
     return {after: _differences(told[before], told[after]) for before, after in pairwise(runs)}
 
 
+def changes_beside(
+    database: Database, histories: Sequence[Sequence[tuple[str, str]]]
+) -> list[list[list[RunChange]]]:
+    """For each history, what differs of each of its places from the one before; of the first, nothing.
+
+    A place is a run with one of its environments, as id and fingerprint; that environment is compared, and
+    not the one given last. A run that is gone differs from nothing.
+    """
+    runs = {run for history in histories for run, _ in history}
+    used = {environment for history in histories for _, environment in history}
+    with database.reading() as connection:
+        told = {
+            row.id: _of_the_run(row) for some in in_parts(sorted(runs)) for row in _rows(connection, some)
+        }
+        environments = {
+            row.fingerprint: _of_the_environment(row)
+            for some in in_parts(sorted(used))
+            for row in connection.execute(_ENVIRONMENTS.where(tables.Environment.fingerprint.in_(some)))
+        }
+
+    def between(one: tuple[str, str], other: tuple[str, str]) -> list[RunChange]:
+        if not {one[0], other[0]} <= told.keys() or not {one[1], other[1]} <= environments.keys():
+            return []
+        own = _differences(told[one[0]], told[other[0]])
+        # Mostly it is the same one, and its list of packages is long.
+        alike = one[1] == other[1]
+        return own if alike else own + _differences(environments[one[1]], environments[other[1]])
+
+    return [
+        [[], *(between(one, other) for one, other in pairwise(history))] if history else []
+        for history in histories
+    ]
+
+
 def _differences(before: Told, after: Told) -> list[RunChange]:
+    if before == after:
+        return []
     both = sorted(before.keys() | after.keys())
     pairs = ((key, before.get(key, ""), after.get(key, "")) for key in both)
     return [RunChange(*key, one, other) for key, one, other in pairs if one != other]
@@ -51,6 +87,16 @@ def _differences(before: Told, after: Told) -> list[RunChange]:
 
 def _told(connection: Connection, runs: Collection[str]) -> dict[str, Told]:
     """What is told of each run, its own environment included."""
+    found: dict[str, Told] = {}
+    for some in in_parts(sorted(runs)):
+        rows = _rows(connection, some)
+        environments = _environments(connection, [row.number for row in rows])
+        found |= {row.id: _of_the_run(row) | environments.get(row.number, {}) for row in rows}
+    return found
+
+
+def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
+    """Runs with their machines and profiles."""
     run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     query = (
         select(
@@ -67,14 +113,9 @@ def _told(connection: Connection, runs: Collection[str]) -> dict[str, Told]:
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
         .join(profile, profile.id == run.profile_id)
+        .where(run.id.in_(runs))
     )
-    found: dict[str, Told] = {}
-    for some in in_parts(sorted(runs)):
-        rows = connection.execute(query.where(run.id.in_(some))).all()
-        environments = _environments(connection, [row.number for row in rows])
-        for row in rows:
-            found[row.id] = _of_the_run(row) | environments.get(row.number, {})
-    return found
+    return connection.execute(query).all()
 
 
 def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
@@ -103,17 +144,27 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
     )
     last = {number: environment for number, environment in connection.execute(used)}
     # Read once and not once per run: the list of packages is long.
-    columns = select(table.id, table.torch_version, table.python_version, table.facts)
-    read = columns.where(table.id.in_(set(last.values())))
-    told = {
-        each.id: {
-            **_named("environment", {"torch": each.torch_version, "python": each.python_version}),
-            **_named("environment", {k: v for k, v in each.facts.items() if k not in _NOT_ITS_OWN}),
-            **_named("environment", _versions(each.facts.get("packages", ()))),
-        }
-        for each in connection.execute(read)
-    }
+    read = _ENVIRONMENTS.where(table.id.in_(set(last.values())))
+    told = {row.id: _of_the_environment(row) for row in connection.execute(read)}
     return {number: told[environment] for number, environment in last.items()}
+
+
+_ENVIRONMENTS = select(
+    tables.Environment.id,
+    tables.Environment.fingerprint,
+    tables.Environment.torch_version,
+    tables.Environment.python_version,
+    tables.Environment.facts,
+)
+
+
+def _of_the_environment(row: Any) -> dict[tuple[str, str], str]:
+    own = {name: value for name, value in row.facts.items() if name not in _NOT_ITS_OWN}
+    return {
+        **_named("environment", {"torch": row.torch_version, "python": row.python_version}),
+        **_named("environment", own),
+        **_named("environment", _versions(row.facts.get("packages", ()))),
+    }
 
 
 def _versions(packages: Sequence[str]) -> dict[str, str]:

@@ -160,6 +160,7 @@ class Run(Base):
         CheckConstraint(one_of("state", STATES), name="state"),
         Index(None, "started_at"),
         Index(None, "suite", "started_at"),
+        Index(None, "machine_id", "started_at"),
     )
 
 

@@ -48,13 +48,13 @@ def tallies(database: Database) -> Tallies:
             {(state, direction): count for state, direction, count in connection.execute(findings)},
             {
                 (schedule, part): at
-                for schedule in _schedules(connection)
+                for schedule in schedule_names(connection)
                 for part, at in _succeeded(connection, schedule).items()
             },
         )
 
 
-def _schedules(connection: Connection) -> list[str]:
+def schedule_names(connection: Connection) -> list[str]:
     """Every schedule that ever fired: from one to the next along the key, for they are few and fires many."""
     first = select(func.min(Fire.schedule).label("schedule")).cte("schedules", recursive=True)
     following = select(func.min(Fire.schedule)).where(Fire.schedule > first.c.schedule).scalar_subquery()

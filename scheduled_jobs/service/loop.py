@@ -24,6 +24,7 @@ from .lane import Lane, LetGo, Lost, Registry, Work
 from .log import Log
 from .planning import FOLLOW_UP, Planner
 from .reaper import Reaper
+from .serving import Serving
 from .timetable import MISSED
 
 #: An attempt that infrastructure lost is followed by another, until a task had so many.
@@ -70,6 +71,7 @@ class Service:
         self.owner: Owner = myself(around.machine)
         self._planner = Planner()
         self._reaper = Reaper(self.owner)
+        self._serving = Serving(measures=any(lane.jobs & MEASURING for lane in lanes))
         self._database: Database | None = None
         self._away = ""
         self._started_at = around.now()
@@ -146,6 +148,7 @@ class Service:
                 seen_at=now,
                 beats=self._beats,
                 version=around.version,
+                facts=self._serving.facts(around.settings(), now),
             ),
         )
         for work in self._works():

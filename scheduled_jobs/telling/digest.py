@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from analysis.freshness import Disturbed, Fallen, Silence, shown
 from db.finding_records import Finding
-
-from .freshness import Disturbed, Fallen, Silence, shown
 
 #: Changes of a group that are told one by one.
 TOP = 5
@@ -181,11 +180,11 @@ class Digest:
 
 def digest(night: Night) -> Digest:
     """What is told of a night; pure: the same night gives the same digest."""
-    known = [one for one in night.findings if one.state == "confirmed" and _silenced(one, night.until)]
+    known = [one for one in night.findings if one.state == "confirmed" and one.silenced(night.until)]
     new = [
         one
         for one in night.findings
-        if one.state in TOLD and one.id not in night.told and not _silenced(one, night.until)
+        if one.state in TOLD and one.id not in night.told and not one.silenced(night.until)
     ]
     confirmed = [one for one in new if one.state == "confirmed"]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
@@ -200,7 +199,7 @@ def digest(night: Night) -> Digest:
         regressions=groups(one for one in confirmed if one.direction == "worse"),
         improvements=groups(one for one in confirmed if one.direction == "better"),
         machine=groups(one for one in new if one.state == "machine"),
-        waiting=_waiting(one for one in night.findings if not _silenced(one, night.until)),
+        waiting=_waiting(one for one in night.findings if not one.silenced(night.until)),
         refuted=sum(one.state == "refuted" for one in ended),
         unclear=sum(one.state == "unclear" for one in ended),
         open=night.open,
@@ -341,10 +340,6 @@ def _spoiled(one: Disturbed) -> str:
 
 def _coverage_key(one: Fallen) -> str:
     return f"{one.schedule} {one.part} {one.case}"
-
-
-def _silenced(one: Finding, now: datetime) -> bool:
-    return one.triage != "open" or (one.muted_until is not None and one.muted_until > now)
 
 
 def _within(moment: datetime | None, night: Night) -> bool:

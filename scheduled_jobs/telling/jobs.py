@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from analysis import markdown
+from analysis.freshness import Silence, in_words, is_back
 from configuration.settings import Settings
 from db.deliveries import Delivery
 from db.engine import Database
@@ -16,7 +17,6 @@ from db.queue_records import Task
 from ..service.jobs import Done, Hands
 from .digest import Digest, digest
 from .forms import digest_json, digest_markdown, digest_text, harmless, subject, tone
-from .freshness import Silence, in_words, is_back
 from .night import DIGEST, gather, measuring_tasks, night_of, silences
 from .sending import MOST_TRIES, Target, deliver, targets
 

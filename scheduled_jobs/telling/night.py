@@ -5,6 +5,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from analysis.freshness import (
+    RUNS_BEFORE,
+    Disturbed,
+    Fallen,
+    Silence,
+    disturbed,
+    fallen,
+    overdue_nights,
+    silent_machines,
+)
 from configuration.schedules import zone
 from configuration.settings import Settings
 from db.deliveries import deliveries
@@ -20,16 +30,6 @@ from db.run_changes import run_changes
 
 from ..watching.histories import border
 from .digest import COUNTED, TOLD, WAITING, Night, Ran, Trouble, Upgraded
-from .freshness import (
-    RUNS_BEFORE,
-    Disturbed,
-    Fallen,
-    Silence,
-    disturbed,
-    fallen,
-    overdue_nights,
-    silent_machines,
-)
 from .sending import MOST_TRIES
 
 #: Kinds of notices: what is sent here, and what discovery notes of a release that it met.

@@ -5,6 +5,7 @@ import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -15,6 +16,7 @@ from builders import (
     RESNET,
     a_machine,
     a_night,
+    a_profile,
     a_recording,
     a_run,
     an_environment,
@@ -30,10 +32,13 @@ from db import (
     deliveries,
     endings,
     findings,
+    fleet,
     forget,
     histories,
     metrics,
+    nights,
     notices,
+    places,
     prune,
     queries,
     queue,
@@ -47,11 +52,12 @@ from db import (
     together,
     traces,
     triage_rights,
+    upgrades,
 )
 from db.engine import Database, check_fits, open_database
 from db.finding_records import NewFinding, Notice, Track
 from db.queue_records import NewTask, SchedulerSeen
-from db.records import MetricDefinition
+from db.records import MetricDefinition, RunsOnly
 
 OLD, NEW = an_environment("2.9.1+cpu"), an_environment("2.10.0+cpu")
 
@@ -83,6 +89,8 @@ def _fill(database: Database) -> None:
         assert store.save_outcomes(database, run.id, outcomes) == 8
         store.save_measurements(database, run.id, measurements_for(outcomes))
     store.save_run(database, a_run("traced", suite=traces.SUITE, started_at=a_night(3)))
+    upgrade = a_run("judged", environments=[OLD, NEW], started_at=a_night(3))
+    store.save_run(database, replace(upgrade, command="pyrometer upgrade 2.9.1 2.10.0"))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metrics.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
@@ -145,8 +153,12 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     metrics.correct_metric: lambda database: metrics.correct_metric(database, "dynamo.graphs", unit="graphs"),
     metrics.metric_definitions: metrics.metric_definitions,
     queries.recent_runs: lambda database: queries.recent_runs(database, limit=3, offset=1),
-    queries.count_runs: queries.count_runs,
+    queries.count_runs: lambda database: queries.count_runs(
+        database, RunsOnly(suite="smoke", machine="bench-1", state="complete")
+    ),
+    queries.suites_and_machines: queries.suites_and_machines,
     queries.run_summary: lambda database: queries.run_summary(database, "night-2"),
+    queries.run_summaries: lambda database: queries.run_summaries(database, ["night-2", "night-1"]),
     queries.run_ids: queries.run_ids,
     queries.runs_by_age: queries.runs_by_age,
     queries.latest_run_id: queries.latest_run_id,
@@ -156,9 +168,20 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.measurements_of_run: lambda database: queries.measurements_of_run(database, "night-2"),
     queries.series_keys: queries.series_keys,
     queries.series: lambda database: queries.series(database, _latency(database), newest=2),
+    upgrades.upgrade_runs: lambda database: upgrades.upgrade_runs(database, newest=3),
     queries.headlines: lambda database: queries.headlines(database, "latency"),
     replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
     replicates.stored_outcomes: replicates.stored_outcomes,
+    places.places: lambda database: places.places(database, "latency"),
+    places.measured_versions: lambda database: places.measured_versions(
+        database, "latency", a_machine().hardware.fingerprint, a_profile().fingerprint
+    ),
+    places.version_places: lambda database: places.version_places(
+        database, "latency", [OLD.torch_version, NEW.torch_version, "2.0"]
+    ),
+    places.points_of_version: lambda database: places.points_of_version(
+        database, "latency", OLD.torch_version, newest=2
+    ),
     rollups.releases: rollups.releases,
     rollups.release_points: lambda database: rollups.release_points(
         database, rollups.releases(database), "latency"
@@ -180,9 +203,25 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.last_of_each: queue_queries.last_of_each,
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
+    nights.night_tasks: lambda database: nights.night_tasks(database, a_night(1), 5),
+    nights.missed_fires: lambda database: nights.missed_fires(database, ["weekly"], a_night(1)),
+    nights.last_fires: nights.last_fires,
+    nights.points_of_runs: lambda database: nights.points_of_runs(
+        database, ["night-0", "night-2"], ["latency"]
+    ),
+    nights.lines: lambda database: nights.lines(database, _latency(database), ["night-0", "night-2"]),
+    nights.compared: lambda database: nights.compared(database, ["night-0", "traced"]),
+    fleet.newest_of_machines: fleet.newest_of_machines,
+    fleet.environments_used: lambda database: fleet.environments_used(database, 3),
     histories.tracks: histories.tracks,
     histories.history: lambda database: histories.history(
         database, Track("nightly", "nightly", "h200"), ["latency", "rss_peak"]
+    ),
+    histories.measured_for: lambda database: sorted(
+        histories.measured_for(database, ["night-0", "night-2"]), key=lambda one: (one.run, one.environment)
+    ),
+    run_changes.changes_beside: lambda database: run_changes.changes_beside(
+        database, [[("night-0", OLD.fingerprint), ("night-1", NEW.fingerprint)]]
     ),
     run_changes.run_changes: lambda database: run_changes.run_changes(database, "night-0", "night-1"),
     run_changes.changes_along: lambda database: run_changes.changes_along(database, ["night-0", "night-1"]),
@@ -195,6 +234,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     findings.triage: lambda database: findings.triage(database, 1, "mute", "ann", "", a_night(9), a_night(5)),
     findings.findings: lambda database: findings.findings(database, states=["confirmed"], since=a_night(3)),
+    findings.findings_of_series: lambda database: findings.findings_of_series(database, _latency(database)),
     findings.finding: lambda database: findings.finding(database, 1),
     findings.triage_log: lambda database: findings.triage_log(database, 1),
     triage_rights.triage_refused: lambda database: [triage_rights.triage_refused(database)],

@@ -252,3 +252,15 @@ def test_findings_are_listed_as_asked(nights: Database) -> None:
     assert ids(states={"confirmed"}) == [first.id] and ids(states=()) == []
     assert ids(triage=["open"]) == [second.id, first.id] and ids(schedule="weekly") == [third.id]
     assert ids(since=a_night(7)) == [third.id, first.id], "found or decided since"
+
+
+def test_the_findings_of_a_series_come_as_they_happened(nights: Database) -> None:
+    later, first = saved(nights, at_run="night-3", before_run="night-2"), saved(nights)
+    saved(nights, key=series(nights, RESNET))
+    saved(nights, key=series(nights, metric="rss_peak"))
+    found = findings.findings_of_series(nights, [series(nights)])
+    assert found == [first, later]
+    both = findings.findings_of_series(nights, [series(nights), series(nights, RESNET)])
+    assert len(both) == 3
+    assert findings.findings_of_series(nights, [replace(series(nights), profile="other")]) == []
+    assert findings.findings_of_series(nights, []) == []

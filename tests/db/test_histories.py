@@ -256,3 +256,55 @@ def test_changes_along_many_nights(database: Database) -> None:
     assert histories.changes_along(database, names[:1]) == histories.changes_along(database, []) == {}
     with pytest.raises(ValueError, match="run gone was never stored"):
         histories.changes_along(database, [*names, "gone"])
+
+
+def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
+    nightly(database, 0)
+    task = NewTask("2.13.0@h200", "measure", {"track": "2.13.0", "baseline": "2.13.0"}, "h200")
+    queue.plan_fire(database, "nightly", a_night(1), "timetable", [task], a_night(1))
+    claim = queue.claim(database, owner="o", labels=["h200"], jobs=["measure"], token="t", now=a_night(1))
+    assert claim is not None and queue.set_run(database, "t", "night-1")
+    old, new = an_environment("2.13.0+cpu", "stable"), an_environment("2.14.0+cpu", "candidate")
+    for run, environments in (("night-1", [old]), ("session", [old, new, CANARY])):
+        store.save_run(database, a_run(run, environments=environments, started_at=a_night(1)))
+    scheduled(database, "session", due_at=a_night(2), job="confirm")
+    found = histories.measured_for(database, ["night-0", "night-1", "session", "nobody"])
+    assert {(each.run, each.name): (each.last, each.track, each.baseline) for each in found} == {
+        ("night-0", "nightly"): (True, "nightly", ""),
+        # It is told while the task still runs.
+        ("night-1", "stable"): (True, "2.13.0", "2.13.0"),
+        ("session", "stable"): (False, "", ""),
+        ("session", "candidate"): (True, "", ""),
+        ("session", "canary"): (False, "", ""),
+    }
+    assert {each.environment for each in found} >= {old.fingerprint, new.fingerprint, CANARY.fingerprint}
+    assert histories.measured_for(database, []) == []
+
+
+def test_changes_are_of_the_environment_that_is_asked_for(database: Database) -> None:
+    def packed(version: str) -> Environment:
+        return replace(
+            an_environment(version),
+            facts={"packages": [f"triton=={version}"], "build": version, "cuda": "13"},
+        )
+
+    old, new = packed("2.13.0"), packed("2.14.0")
+    for night, environments in enumerate(([old], [old, new], [old, new])):
+        run = replace(_night(night), environments=tuple(environments))
+        conditions = {"driver": "590" if night == 2 else "580"}
+        store.save_run(database, replace(run, facts={**run.facts, "conditions": conditions}))
+    driver = RunChange("machine", "driver", "580", "590")
+    places = [(f"night-{night}", old.fingerprint) for night in range(3)]
+    upgraded = [places[0], ("night-1", new.fingerprint)]
+    found = histories.changes_beside(database, [places, upgraded, [], places[:1]])
+    assert found[0] == [[], [], [driver]]
+    assert found[1] == [
+        [],
+        [
+            RunChange("environment", "torch", "2.13.0", "2.14.0"),
+            RunChange("environment", "triton", "2.13.0", "2.14.0"),
+        ],
+    ]
+    assert found[2:] == [[], [[]]]
+    # One that was forgotten meanwhile differs from nothing.
+    assert histories.changes_beside(database, [[places[0], ("gone", old.fingerprint)]]) == [[[], []]]

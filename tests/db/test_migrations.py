@@ -23,7 +23,7 @@ from db.connection import make_engine, parse_url
 from db.engine import Database, Upgrade, open_database, upgrade
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
 from db.finding_records import NewFinding, Track
-from db.queue_records import NewTask
+from db.queue_records import NewTask, SchedulerSeen
 from db.records import Outcome, Run
 
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
@@ -82,8 +82,13 @@ def _fill_with_telemetry(database: Database) -> None:
     store.save_outcomes(database, "observed", [an_outcome(MLP, telemetry=_RECORDINGS)])
 
 
+def _a_scheduler(**facts: Any) -> SchedulerSeen:
+    return SchedulerSeen("bench-1/b/1/2", "bench-1", ("bench-1",), a_night(0), a_night(1), 7, "0.7.0", facts)
+
+
 def _fill_with_a_schedule(database: Database) -> None:
     """Both nights as a schedule's, and a finding, for which the older schemas have no place."""
+    queue.seen(database, _a_scheduler(timezone="UTC"))
     sides = [an_environment(version).fingerprint for version in ("2.12.1+cpu", "2.13.0+cpu")]
     for number in range(2):
         task = NewTask("nightly", "measure", {"track": "nightly"})
@@ -245,6 +250,7 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         "fk_task_schedule_due_at_fire",
         "uq_finding_series_id_schedule_track_label_at_run_direction",
         "ck_attempt_ended",
+        "ix_run_machine_id_started_at",
     ):
         assert name in str(migrated), "what is not seen is not compared"
 
@@ -294,6 +300,8 @@ def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_
         (found,) = findings.findings(database)
         assert (found.state, found.triage, found.evidence) == ("confirmed", "expected", {"pairs": 9})
         assert [each.text for each in findings.triage_log(database, found.id)] == ["a new default"]
+        if path.stem >= "0006":
+            assert queue_queries.schedulers(database) == [_a_scheduler(timezone="UTC")]
         assert queue.plan_fire(
             database, "nightly", a_night(4), "timetable", [NewTask("", "x", {})], a_night(4)
         )

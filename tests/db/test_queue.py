@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import a_night
+from sqlalchemy import text
 
 from db import prune, queue, queue_queries
 from db.engine import Database
@@ -282,7 +283,8 @@ def test_the_last_of_each_is_the_newest_that_is_over(database: Database) -> None
 
 def test_a_scheduler_is_seen_until_it_goes(database: Database) -> None:
     def one(beats: int, owner: str = "owner-1") -> SchedulerSeen:
-        return SchedulerSeen(owner, "bench-1", ("h200", "a10"), NOW, a_night(beats), beats, "0.7.0")
+        facts = {"schedules": [{"schedule": "nightly"}], "measures": beats > 1}
+        return SchedulerSeen(owner, "bench-1", ("h200", "a10"), NOW, a_night(beats), beats, "0.7.0", facts)
 
     for each in (one(1, "owner-2"), one(1), one(2)):
         queue.seen(database, each)
@@ -290,6 +292,14 @@ def test_a_scheduler_is_seen_until_it_goes(database: Database) -> None:
     queue.gone(database, "owner-1")
     queue.gone(database, "owner-1")
     assert queue_queries.schedulers(database) == [one(1, "owner-2")]
+
+
+def test_a_scheduler_of_a_version_that_told_no_facts_has_none(database: Database) -> None:
+    one = SchedulerSeen("owner-1", "bench-1", ("bench-1",), NOW, NOW, 1, "0.0.9")
+    queue.seen(database, one)
+    with database.writing() as connection:
+        connection.execute(text("UPDATE scheduler SET facts = NULL"))
+    assert queue_queries.schedulers(database) == [one]
 
 
 def test_old_tasks_go_and_what_rests_on_them_stays(database: Database) -> None:

@@ -124,7 +124,9 @@ def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> No
         assert look.how == "follow-up"
         sqlite_place.over(look.tasks[0])
         assert sqlite_place.now(look.tasks[0]).spec == {"schedule": "night", "track": "quick", "label": ""}
-        assert [each.machine for each in schedulers(sqlite_place.database)] == ["here"]
+        (here,) = schedulers(sqlite_place.database)
+        assert here.machine == "here" and here.facts["measures"] is True
+        assert {"night", "tidy"} <= {each["schedule"] for each in here.facts["schedules"]}
         assert alive.end() == 0
     assert schedulers(sqlite_place.database) == []
     assert [e["event"] for e in alive.said if e.get("task") == planted.id] == ["claimed", "began", "ended"]

@@ -5,8 +5,8 @@ from datetime import timedelta
 from builders import BERT, MLP, RESNET, RESNET_COMPILED
 from telling_builders import BEFORE, DUE, MORNING, a_finding, a_night, a_ran
 
+from analysis.freshness import Disturbed, Fallen, Silence
 from scheduled_jobs.telling.digest import Upgraded, digest
-from scheduled_jobs.telling.freshness import Disturbed, Fallen, Silence
 
 
 def test_a_night_without_news_is_quiet() -> None:

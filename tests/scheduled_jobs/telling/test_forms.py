@@ -9,9 +9,9 @@ import pytest
 from builders import BERT, MLP, RESNET
 from telling_builders import BEFORE, DUE, a_finding, a_night, a_ran
 
+from analysis.freshness import Fallen, Silence
 from scheduled_jobs.telling.digest import Night, Upgraded, digest
 from scheduled_jobs.telling.forms import digest_json, digest_markdown, digest_text, subject, tone
-from scheduled_jobs.telling.freshness import Fallen, Silence
 
 SILENT = Silence("machine", "a10", BEFORE, "machine a10 is silent: no scheduler was seen there for 9 hours")
 REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))

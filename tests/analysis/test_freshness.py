@@ -5,17 +5,23 @@ from datetime import timedelta
 
 from telling_builders import DUE, MORNING, a_scheduler, a_task
 
-from db.endings import Ending
-from db.queue_records import SchedulerSeen
-from scheduled_jobs.telling.freshness import (
+from analysis.freshness import (
     Silence,
+    Takers,
+    coverage,
     disturbed,
     fallen,
     in_words,
     is_back,
     overdue_nights,
     silent_machines,
+    takers,
+    unplanned,
+    unplanned_since,
+    waiting,
 )
+from db.endings import Ending
+from db.queue_records import SchedulerSeen, Task
 
 MINUTE = timedelta(minutes=1)
 WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}
@@ -131,3 +137,69 @@ def test_lengths_in_words() -> None:
         "47 hours",
         "2 days",
     ]
+
+
+def test_coverage_counts_the_usual_cases_and_of_a_run_that_broke_off_those_it_did_not_reach() -> None:
+    by_run = dict(
+        [
+            endings("run-9", a="ok", b="crashed"),
+            endings("run-8", a="ok", b="ok", c="ok"),
+            endings("run-7", a="ok", b="ok", c="ok"),
+        ]
+    )
+    whole = coverage(a_task(), ["run-8", "run-7"], by_run)
+    assert (whole.usual, whole.measured, [one.case for one in whole.fell]) == (2, 1, ["b"])
+    torn = coverage(a_task(state="failed"), ["run-8", "run-7"], by_run, whole=False)
+    assert (torn.usual, torn.measured) == (3, 1)
+    assert [(one.case, one.status) for one in torn.fell] == [("b", "crashed"), ("c", "not reached")]
+    assert coverage(a_task(), [], by_run).usual == 0
+
+
+def test_a_fire_is_missing_that_was_announced_or_that_usually_comes_by_now() -> None:
+    days = [DUE - n * timedelta(days=1) for n in range(4)]
+    announced = [DUE + timedelta(days=1), DUE + timedelta(days=2)]
+    later = DUE + timedelta(days=1, hours=3)
+    assert unplanned_since(days, announced, later) == announced[0]
+    assert unplanned_since(days, announced, DUE + timedelta(hours=20)) is None
+    # Announced was only what came: how long it usually is says the rest.
+    assert unplanned_since(days, [DUE], later) == DUE + timedelta(days=1)
+    assert unplanned_since(days, [], DUE + timedelta(hours=23)) is None
+    assert unplanned_since(days[:2], [], later) is None and unplanned_since([], announced, later) is None
+
+
+def test_a_schedule_of_working_days_rests_at_the_weekend() -> None:
+    monday = DUE
+    days = [monday, *(monday - timedelta(days=n) for n in (3, 4, 5))]
+    assert unplanned_since(days, [], monday + timedelta(days=2)) is None
+    assert unplanned_since(days, [], monday + timedelta(days=4)) == monday + timedelta(days=3)
+
+
+def test_what_nobody_planned_is_late_after_some_hours_and_forgotten_after_weeks() -> None:
+    late = unplanned("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
+    assert late is not None and late.kind == "night" and late.since == DUE
+    assert late.sentence == (
+        "nightly (nightly) was due 6 hours ago and nobody planned it: no scheduler looked at it"
+    )
+    assert unplanned("n", DUE, DUE + timedelta(hours=5), 5) is None
+    assert unplanned("n", DUE, DUE + timedelta(days=15), 5) is None
+
+
+def test_a_task_waits_for_a_moment_for_somebody_for_a_label_or_for_its_turn() -> None:
+    there = [a_scheduler("h1", labels=("h200",)), a_scheduler("h2", labels=("h200",)), a_scheduler("a10")]
+    able, nobody = takers(there), takers([])
+    task = a_task(**WAITING)
+
+    def why(task: Task, able: Takers = able, *busy: str) -> tuple[str, tuple[str, ...]]:
+        found = waiting(task, able, set(busy), MORNING)
+        return found.why, found.machines
+
+    assert why(task) == ("next", ("h1", "h2"))
+    assert why(task, able, "h1") == ("next", ("h1", "h2"))
+    assert why(task, able, "h1", "h2") == ("busy", ("h1", "h2"))
+    assert why(replace(task, label="tpu")) == ("no such label", ())
+    # A machine is always asked by its own name, and what is for none is for all.
+    assert why(replace(task, label="a10")) == ("next", ("a10",))
+    assert why(replace(task, label="")) == ("next", ("a10", "h1", "h2"))
+    assert why(task, nobody) == why(replace(task, label=""), nobody) == ("nobody", ())
+    assert why(replace(task, not_before=MORNING + MINUTE))[0] == "not yet"
+    assert why(replace(task, not_before=MORNING - MINUTE))[0] == "next"

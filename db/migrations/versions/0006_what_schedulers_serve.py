@@ -1,0 +1,13 @@
+"""What a scheduler serves, and the newest run of each machine found by a key."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    """Add the column, empty for whoever said nothing of it, and the index."""
+    op.add_column("scheduler", sa.Column("facts", sa.Text(), nullable=True))
+    op.create_index(op.f("ix_run_machine_id_started_at"), "run", ["machine_id", "started_at"])
