@@ -1,0 +1,66 @@
+"""What the fleet page asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dashboard import capabilities
+from dashboard.database import opened
+from dashboard.load import FRESH_SECONDS
+from db import fleet, nights, queries, queue_queries
+from db.night_records import EnvironmentUsed, LastFire
+from db.queue_records import Task
+from db.records import RunSummary
+
+#: Tasks that wait, and runs in which the environments in use are looked for, at most.
+TASKS, RUNS = 1000, 2000
+#: For answers that take longer to copy than to make, and that nobody can change.
+_shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
+_kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
+#: What was found when a run began does not change.
+_kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """What a machine could tell when a run was made, by name, and what not, each in a sentence."""
+
+    present: tuple[str, ...]
+    absent: tuple[str, ...]
+
+
+@_shared
+def newest_runs(url: str) -> tuple[RunSummary, ...]:
+    """The newest run of each machine, the newest first."""
+    database = opened(url)
+    found = queries.run_summaries(database, fleet.newest_of_machines(database).values())
+    return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
+
+
+@_shared
+def open_tasks(url: str) -> tuple[Task, ...]:
+    """What runs, and what waits, as of now."""
+    database = opened(url)
+    waiting = queue_queries.tasks(database, state="waiting", newest=TASKS)
+    return (*queue_queries.running(database), *waiting)
+
+
+@_kept
+def last_fires(url: str) -> list[LastFire]:
+    """The newest fire of every schedule."""
+    return nights.last_fires(opened(url))
+
+
+@_kept
+def environments(url: str) -> list[EnvironmentUsed]:
+    """The environments of the newest runs, the one that was used last first."""
+    return fleet.environments_used(opened(url), RUNS)
+
+
+@_kept_for_good
+def able(url: str, run: str) -> Able | None:
+    """What the machine of a run could tell; None for a run that is not there any more."""
+    record = queries.run_record(opened(url), run)
+    if record is None:
+        return None
+    return Able(tuple(capabilities.present(record)), tuple(capabilities.absent(record)))

@@ -1,0 +1,211 @@
+"""The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+
+from analysis.freshness import alive, in_words
+from dashboard import links, markup, origins, wording
+from dashboard.fleet.load import Able
+from dashboard.overview.load import Morning
+from dashboard.overview.served import measures
+from db.queue_records import SchedulerSeen, Task
+from db.records import RunSummary
+
+#: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
+_ORDER = ("silent", "alive", "gone", "by hand")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine by its name. `state`: alive, silent, gone (its scheduler), or by hand where there is none.
+
+    `scheduler` is the one that was seen last, `run` its newest run, `doing` what runs there now.
+    """
+
+    name: str
+    state: str
+    scheduler: SchedulerSeen | None
+    run: RunSummary | None
+    doing: tuple[Task, ...] = ()
+
+    @property
+    def seriousness(self) -> tuple[int, str]:
+        """What sorts machines, the worst first."""
+        return _ORDER.index(self.state), self.name
+
+
+def machines(
+    morning: Morning, runs: Iterable[RunSummary], tasks: Iterable[Task], now: datetime
+) -> list[Machine]:
+    """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first."""
+    schedulers: dict[str, SchedulerSeen] = {}
+    for one in sorted(morning.seen, key=lambda one: one.seen_at):
+        schedulers[one.machine] = one
+    living = {one.machine for one in alive(morning.seen, now, morning.patience.silent_minutes)}
+    silent = {one.name for one in morning.silent}
+    newest: dict[str, RunSummary] = {}
+    for run in runs:
+        # What was imported was measured on machines that are not ours.
+        if origins.measured(run.id):
+            newest.setdefault(run.machine, run)
+    doing: dict[str, list[Task]] = defaultdict(list)
+    for task in tasks:
+        if task.state == "running":
+            doing[(task.owner or "").partition("/")[0]].append(task)
+    found: list[Machine] = []
+    for name in sorted({*schedulers, *newest}):
+        state = "alive" if name in living else "silent" if name in silent else "gone"
+        state = state if name in schedulers else "by hand"
+        found.append(Machine(name, state, schedulers.get(name), newest.get(name), tuple(doing[name])))
+    return sorted(found, key=lambda one: one.seriousness)
+
+
+def cards(items: Sequence[Machine], tasks: Sequence[Task], following: datetime | None, now: datetime) -> str:
+    """The fleet in a row of numbers."""
+    states = [one.state for one in items]
+    silent, living = states.count("silent"), states.count("alive")
+    running = sum(task.state == "running" for task in tasks)
+    tone = "bad" if silent else "good" if living else "quiet"
+    sign = {"bad": "×", "good": "✓", "quiet": "–"}[tone]
+    told = f"{living} alive" + (f", {silent} silent" if silent else "")
+    coming = f"{following:%H:%M} UTC" if following else wording.NONE
+    when = f"in {in_words(following - now)}, {following:%Y-%m-%d}" if following else "no scheduler told one"
+    return markup.panels(
+        markup.card("Machines", f"{len(items):,}", "that have a scheduler or a run"),
+        markup.card("Schedulers", f'<span class="py-{tone}">{sign} {escape(told)}</span>', "at this moment"),
+        markup.card("Running now", f"{running:,}", "tasks of schedules"),
+        markup.card("Waiting", f"{len(tasks) - running:,}", "tasks of schedules"),
+        markup.card("Next fire", escape(coming), escape(when)),
+    )
+
+
+def table(items: Sequence[Machine], now: datetime) -> str:
+    """The machines, each with a link that opens it."""
+    columns = [
+        ("Machine", False),
+        ("Scheduler", False),
+        ("Asked by", False),
+        ("Doing now", False),
+        ("Newest run", False),
+    ]
+    rows = (
+        (
+            f"{markup.link(links.fleet(one.name), one.name)}<small>{escape(_hardware(one))}</small>",
+            f"{_chip(one.state)}<small>{escape(_seen(one, now))}</small>",
+            escape(", ".join(one.scheduler.labels) if one.scheduler else ""),
+            _doing(one),
+            _run(one, now),
+        )
+        for one in items
+    )
+    return markup.table("Machines", columns, rows, folded=True)
+
+
+def frame(items: Iterable[Machine]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    rows = [
+        (
+            one.name,
+            _hardware(one),
+            one.state,
+            one.scheduler.seen_at if one.scheduler else None,
+            one.scheduler.version if one.scheduler else "",
+            " ".join(one.scheduler.labels) if one.scheduler else "",
+            "; ".join(_named(task) for task in one.doing),
+            one.run.id if one.run else "",
+            one.run.started_at if one.run else None,
+            one.run.state if one.run else "",
+        )
+        for one in items
+    ]
+    columns = ("machine", "hardware", "scheduler", "seen_at", "version", "labels", "doing")
+    return pd.DataFrame(rows, columns=[*columns, "newest_run", "started_at", "run_state"])
+
+
+def abilities(items: Iterable[tuple[Machine, Able]]) -> str:
+    """What machines can tell of GPUs and CPUs while they measure, and what not and why."""
+    columns = [("Machine", False), ("Can tell", False), ("Cannot, and why", False)]
+    rows = (
+        (
+            markup.link(links.fleet(one.name), one.name),
+            f'<span class="py-reason">{escape(", ".join(able.present) or wording.NONE)}</span>',
+            "".join(f'<span class="py-reason">{escape(each)}</span><br>' for each in able.absent)
+            or '<span class="py-good">✓ nothing is missing</span>',
+        )
+        for one, able in items
+    )
+    return markup.table("What machines can measure", columns, rows, folded=True)
+
+
+def abilities_frame(items: Iterable[tuple[Machine, Able]]) -> pd.DataFrame:
+    """The same for a CSV file, a row for each."""
+    rows = [
+        (one.name, one.run.id if one.run else "", told, present)
+        for one, able in items
+        for present, every in ((True, able.present), (False, able.absent))
+        for told in every
+    ]
+    return pd.DataFrame(rows, columns=["machine", "run", "capability", "present"])
+
+
+def facts(one: Machine, about: Mapping[str, object], conditions: Mapping[str, object], now: datetime) -> str:
+    """One machine opened: its scheduler, its hardware, and the conditions of its newest run."""
+    scheduler = one.scheduler
+    seen = scheduler.seen_at if scheduler else None
+    told = {
+        "state": one.state,
+        "seen": f"{wording.utc(seen)}, {wording.ago(seen, now)}" if seen else None,
+        "started": wording.utc(scheduler.started_at) if scheduler else None,
+        "version": scheduler.version if scheduler else None,
+        "asked by": list(scheduler.labels) if scheduler else [],
+        "measures": measures(scheduler) if scheduler else None,
+    }
+    return markup.panels(
+        markup.facts("Scheduler", one.name, told),
+        markup.facts("Hardware", _hardware(one) or "not known before its first run", about),
+        markup.facts("Conditions of its newest run", one.run.id if one.run else wording.NONE, conditions),
+        kind="py-facts",
+    )
+
+
+def _chip(state: str) -> str:
+    if state in ("alive", "silent"):
+        return markup.chip(state)
+    return f'<span class="py-chip py-quiet">{wording.NONE} {escape(state)}</span>'
+
+
+def _hardware(one: Machine) -> str:
+    return one.run.hardware if one.run else ""
+
+
+def _seen(one: Machine, now: datetime) -> str:
+    if one.scheduler is None:
+        return "no scheduler: runs by hand"
+    plans = "" if measures(one.scheduler) else "plans, measures nothing · "
+    return f"{plans}seen {wording.ago(one.scheduler.seen_at, now)} · version {one.scheduler.version}"
+
+
+def _doing(one: Machine) -> str:
+    told = [
+        markup.link(links.run(task.run_id), _named(task)) if task.run_id else escape(_named(task))
+        for task in one.doing
+    ]
+    return "<br>".join(told) or ("nothing" if one.state == "alive" else "")
+
+
+def _named(task: Task) -> str:
+    return " ".join(part for part in (task.schedule, task.part) if part)
+
+
+def _run(one: Machine, now: datetime) -> str:
+    if one.run is None:
+        return f'<span class="py-quiet">{wording.NONE}</span>'
+    torch = " ".join(one.run.torch_versions) or wording.NONE
+    when = f"{wording.ago(one.run.started_at, now)} · torch {torch}"
+    link = markup.link(links.run(one.run.id), one.run.id)
+    return f"{link} {markup.chip(one.run.state)}<small>{escape(when)}</small>"

@@ -1,0 +1,112 @@
+"""The sections of the fleet page, one after the other, each with the worst first."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard import capabilities, markup, parts, wording
+from dashboard import load as common
+from dashboard.fleet import load, machines, timetable, tracks, waiting
+from dashboard.fleet.machines import Machine
+from dashboard.overview.load import Morning
+from db.queue_records import Task
+
+#: Rows of a list at most; what is left is counted. Environments, and machines of which it is told what they
+#: can measure.
+ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
+
+
+def every_machine(
+    url: str, morning: Morning, found: Sequence[Machine], tasks: Sequence[Task], now: datetime
+) -> None:
+    """The whole fleet."""
+    parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
+    parts.heading("Machines", lambda: machines.frame(found), "machines.csv")
+    parts.html(machines.table(found[:ROWS], now) + _rest(found, "machine"))
+    _open(morning, tasks, now)
+    _schedules(url, morning, now)
+    if morning.parts:
+        parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")
+        parts.html(tracks.table(morning.parts[:ROWS], now) + _rest(morning.parts, "track"))
+    _environments(url, now)
+    _abilities(url, found)
+
+
+def one_machine(url: str, one: Machine, morning: Morning, tasks: Sequence[Task], now: datetime) -> None:
+    """One machine: what is known of it, what it can measure, what runs and waits for it."""
+    opened = common.run(url, one.run.id) if one.run else None
+    about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
+    conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
+    parts.heading(parts.plain(one.name), lambda: machines.frame([one]), "machine.csv")
+    parts.html(machines.facts(one, about, conditions, now))
+    labels = {one.name, *(one.scheduler.labels if one.scheduler else ())}
+    mine = [task for task in tasks if task in one.doing or (task.state == "waiting" and task.label in labels)]
+    _open(morning, mine, now)
+    if opened and one.run and (told := capabilities.tables(opened[0])):
+        able = load.able(url, one.run.id)
+        pairs = [(one, able)] if able else []
+        parts.heading("What it can measure", lambda: machines.abilities_frame(pairs), "capabilities.csv")
+        parts.html(told)
+
+
+def _open(morning: Morning, tasks: Sequence[Task], now: datetime) -> None:
+    found = waiting.opened(tasks, morning, now)
+    parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
+    if not found:
+        parts.caption("Nothing runs and nothing waits.")
+        return
+    parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task"))
+
+
+def _schedules(url: str, morning: Morning, now: datetime) -> None:
+    rows = timetable.rows(morning.plan, load.last_fires(url))
+    parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
+    if not rows:
+        parts.caption(
+            r"No scheduler was ever here. One does by itself, night by night, what \[schedules\] in "
+            "pyrometer.toml say:"
+        )
+        parts.code("pyrometer scheduler", language="bash")
+        return
+    if not any(row.served for row in rows):
+        parts.caption("No scheduler is there that says when anything fires next.")
+    parts.html(timetable.table(rows[:ROWS], now) + _rest(rows, "schedule"))
+
+
+def _environments(url: str, now: datetime) -> None:
+    found = load.environments(url)
+    if not found:
+        return
+    parts.heading("Environments", lambda: tracks.environments_frame(found), "environments.csv")
+    parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
+    parts.html(tracks.environments(found[:ENVIRONMENTS], now) + _rest(found, "environment", ENVIRONMENTS))
+
+
+def _abilities(url: str, found: Sequence[Machine]) -> None:
+    told = [
+        (one, able) for one in found[:ABLE] if one.run is not None and (able := load.able(url, one.run.id))
+    ]
+    told = [(one, able) for one, able in told if able.present or able.absent]
+    if not told:
+        return
+    parts.heading("What machines can measure", lambda: machines.abilities_frame(told), "capabilities.csv")
+    parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
+    parts.html(machines.abilities(told))
+
+
+def _rest(items: Sequence[object], word: str, shown: int = ROWS) -> str:
+    left = len(items) - shown
+    told = f"and {wording.plural(left, word)} more; the CSV has all"
+    return f'<p class="py-quiet">{told}</p>' if left > 0 else ""
+
+
+def nothing_yet() -> None:
+    """The page before anything was measured and without a scheduler."""
+    parts.nothing_measured()
+    st.stop()
+
+
+def back() -> None:
+    """The way from one machine to all of them."""
+    parts.html(f"<p>{markup.link('/fleet', '← All machines')}</p>")

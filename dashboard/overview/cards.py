@@ -1,0 +1,125 @@
+"""Each track's newest night as a card: how it ended, when, on what, and the nights before."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+
+from analysis.freshness import in_words
+from dashboard import links, markup, tables, wording
+from dashboard.overview.standing import Standing
+
+#: Cases that fell are named one by one up to so many.
+_NAMED = 3
+
+
+def cards(items: Sequence[Standing], now: datetime) -> str:
+    """One card for each."""
+    return markup.panels(*(_card(one, now) for one in items), kind="py-nights")
+
+
+def frame(items: Sequence[Standing]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    return pd.DataFrame(
+        [_row(one) for one in items],
+        columns=[
+            *("schedule", "track", "label", "machine", "state", "due_at", "late", "run", "hardware", "torch"),
+            *("ok", "planned", "usual_cases", "usual_cases_measured", "nights", "nights_missing", "error"),
+        ],
+    )
+
+
+def strip(one: Standing) -> str:
+    """The newest nights as signs, the newest last."""
+    nights = one.nights[::-1]
+    states = [state for _, state in nights]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    signs = "".join(
+        f'<span class="py-night py-{wording.status(state).tone}" '
+        f'title="{escape(f"{wording.utc(due)}: {state}")}">{wording.status(state).sign}</span>'
+        for due, state in nights
+    )
+    label = f"The newest {wording.plural(len(nights), 'night')}, oldest first: {counted}"
+    return f'<span class="py-strip" role="img" aria-label="{escape(label)}">{signs}</span>'
+
+
+def _row(one: Standing) -> dict[str, object]:
+    task, summary, told = one.newest, one.summary, one.coverage
+    return {
+        "schedule": task.schedule,
+        "track": task.track,
+        "label": task.label,
+        "machine": task.machine,
+        "state": one.state,
+        "due_at": task.due_at,
+        "late": one.late.sentence if one.late else "",
+        "run": summary.id if summary else "",
+        "hardware": summary.hardware if summary else "",
+        "torch": " ".join(summary.torch_versions) if summary else "",
+        "ok": summary.counts.get("ok", 0) if summary else None,
+        "planned": summary.planned if summary else None,
+        "usual_cases": told.usual if told else None,
+        "usual_cases_measured": told.measured if told else None,
+        "nights": len(one.nights),
+        "nights_missing": one.missing,
+        "error": task.error,
+    }
+
+
+def _card(one: Standing, now: datetime) -> str:
+    task, state = one.newest, wording.status(one.state)
+    where = " · ".join(part for part in (task.schedule, task.machine or "any machine") if part)
+    lines = [_when(one, now), _what(one), _coverage(one), escape(task.error) if task.error else ""]
+    nights = f"{strip(one)}<small>{escape(_missing(one))}</small>" if len(one.nights) > 1 else ""
+    return (
+        f'<section class="py-card py-edge py-edge-{one.tone}"><p class="py-label">{escape(where)}</p>'
+        f'<h3 class="py-track">{escape(task.track or task.part)}</h3>'
+        f'<p class="py-state py-{state.tone}">{escape(state.text)}</p>'
+        f"{''.join(f'<p>{line}</p>' for line in lines if line)}{nights}</section>"
+    )
+
+
+def _when(one: Standing, now: datetime) -> str:
+    task = one.newest
+    due = f"due {wording.utc(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
+    if task.started_at and task.ended_at and task.state == "done":
+        due += f", took {wording.duration((task.ended_at - task.started_at).total_seconds())}"
+    elif task.started_at and task.state == "running":
+        due += f", runs for {in_words(now - task.started_at)}"
+    nobody = f"nobody is there for {task.label or 'it'}"
+    return escape(f"{due}; {nobody}" if one.forsaken else due)
+
+
+def _what(one: Standing) -> str:
+    """What the newest run came to: how many are ok, and on what it ran."""
+    summary = one.summary
+    if summary is None:
+        return '<span class="py-quiet">no run yet</span>'
+    older = "" if summary.id == one.newest.run_id else "an earlier night: "
+    torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
+    about = " · ".join(part for part in (torch, summary.hardware) if part)
+    return (
+        f"{older}{tables.counts(summary)} {markup.link(links.run(summary.id), 'Run →')}"
+        f"<small>{escape(about)}</small>"
+    )
+
+
+def _coverage(one: Standing) -> str:
+    told = one.coverage
+    if told is None or not told.usual:
+        first = "no nights before to compare its cases with"
+        return f'<span class="py-quiet">{first}</span>' if one.measured else ""
+    older = "" if one.measured == one.newest else "an earlier night: "
+    share = f"{older}{told.measured:,} of {told.usual:,} usual cases measured"
+    if not told.fell:
+        return f'<span class="py-good">✓ {escape(share)}</span>'
+    names = ", ".join(wording.case(each.case).text for each in told.fell[:_NAMED])
+    more = f" and {len(told.fell) - _NAMED} more" if len(told.fell) > _NAMED else ""
+    return f'<span class="py-bad">× {escape(share)}</span><small>no longer: {escape(names + more)}</small>'
+
+
+def _missing(one: Standing) -> str:
+    """`none of the last 14 nights is missing`."""
+    missing = one.missing or "none"
+    return f"{missing} of the last {len(one.nights)} nights {'are' if one.missing > 1 else 'is'} missing"

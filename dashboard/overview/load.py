@@ -1,0 +1,135 @@
+"""What the overview asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import streamlit as st
+
+from analysis.freshness import Silence, silent_machines
+from dashboard.database import opened
+from dashboard.load import FRESH_SECONDS
+from dashboard.overview.headlines import METRICS
+from dashboard.overview.served import Patience, Served, patience, served
+from dashboard.overview.standing import Standing, standings, with_results
+from db import endings as endings_store
+from db import findings, nights, queries, queue_queries
+from db.endings import Ending
+from db.finding_records import Finding
+from db.nights import Lines
+from db.queue_records import SchedulerSeen
+from db.records import RunSummary, SeriesKey, SeriesPoint
+
+#: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
+_BACK, _TASKS = timedelta(days=35), 3000
+#: Findings of each kind at most.
+_FINDINGS = 300
+#: Seconds for which it is not asked again how a night ended that is over.
+_LONG_SECONDS = 600
+
+# Shared and not copied: nobody changes an answer, and copying one takes as long as asking.
+_kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
+_kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entries=128)
+
+
+@dataclass(frozen=True, slots=True)
+class Morning:
+    """What schedules and schedulers have come to. `parts` and `silent` come with the worst first.
+
+    `parts` have no results yet: those cost a question each.
+    """
+
+    parts: tuple[Standing, ...]
+    silent: tuple[Silence, ...]
+    seen: tuple[SchedulerSeen, ...]
+    plan: tuple[Served, ...]
+    patience: Patience
+
+
+@_kept
+def morning(url: str) -> Morning:
+    """How every part of every schedule stands, and who is there to go on."""
+    database, now = opened(url), datetime.now(UTC)
+    tasks = nights.night_tasks(database, now - _BACK, _TASKS)
+    missed = nights.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
+    seen = queue_queries.schedulers(database)
+    waits = patience(seen)
+    plan = served(seen, now, waits.silent_minutes)
+    return Morning(
+        parts=tuple(standings(tasks, missed, seen, plan, now, waits)),
+        silent=tuple(silent_machines(seen, now, waits.silent_minutes)),
+        seen=tuple(seen),
+        plan=tuple(plan),
+        patience=waits,
+    )
+
+
+def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
+    """Parts with their newest run and their coverage, the worst first."""
+    newest = [next((task.run_id for task in one.tasks if task.run_id), None) for one in parts]
+    summaries = _summaries(url, tuple(run for run in newest if run))
+    found = [with_results(one, summaries, endings(url, one)) for one in parts]
+    return sorted(found, key=lambda one: one.seriousness)
+
+
+def endings(url: str, one: Standing) -> dict[str, list[Ending]]:
+    """How the cases ended in the newest night of a part that is over and in those before, by run."""
+    if one.measured is None or one.measured.run_id is None:
+        return {}
+    by_run: dict[str, list[Ending]] = defaultdict(list)
+    for ending in _endings(url, (one.measured.run_id, *one.runs_before)):
+        by_run[ending.run].append(ending)
+    return dict(by_run)
+
+
+@_kept
+def _summaries(url: str, runs: tuple[str, ...]) -> dict[str, RunSummary]:
+    return queries.run_summaries(opened(url), runs)
+
+
+@_kept_long
+def _endings(url: str, runs: tuple[str, ...]) -> list[Ending]:
+    return endings_store.endings(opened(url), runs)
+
+
+@_kept
+def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], list[Finding]]:
+    """What was decided within so many days, what waits to be, and what was confirmed and is open still."""
+    database, since = opened(url), datetime.now(UTC) - timedelta(days=days)
+    return (
+        findings.findings(database, states=("confirmed", "machine"), since=since, newest=_FINDINGS),
+        findings.findings(database, states=("candidate", "confirming"), newest=_FINDINGS),
+        findings.findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS),
+    )
+
+
+@_kept
+def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
+    """What these runs measured of the metrics that headlines are made of."""
+    return nights.points_of_runs(opened(url), runs, METRICS)
+
+
+@_kept
+def lines(url: str, keys: tuple[SeriesKey, ...], runs: tuple[str, ...]) -> Lines:
+    """The course of some series over some runs."""
+    return nights.lines(opened(url), keys, runs)
+
+
+@_kept
+def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
+    """The newest points of some series, oldest first; of a run with several environments the last one's."""
+    alike: dict[tuple[str, ...], dict[str, SeriesKey]] = defaultdict(dict)
+    for key in keys:
+        alike[key.metric, key.hardware, key.profile][key.case] = key
+    found: dict[SeriesKey, dict[str, SeriesPoint]] = defaultdict(dict)
+    for of_case in alike.values():
+        for point in queries.series(opened(url), list(of_case.values()), newest=newest):
+            found[of_case[point.case]][point.run] = point
+    return {key: tuple(points.values())[-newest:] for key, points in found.items()}
+
+
+@_kept
+def compared(url: str, runs: tuple[str, ...]) -> frozenset[str]:
+    """Those of some runs that set several PyTorches against each other."""
+    return nights.compared(opened(url), runs)

@@ -1,0 +1,112 @@
+"""The overview where schedules measure: is everything fine, and what happened last night?"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from html import escape
+
+from configuration.schedules import MEASURE
+from dashboard import findings, links, markup, parts, tables, wording
+from dashboard.overview import cards, headlines, load, problems, verdict
+from dashboard.overview.headlines import Followed
+from dashboard.overview.standing import Standing
+from dashboard.overview.view import DAYS, Overview
+
+#: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
+LOOKED, CARDS, FINDINGS = 24, 12, 12
+
+
+def show(url: str, chosen: Overview, now: datetime) -> None:
+    """The verdict, a card for each track, what is new, what did not end ok, and the headline cases."""
+    morning = load.morning(url)
+    looked = load.results(url, morning.parts[:LOOKED])
+    every = (*looked, *morning.parts[LOOKED:])
+    found = verdict.news(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
+    parts.html(verdict.banner(verdict.verdict(every, morning.silent, found), found.known, found.older))
+    _tracks(looked, every, now)
+    _findings(found, chosen, now)
+    _problems(url, looked)
+    _headlines(url, looked, now)
+
+
+def first_night(url: str, now: datetime) -> None:
+    """When the first night comes, where a scheduler is there and nothing was due yet."""
+    measuring = [one for one in load.morning(url).plan if one.alive and one.job == MEASURE]
+    coming = min((moment for one in measuring for moment in one.next if moment > now), default=None)
+    if coming is not None:
+        told = f"The first night is due {wording.utc(coming)}"
+        parts.html(f"<p>{escape(told)}: {markup.link(links.fleet(), 'Fleet →')}</p>")
+
+
+def _tracks(looked: Sequence[Standing], every: Sequence[Standing], now: datetime) -> None:
+    asked = [one for one in every if one.asked_for]
+    shown = (asked or every)[:CARDS]
+    parts.heading("Newest night", lambda: cards.frame(every), "newest-night.csv")
+    parts.html(cards.cards(shown, now))
+    rest = [f"{wording.plural(len(asked) - len(shown), 'track')} more"] if len(asked) > len(shown) else []
+    if asked and len(every) > len(asked):
+        rest.append(f"{wording.plural(len(every) - len(asked), 'track')} that nobody asks for any more")
+    if rest:
+        told = f"and {' and '.join(rest)}: Fleet →"
+        parts.html(f"<p>{markup.link(links.fleet(), told)}</p>")
+    if len(asked) > len(looked):
+        parts.caption(
+            f"Whether all usual cases were measured is looked at for {len(looked)} of {len(asked):,} tracks."
+        )
+
+
+def _findings(found: verdict.News, chosen: Overview, now: datetime) -> None:
+    shown = found.items[:FINDINGS]
+    parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
+    parts.segments("New is what was decided within", "days", DAYS, chosen)
+    if not shown:
+        parts.caption(f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits.")
+        return
+    parts.html(findings.table(shown, now))
+    parts.caption(
+        "A candidate may be noise: it is a regression or an improvement once old and new were measured again "
+        "in turns on the same machine, and the pairs show it."
+    )
+    if (more := len(found.items) - len(shown)) > 0:
+        parts.html(f"<p>{markup.link(links.findings(), f'and {more:,} more: Regressions →')}</p>")
+
+
+def _problems(url: str, looked: Sequence[Standing]) -> None:
+    endings = {run: each for one in looked for run, each in load.endings(url, one).items()}
+    if found := problems.problems(looked, endings):
+        parts.heading("Not ok in the newest night", lambda: problems.frame(found), "not-ok.csv")
+        parts.html(problems.table(found))
+
+
+def _headlines(url: str, looked: Sequence[Standing], now: datetime) -> None:
+    tracks = headlines.followed(looked)
+    items = [each for one in tracks if (each := _followed(url, one, len(tracks)))]
+    if not items:
+        return
+    parts.heading("Headline cases", lambda: headlines.frame(items), "headline-cases.csv")
+    parts.caption(
+        "Changes are against the night before on the same track: a hint, not a verdict. Lower is better; n "
+        "replicates, with their range. What moved beyond that range comes first."
+    )
+    for one in items:
+        task = one.part.newest
+        where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
+        parts.html(f'<h3 class="py-place">{escape(where)}</h3>')
+        for alike in headlines.by_metric(one.headlines[: one.shown]):
+            parts.html(tables.headline_table(alike, now, one.lines, where, "night before"))
+        if (more := len(one.headlines) - one.shown) > 0:
+            told = f"and {wording.plural(more, 'case')} more: Trends →"
+            parts.html(f"<p>{markup.link('/trends', told)}</p>")
+
+
+def _followed(url: str, one: Standing, tracks: int) -> Followed | None:
+    """The headline cases of a track; None where its newest night measured nothing."""
+    newest = one.measured.run_id if one.measured else None
+    if newest is None:
+        return None
+    runs = tuple(filter(None, (newest, one.night_before)))
+    made = headlines.headlines(newest, one.night_before, load.points_of_runs(url, runs))
+    shown = made[: headlines.rows_of_each(tracks)]
+    if not shown:
+        return None
+    course = load.lines(url, tuple(each.key for each in shown), headlines.runs_of(one))
+    return Followed(one, made, len(shown), headlines.pictures(shown, course))

@@ -1,0 +1,156 @@
+"""Is everything fine? One line that says so or what is not, and the sentences behind it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+from analysis.freshness import Silence, shown
+from dashboard import links, markup, wording
+from dashboard.overview.standing import Standing
+from db.finding_records import Finding
+
+#: Sentences that stand below the verdict at most.
+_SENTENCES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What detection found lately and nobody has said anything of, each list with the largest change first.
+
+    `waiting` are candidates that are yet to be measured again, however old. `known` counts what is new and
+    was triaged or muted, `older` the regressions from before that are open still.
+    """
+
+    regressions: tuple[Finding, ...] = ()
+    improvements: tuple[Finding, ...] = ()
+    machine: tuple[Finding, ...] = ()
+    waiting: tuple[Finding, ...] = ()
+    known: int = 0
+    older: int = 0
+
+    @property
+    def items(self) -> tuple[Finding, ...]:
+        """All of them in the order in which they matter."""
+        return (*self.regressions, *self.improvements, *self.machine, *self.waiting)
+
+
+def news(
+    recent: Iterable[Finding],
+    waiting: Iterable[Finding],
+    still_open: Iterable[Finding],
+    since: datetime,
+    now: datetime,
+) -> News:
+    """What is new since a moment.
+
+    Of `recent` what was confirmed, or found to be the machine's, since then; `waiting` are the candidates;
+    of `still_open`, which are confirmed and open, the regressions that are older.
+    """
+    new = [one for one in recent if (one.decided_at or one.found_at) >= since]
+    told = sorted((one for one in new if not one.silenced(now)), key=_largest_first)
+    confirmed = [one for one in told if one.state == "confirmed"]
+    new_ids = {one.id for one in new}
+    older = [one for one in still_open if one.id not in new_ids and one.direction == "worse"]
+    return News(
+        regressions=tuple(one for one in confirmed if one.direction == "worse"),
+        improvements=tuple(one for one in confirmed if one.direction == "better"),
+        machine=tuple(one for one in told if one.state == "machine"),
+        waiting=tuple(sorted((one for one in waiting if not one.silenced(now)), key=_largest_first)),
+        known=len(new) - len(told),
+        older=sum(not one.silenced(now) for one in older),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in one line, the worst first, and what it counts; `sentences` say what is late or silent."""
+
+    tone: wording.Tone
+    headline: str
+    counted: str
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """With a sign, so that colour never speaks alone."""
+        return f"{_SIGNS[self.tone]} {self.headline}"
+
+
+_SIGNS: dict[wording.Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
+
+
+def verdict(parts: Sequence[Standing], silent: Sequence[Silence], found: News) -> Verdict:
+    """What the nights, the machines and the findings come to together."""
+    asked = [one for one in parts if one.asked_for]
+    states = [one.state for one in asked]
+    fell = sum(one.fell for one in asked)
+    bad = [
+        _many(len(found.regressions), "confirmed regression"),
+        _many(len(silent), "machine", "silent"),
+        _many(states.count("late"), "track", "late"),
+        _many(sum(one.forsaken for one in asked), "track", "that nobody is there for"),
+        _many(sum(states.count(state) for state in ("failed", "lost")), "night", "failed"),
+        _many(states.count("missed"), "night", "missed"),
+        _many(fell, "case", "no longer measured"),
+    ]
+    odd = [
+        _many(len(found.machine), "change", "of a machine"),
+        _many(states.count("cancelled"), "night", "cancelled"),
+        _many(len(found.waiting), "candidate", "not confirmed yet"),
+    ]
+    good = [_many(len(found.improvements), "confirmed improvement")]
+    troubles = [each for each in (*bad, *odd) if each]
+    told = [each for each in (*troubles, *good) if each]
+    tone: wording.Tone = "bad" if any(bad) else "odd" if any(odd) else "good" if asked else "quiet"
+    open_still = "running" in states or "waiting" in states
+    quiet = f"All quiet{' so far' if open_still else ''}" if asked else "No night is asked for any more"
+    headline = ", ".join(told) if troubles else ": ".join(each for each in (quiet, *good) if each)
+    sentences = (
+        *(one.sentence for one in silent),
+        *(one.late.sentence for one in asked if one.late),
+        *(_forsaken(one) for one in asked if one.forsaken),
+    )
+    return Verdict(tone, headline, _counted(states), sentences)
+
+
+def _forsaken(one: Standing) -> str:
+    task = one.newest
+    whom = f" for {task.label}" if task.label else ""
+    return f"{shown(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
+
+
+def _counted(states: Sequence[str]) -> str:
+    """`4 of 5 tracks done, 1 running`."""
+    if not states:
+        return ""
+    others = [f"{states.count(state)} {state}" for state in ("running", "waiting") if state in states]
+    done = f"{states.count('done')} of {wording.plural(len(states), 'track')} done in the newest night"
+    return ", ".join([done, *others])
+
+
+def banner(told: Verdict, known: int, older: int) -> str:
+    """The verdict as HTML, with what else there is to know of findings."""
+    more = [escape(told.counted)] if told.counted else []
+    if known:
+        more.append(escape(f"{wording.plural(known, 'finding')} more that people know or muted"))
+    if older:
+        text = f"{wording.plural(older, 'older regression')} open"
+        more.append(markup.link(links.findings(state="confirmed", direction="worse"), f"{text} →"))
+    shown = told.sentences[:_SENTENCES]
+    left = len(told.sentences) - len(shown)
+    sentences = [f"{each[0].upper()}{each[1:]}." for each in shown] + (
+        [f"And {left:,} more."] if left else []
+    )
+    return (
+        f'<div class="py-morning py-{told.tone}"><p class="py-value">{escape(told.text)}</p></div>'
+        f'<p class="py-quiet">{" · ".join(more)}</p>{markup.notes(sentences) if sentences else ""}'
+    )
+
+
+def _many(many: int, word: str, after: str = "") -> str:
+    return f"{wording.plural(many, word)} {after}".strip() if many else ""
+
+
+def _largest_first(one: Finding) -> tuple[float, int]:
+    return -abs(one.change), one.id

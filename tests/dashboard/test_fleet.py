@@ -1,0 +1,226 @@
+"""The fleet page: who lives, what runs and what waits and why, schedules, freshness, what can be measured."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import a_machine, a_run
+from dashboard_pages import Open, html, text
+from mornings import HOSTILE, Mornings, facts
+from streamlit.testing.v1 import AppTest
+
+from dashboard.fleet import timetable, waiting
+from db import queue, store
+from db.engine import Database, open_database
+from db.night_records import LastFire
+from db.queue_records import NewTask
+from scheduled_jobs.service.jobs import MEASURING
+
+PAGE = "app_pages/fleet.py"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/database/pyrometer.db"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    with open_database(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def mornings(database: Database) -> Mornings:
+    return Mornings(database)
+
+
+def rows(page: AppTest, label: str) -> list[str]:
+    """The rows of a table as text."""
+    _, found, rest = html(page).partition(f'aria-label="{label}"')
+    assert found, label
+    body = rest.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", row)).strip() for row in body.split("</tr>")[:-1]]
+
+
+def cards(page: AppTest) -> str:
+    """The row of numbers on top as text."""
+    sections = re.findall(r'<section class="py-card">.*?</section>', html(page), re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", " ".join(sections)))
+
+
+def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
+    page = open_page(empty_url, PAGE)
+    assert "Nothing measured yet" in text(page)
+    assert [code.value for code in page.code] == ["pyrometer run --suite smoke"]
+
+
+def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> None:
+    page = open_page(filled_url, PAGE)
+    (machine,) = rows(page, "Machines")
+    assert "– by hand no scheduler: runs by hand" in machine and "Xeon 6430, 2 cores" in machine
+    assert "run-11 ! interrupted" in machine and "torch 2.14.0+cpu" in machine
+    assert "No scheduler was ever here." in text(page) and "pyrometer scheduler" in text(page)
+    assert "Nothing runs and nothing waits." in text(page)
+    environments = rows(page, "Environments")
+    assert environments[0].startswith("my nightly") and "2.14.0+cpu" in environments[0]
+    assert environments[0].endswith(" 5") and len(environments) == 4
+    assert [each.value for each in page.header] == [
+        "Machines",
+        "What runs and what waits",
+        "Schedules",
+        "Environments",
+    ]
+
+
+def test_a_fleet_that_lives_says_what_it_serves_and_what_comes_next(
+    open_page: Open, url: str, mornings: Mornings, tmp_path: Path
+) -> None:
+    for age in (1, 0):
+        mornings.fire(mornings.due(age), ("nightly", "h200"), ("2.13.0", "h200"))
+        mornings.measure(mornings.due(age), "one", "h200")
+        if age:
+            mornings.measure(mornings.due(age), "one", "h200", version="2.13.0+cpu")
+    mornings.begin(mornings.due(0), "one", "h200")
+    mornings.fire(mornings.due(0, 1), ("nightly", "h200"), how="by hand")
+    mornings.scheduler("one", "h200", facts=facts(tmp_path, mornings.now))
+    page = open_page(url, PAGE)
+    assert "✓ 1 alive" in cards(page) and "Running now 1" in cards(page)
+    (machine,) = rows(page, "Machines")
+    assert "✓ alive seen just now · version 0.1.0 one, h200 nightly 2.13.0@h200" in machine
+    running, left = rows(page, "What runs and what waits")
+    assert running.startswith("… running nightly measure · 2.13.0@h200") and "one for 6 hours" in running
+    assert left.startswith("… waiting nightly") and "one does something else first" in left
+    schedules = rows(page, "Schedules")
+    assert schedules[0].startswith("nightly measure 30 2 * * * UTC nightly, 2.13.0 (pinned) suite smoke")
+    assert "on h200" in schedules[0] and "then" in schedules[0] and "✓ alive one" in schedules[0]
+    assert "… waiting 1 hour ago · by hand" in schedules[0]
+    assert any(each.startswith("check check · built in") and "never" in each for each in schedules)
+    nightly, pinned = sorted(rows(page, "Freshness"), reverse=True)
+    assert nightly.startswith("nightly nightly · h200 … waiting 6 hours ago") and nightly.endswith("0 of 3")
+    assert pinned.startswith("2.13.0 nightly · h200 … running 1 day ago") and pinned.endswith("0 of 2")
+
+
+def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
+    open_page: Open, url: str, mornings: Mornings, tmp_path: Path
+) -> None:
+    then = timedelta(days=2)
+    mornings.scheduler("one", "h200", seen=then, facts=facts(tmp_path, mornings.now - then))
+    mornings.scheduler("old", seen=timedelta(days=30))
+    page = open_page(url, PAGE)
+    silent, gone = rows(page, "Machines")
+    assert silent.startswith("one × silent seen 2 days ago") and gone.startswith("old – gone")
+    assert "× 0 alive, 1 silent" in cards(page) and "no scheduler told one" in cards(page)
+    (nightly,) = (each for each in rows(page, "Schedules") if each.startswith("nightly "))
+    assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
+
+
+def test_what_waits_for_somebody_who_is_not_there_stands_first(
+    open_page: Open, url: str, database: Database, mornings: Mornings, tmp_path: Path
+) -> None:
+    planner = facts(tmp_path, mornings.now, measures=False)
+    mornings.scheduler("one", facts=planner)
+    mornings.fire(mornings.due(0, 1), ("nightly", "h200"), ("nightly", ""))
+    at, later = mornings.due(0, 2), mornings.now + HOUR
+    tasks = [NewTask("", "check", {}), NewTask("later", "digest", {}, not_before=later)]
+    assert queue.plan_fire(database, "check", at, "timetable", tasks, at)
+    found = rows(open_page(url, PAGE), "What runs and what waits")
+    assert "h200 × no scheduler that measures is there: start one with pyrometer scheduler" in found[0]
+    assert "any machine × no scheduler that measures is there" in found[1]
+    assert "is not to begin before" in found[2] and "any machine one takes it next" in found[3]
+
+
+def test_a_label_that_nobody_has_is_named_with_the_way_out(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.scheduler("one", "a10")
+    mornings.fire(mornings.due(0, 1), ("nightly", "h200"))
+    (task,) = rows(open_page(url, PAGE), "What runs and what waits")
+    assert (
+        'no scheduler that is there has the label "h200": a machine gets it by machine_labels'
+        in task.replace("&quot;", '"')
+    )
+
+
+def test_one_machine_is_opened_by_the_address(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.scheduler("one", "h200")
+    mornings.scheduler("two")
+    told = {
+        "conditions": {"driver": "580.1", "kernel": "6.8.0"},
+        "telemetry": {
+            "cpu": [
+                {"name": "cpu_busy", "present": True, "detail": "/proc/stat"},
+                {"name": "cpu_frequency", "present": False, "detail": "no cpufreq here"},
+            ]
+        },
+    }
+    run = replace(a_run("run-1", started_at=mornings.due(0), machine=a_machine("one")), facts=told)
+    store.save_run(database, run)
+    mornings.fire(mornings.due(0, 1), ("nightly", "h200"), ("nightly", "a10"))
+    page = open_page(url, PAGE, machine="one")
+    shown = html(page)
+    assert "580.1" in shown and "Conditions of its newest run" in shown and "no cpufreq here" in shown
+    assert len(rows(page, "What runs and what waits")) == 1
+    page = open_page(url, PAGE)
+    (abilities,) = rows(page, "What machines can measure")
+    assert abilities == "one cpu busy No cpu frequency (no cpufreq here)."
+    page.selectbox(key="choose-machine").select("two").run()
+    assert page.query_params["machine"] in ("two", ["two"]) and "not known before its first run" in html(page)
+    page = open_page(url, PAGE, machine="tow")
+    assert 'did you mean "two"?' in page.warning[0].value and len(rows(page, "Machines")) == 2
+
+
+def test_a_thousand_machines_do_not_make_the_page_long(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    labels = [f"m{number:04}" for number in range(1000)]
+    mornings.fire(mornings.due(0, 1), *(("nightly", label) for label in labels))
+    for label in labels[:50]:
+        mornings.scheduler(label)
+    page = open_page(url, PAGE)
+    for label, word, many in (
+        ("Machines", "machine", 10),
+        ("What runs and what waits", "task", 960),
+        ("Freshness", "track", 960),
+    ):
+        assert len(rows(page, label)) == 40
+        assert f"and {many} {word}s more; the CSV has all" in html(page)
+
+
+def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:
+    told = {
+        "timezone": HOSTILE,
+        "schedules": [
+            {name: HOSTILE for name in ("schedule", "job", "cron", "suite", "baseline")}
+            | {"environments": [HOSTILE], "labels": [HOSTILE], "enabled": True}
+        ],
+    }
+    mornings.scheduler(HOSTILE, HOSTILE, facts=told)
+    mornings.fire(mornings.due(0), (HOSTILE, ""))
+    mornings.measure(
+        mornings.due(0), HOSTILE, hardware=HOSTILE, version=HOSTILE, state="failed", error=HOSTILE
+    )
+    mornings.fire(mornings.due(0, 1), (HOSTILE, HOSTILE))
+    for query in ({}, {"machine": HOSTILE}, {"machine": f"{HOSTILE}!"}):
+        page = open_page(url, PAGE, **query)
+        shown = html(page)
+        assert "&lt;img src=x onerror=alert(1)&gt;" in shown and "<img" not in shown
+        for each in (*page.header, *page.caption, *page.markdown, *page.warning):
+            assert not re.search(r"(?<!\\)(<img|\*\*b|\[x\])", str(each.value)), each.value
+
+
+def test_the_jobs_that_hold_a_machine_are_those_of_the_schedulers() -> None:
+    assert waiting.MEASURING == MEASURING
+
+
+def test_schedules_that_nobody_serves_come_last(mornings: Mornings) -> None:
+    fires = [
+        LastFire(name, mornings.now, "timetable", {"done": 1}, "") for name in ("old", "detect:nightly", "a")
+    ]
+    assert [row.schedule for row in timetable.rows([], fires)] == ["detect:nightly", "a", "old"]

@@ -1,0 +1,393 @@
+"""The overview in the morning: what it says of nights that went well, of late ones, of findings and cases."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import streamlit as st
+from builders import BERT, MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
+from dashboard_pages import OVERVIEW, Open, html, text
+from mornings import HOSTILE, TOML, Mornings, facts
+from streamlit.testing.v1 import AppTest
+
+from dashboard.overview import problems, verdict
+from dashboard.overview import served as serving
+from dashboard.overview.sparkline import sparkline
+from db import findings, queries, queue, store
+from db.engine import Database, open_database
+from db.finding_records import Finding, NewFinding
+from db.queue_records import NewTask, SchedulerSeen
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/database/pyrometer.db"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    with open_database(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def mornings(database: Database) -> Mornings:
+    return Mornings(database)
+
+
+def morning_line(page: AppTest) -> str:
+    """The verdict."""
+    found = re.search(r'class="py-morning[^"]*"><p class="py-value">([^<]*)<', html(page))
+    assert found, html(page)[:500]
+    return found[1]
+
+
+def cards(page: AppTest) -> list[str]:
+    """Each card as text."""
+    sections = re.findall(r'<section class="py-card py-edge.*?</section>', html(page), re.DOTALL)
+    return [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", each)).strip() for each in sections]
+
+
+def a_finding(
+    database: Database, mornings: Mornings, runs: list[str], case: str = MLP, direction: str = "worse"
+) -> Finding:
+    """A candidate between the last two of some runs."""
+    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (case, "latency_floor"))
+    side = an_environment("2.14.0+cpu").fingerprint
+    change = 0.1 if direction == "worse" else -0.2
+    new = NewFinding(key, "nightly", "nightly", "", direction, "step", runs[-1], runs[-2], side, side, change)
+    (found,) = findings.save_findings(database, [new], mornings.now - 5 * HOUR)
+    return found
+
+
+def confirm(database: Database, mornings: Mornings, one: Finding, ago: timedelta = 2 * HOUR) -> None:
+    findings.decide(database, one.id, "confirmed", one.change, one.change, one.change, {}, mornings.now - ago)
+
+
+def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    for age in (3, 2, 1, 0):
+        mornings.fire(mornings.due(age), ("nightly", ""), ("2.13.0", ""))
+        mornings.measure(mornings.due(age), version=f"2.14.0.dev{age}+cpu")
+        mornings.measure(mornings.due(age), version="2.13.0+cpu")
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "✓ All quiet"
+    assert "2 of 2 tracks done in the newest night" in html(page) and not page.warning
+    pinned, nightly = sorted(cards(page))
+    for card, track, torch in ((nightly, "nightly", "2.14.0.dev0+cpu"), (pinned, "2.13.0", "2.13.0+cpu")):
+        assert f" {track} ✓ done due" in card and f"torch {torch} · Xeon 6430, 2 cores" in card
+        assert "6 hours ago, took 40 min" in card and "✓ 3 of 3 usual cases measured" in card
+        assert "✓ ✓ ✓ ✓ none of the last 4 nights is missing" in card
+    assert "Nothing was confirmed within a day" in text(page)
+    assert [each.value for each in page.header][:2] == ["Newest night", "New findings"]
+
+
+def test_one_track_is_late_and_stands_first(open_page: Open, url: str, mornings: Mornings) -> None:
+    for age in (2, 1):
+        mornings.fire(mornings.due(age, 13), ("nightly", "h200"), ("nightly", "a10"))
+        mornings.measure(mornings.due(age, 13), "one", "h200")
+        mornings.measure(mornings.due(age, 13), "two", "a10")
+    mornings.fire(mornings.due(0, 13), ("nightly", "h200"), ("nightly", "a10"))
+    mornings.measure(mornings.due(0, 13), "one", "h200")
+    mornings.scheduler("one", "h200")
+    mornings.scheduler("two", "a10", seen=2 * HOUR)
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1 machine silent, 1 track late"
+    shown = html(page)
+    assert "Machine two is silent: no scheduler was seen there for 2 hours." in shown
+    assert "was due 13 hours ago and has not begun: no scheduler is there for a10." in shown
+    late, done = cards(page)
+    assert "nightly · a10 nightly × late" in late and "nightly · one nightly ✓ done" in done
+    # Its newest run is an earlier night's, and is not passed off as this one's.
+    assert "an earlier night: ✓ 6 ok" in late and "earlier night" not in done
+
+
+def test_a_night_that_waits_for_nobody_is_no_quiet_morning(
+    open_page: Open, url: str, mornings: Mornings, tmp_path: Path
+) -> None:
+    mornings.nights([2, 1])
+    mornings.fire(mornings.due(0, 3), ("nightly", ""))
+    mornings.scheduler("one", facts=facts(tmp_path, mornings.now, measures=False))
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1 track that nobody is there for"
+    (card,) = cards(page)
+    assert "Nightly (nightly) waits, and no scheduler that measures is there." in html(page)
+    assert "… waiting" in card and "3 hours ago; nobody is there for it" in card
+    assert "✓ an earlier night: 3 of 3 usual cases measured" in card
+    mornings.scheduler("two")
+    st.cache_resource.clear()
+    assert morning_line(open_page(url, OVERVIEW)) == "✓ All quiet so far"
+
+
+def test_before_the_first_night_the_page_says_when_it_comes(
+    open_page: Open, url: str, mornings: Mornings, tmp_path: Path
+) -> None:
+    told = facts(tmp_path, mornings.now)
+    mornings.scheduler("one", facts=told)
+    page = open_page(url, OVERVIEW)
+    first = next(each["next"][0] for each in told["schedules"] if each["schedule"] == "nightly")
+    assert "Nothing measured yet" in text(page) and f"The first night is due {first[:10]} 02:30" in html(page)
+
+
+def test_a_night_that_nobody_planned_is_late(open_page: Open, url: str, mornings: Mornings) -> None:
+    mornings.nights([5, 4, 3, 2])
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1 track late"
+    assert "was due 30 hours ago and nobody planned it: no scheduler looked at it" in html(page)
+
+
+def test_a_confirmed_regression_is_told_first_and_what_people_know_is_counted(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = mornings.nights([2, 1, 0])
+    for case in (MLP, RESNET):
+        confirm(database, mornings, a_finding(database, mornings, runs, case))
+    confirm(database, mornings, a_finding(database, mornings, runs, BERT, "better"))
+    findings.triage(database, 2, "expected", "ann", "", None, mornings.now)
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1 confirmed regression, 1 confirmed improvement"
+    shown = html(page)
+    assert "1 finding more that people know or muted" in shown
+    assert "finding=1" in shown and "finding=3" in shown and "finding=2" not in shown
+    assert shown.index("finding=1") < shown.index("finding=3")
+
+
+def test_an_older_regression_is_no_news_unless_the_address_asks_for_a_week(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = mornings.nights([2, 1, 0])
+    confirm(database, mornings, a_finding(database, mornings, runs), 50 * HOUR)
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "✓ All quiet" and "1 older regression open" in html(page)
+    page = open_page(url, OVERVIEW, days="3")
+    assert morning_line(page) == "× 1 confirmed regression" and "older regression" not in html(page)
+    page = open_page(url, OVERVIEW, days="2")
+    assert 'Unknown days "2"' in page.warning[0].value and morning_line(page) == "✓ All quiet"
+
+
+def test_candidates_wait_however_old_they_are(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    a_finding(database, mornings, mornings.nights([2, 1, 0]))
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "! 1 candidate not confirmed yet" and "? candidate" in html(page)
+
+
+def test_a_case_that_fell_is_bad_news_and_one_that_never_worked_is_none(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.nights([3, 2, 1], not_ok={MLP: "unsupported"})
+    mornings.nights([0], not_ok={MLP: "unsupported", BERT: "crashed"})
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1 case no longer measured"
+    (card,) = cards(page)
+    assert "× 1 of 2 usual cases measured" in card and "no longer: bert_base" in card
+    shown = html(page)
+    _, _, table = shown.partition('aria-label="What did not end ok"')
+    table = table.partition("</table>")[0]
+    assert "bert_base" in table and "used to be measured" in table and "mlp_overhead" not in table
+    assert "As the night before: 1 unsupported in" in shown
+
+
+def test_a_night_that_broke_off_did_not_reach_its_cases(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.nights([3, 2, 1])
+    due = mornings.due(0)
+    mornings.fire(due, ("nightly", ""))
+    token = mornings.begin(due, "bench-1")
+    store.save_run(database, a_run("torn", started_at=due, planned=6, state="interrupted"))
+    store.save_outcomes(database, "torn", [an_outcome(MLP, started_at=due)])
+    queue.set_run(database, token, "torn")
+    queue.finish(database, token, "failed", {}, f"no space left {HOSTILE}", due + HOUR)
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1 night failed, 2 cases no longer measured"
+    (card,) = cards(page)
+    assert "× failed" in card and "× 1 of 3 usual cases measured" in card and "no space left" in card
+    assert "… 5 not reached" in card and "1 of the last 4 nights is missing" in card
+    assert "<img" not in re.sub(r'<img class="py-sparkline"[^>]*>', "", html(page))
+
+
+def test_a_change_is_against_the_night_before_on_the_same_track(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.baseline = "2.13.0"
+    for age, factor in ((3, 1.0), (2, 1.0), (1, 1.0), (0, 1.25)):
+        mornings.fire(mornings.due(age), ("nightly", ""), ("2.13.0", ""))
+        mornings.measure(mornings.due(age), version=f"2.14.0.dev{age}+cpu", factor=factor)
+        # Between the nights, on the same hardware: a series of its own only by its track.
+        mornings.measure(mornings.due(age), version="2.13.0+cpu", factor=0.5)
+    shown = html(open_page(url, OVERVIEW))
+    _, _, table = shown.partition('aria-label="Latest latency floor: nightly · nightly"')
+    table = table.partition("</table>")[0]
+    assert "Against the night before" in table and table.count("+25 %") == 3 and "+150 %" not in table
+    assert table.count("worse, ranges apart") == 3 and "2.14.0.dev0+cpu" in table
+    # The pinned one stands beside and has no headlines.
+    assert "2.13.0+cpu" not in table and "Latest latency floor: nightly · 2.13.0" not in shown
+    assert 'alt="4 nights, 48.0 to 60.0 ms, the last 60.0 ms"' in table
+
+
+def test_a_thousand_machines_do_not_make_the_page_long(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    labels = [f"m{number:04}" for number in range(1000)]
+    mornings.fire(mornings.due(0, 13), *(("nightly", label) for label in labels))
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1,000 tracks late"
+    shown = html(page)
+    assert len(cards(page)) == 12 and "and 988 tracks more: Fleet →" in shown
+    assert shown.count(" has not begun: no scheduler is there for ") == 6 and "And 994 more." in shown
+    assert "looked at for 24 of 1,000 tracks" in text(page)
+
+
+def test_a_track_that_nobody_asks_for_any_more_is_not_late(
+    open_page: Open, url: str, mornings: Mornings, tmp_path: Path
+) -> None:
+    mornings.schedule = "given up"
+    mornings.nights([5, 4, 3])
+    mornings.schedule = "nightly"
+    mornings.nights([2, 1, 0])
+    mornings.scheduler("bench-1", facts=facts(tmp_path, mornings.now))
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "✓ All quiet" and len(cards(page)) == 1
+    assert "and 1 track that nobody asks for any more: Fleet →" in html(page)
+
+
+def test_a_schedule_that_is_switched_off_is_shown_when_it_was_fired_and_never_late(
+    open_page: Open, url: str, mornings: Mornings, tmp_path: Path
+) -> None:
+    off = TOML.replace('cron = "30 2', 'enabled = false\ncron = "30 2')
+    mornings.scheduler("bench-1", facts=facts(tmp_path, mornings.now, off))
+    mornings.nights([5, 4, 3])
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "✓ All quiet" and "✓ done" in cards(page)[0]
+    st.cache_resource.clear()
+    mornings.schedule = "long ago"
+    mornings.nights([30, 29, 28, 20])
+    page = open_page(url, OVERVIEW)
+    assert "and 1 track that nobody asks for any more" in html(page) and len(cards(page)) == 1
+
+
+def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:
+    for age in (1, 0):
+        mornings.fire(mornings.due(age), (HOSTILE, ""))
+        mornings.measure(mornings.due(age), HOSTILE, hardware=HOSTILE, version=HOSTILE)
+    page = open_page(url, OVERVIEW)
+    shown = html(page)
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert "<img" not in re.sub(r'<img class="py-sparkline"[^>]*>', "", shown)
+    for each in (*page.header, *page.caption, *page.markdown):
+        assert "<img" not in str(each.value) and "**b**" not in str(each.value)
+
+
+def test_by_hand_a_comparison_and_what_it_did_not_need_are_no_failures(
+    open_page: Open, url: str, database: Database
+) -> None:
+    old, new = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")
+    spare = {"status": "skipped", "reason": "not needed: enough pairs"}
+
+    def run(id: str, night: int, *environments: Any, **ended: Any) -> None:
+        outcomes = [an_outcome(MLP, environment=each, latency=2.0 + night) for each in environments]
+        outcomes.append(an_outcome(RESNET, environment=environments[-1], **ended))
+        store.save_run(database, a_run(id, environments=environments, started_at=a_night(night)))
+        store.save_outcomes(database, id, outcomes)
+        store.save_measurements(database, id, measurements_for(outcomes))
+
+    run("upgrade", 0, old, new, status="crashed", reason="in the comparison")
+    run("spare", 1, new, **spare)
+    page = open_page(url, OVERVIEW)
+    assert [each.value for each in page.header] == ["Latest latency", "Last runs"]
+    assert "1 of 2" in html(page) and "in suite smoke · 1 more were not needed" in html(page)
+    run("alone", 2, new, status="crashed", reason="by itself")
+    st.cache_data.clear()
+    st.cache_resource.clear()
+    page = open_page(url, OVERVIEW)
+    assert "by itself" in html(page) and "in the comparison" not in html(page)
+    assert 'alt="3 runs, 2.00 to 4.00 ms, the last 4.00 ms"' in html(page)
+
+
+def test_a_picture_says_in_words_what_it_shows() -> None:
+    shown = sparkline([2.0, 4.0, 3.0], "ms", "nights", "bad")
+    assert 'alt="3 nights, 2.00 to 4.00 ms, the last 3.00 ms"' in shown and shown.startswith("<img ")
+    (line,) = re.findall(r'points="([^"]*)"', unquote(shown))
+    heights = [float(point.split(",")[1]) for point in line.split()]
+    # Down is small: the middle point is the highest.
+    assert heights[1] < heights[2] < heights[0]
+    assert "<img" not in sparkline([2.0], "ms", "nights") and "<img" not in sparkline([], "ms", "nights")
+    assert 'points="4.0,15.0 128.0,15.0"' in unquote(sparkline([5.0, 5.0], "ms", "nights"))
+
+
+def test_what_other_versions_say_that_they_serve_is_read_as_far_as_it_can_be(mornings: Mornings) -> None:
+    nothing: list[Any] = [None, [], {"schedules": "x"}, {"schedules": [1, None, {}]}]
+    seen = [replace(mornings.scheduler(f"m{n}"), facts=each or {}) for n, each in enumerate(nothing)]
+    found = serving.served(seen, mornings.now, 30)
+    assert [(one.schedule, one.next, one.by) for one in found] == [("", (), ("m3",))]
+    assert serving.patience(seen) == serving.Patience(30, 12)
+    odd: dict[str, Any] = {"schedule": "n", "next": ["never", "2026-01-01T00:00:00", 7], "enabled": "yes"}
+    (one,) = serving.served([replace(seen[0], facts={"schedules": [odd]})], mornings.now, 30)
+    assert (one.next, one.enabled, one.timezone, one.alive) == ((), False, "UTC", True)
+    assert serving.patience([replace(seen[0], facts={"silent_minutes": 0, "overdue_hours": "x"})]) == (
+        serving.Patience(30, 12)
+    )
+
+
+def test_schedulers_that_serve_alike_are_told_once_and_the_newest_says_what_is_next(
+    mornings: Mornings, tmp_path: Path
+) -> None:
+    early, late = (facts(tmp_path, mornings.now - n * timedelta(days=1)) for n in (3, 0))
+    seen: list[SchedulerSeen] = [
+        mornings.scheduler("one", seen=timedelta(days=3), facts=early),
+        mornings.scheduler("two", facts=late),
+    ]
+    nightly = [one for one in serving.served(seen, mornings.now, 20) if one.schedule == "nightly"]
+    assert [(one.by, one.alive) for one in nightly] == [(("one", "two"), True)]
+    assert min(nightly[0].next) > mornings.now
+    assert serving.patience(seen) == serving.Patience(20, 5)
+    (alone,) = (one for one in serving.served(seen[:1], mornings.now, 20) if one.schedule == "nightly")
+    assert not alone.alive and min(alone.next) < mornings.now
+
+
+def test_nothing_asked_for_is_neither_good_nor_bad() -> None:
+    told = verdict.verdict([], [], verdict.News())
+    assert (told.tone, told.text) == ("quiet", "… No night is asked for any more")
+
+
+def test_spare_replicates_are_not_needed_and_what_the_budget_skipped_is() -> None:
+    ended = [("skipped", "not needed: enough pairs"), ("skipped", "the budget is spent"), ("crashed", "x")]
+    needed = [problems.needed(an_outcome(status=status, reason=reason)) for status, reason in ended]
+    assert needed == [False, True, True]
+
+
+def test_a_part_that_was_taken_out_of_its_schedule_is_not_waited_for(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    for age in (4, 3, 2):
+        mornings.fire(mornings.due(age), ("nightly", ""), ("old", ""))
+        mornings.measure(mornings.due(age))
+        mornings.measure(mornings.due(age), version="2.12.0+cpu")
+    mornings.nights([1, 0])
+    page = open_page(url, OVERVIEW)
+    (card,) = cards(page)
+    assert morning_line(page) == "✓ All quiet" and " nightly ✓ done" in card
+
+
+def test_nights_that_a_machine_missed_are_seen_in_its_row(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.nights([4, 3])
+    for age in (2, 1):
+        mornings.fire(mornings.due(age), how="missed")
+    mornings.nights([0])
+    queue.plan_fire(database, "check", mornings.now, "timetable", [NewTask("", "check", {})], mornings.now)
+    page = open_page(url, OVERVIEW)
+    (card,) = cards(page)
+    assert "✓ ✓ × × ✓ 2 of the last 5 nights are missing" in card
+    assert "oldest first: 3 done, 2 missed" in html(page) and morning_line(page) == "✓ All quiet"
