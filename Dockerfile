@@ -13,7 +13,7 @@ RUN --mount=type=cache,target=/root/.cache/pip \
     --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     python -m venv /tmp/uv \
  && /tmp/uv/bin/pip install --quiet "uv>=0.13,<0.14" \
- && /tmp/uv/bin/uv export --quiet --frozen --no-dev --no-emit-project --extra postgres --output-file requirements.txt \
+ && /tmp/uv/bin/uv export --quiet --frozen --no-dev --no-emit-project --extra postgres --extra oidc --output-file requirements.txt \
  && /opt/pyrometer/bin/pip install --quiet --require-hashes --requirement requirements.txt
 COPY . .
 # uv builds with the backend it carries: nothing is fetched here.

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from .dashboard import SECRETS
 from .errors import ConfigurationError, UnknownKey, WrongValue
 from .lines import line_of
 from .nearest import unknown
@@ -17,7 +18,12 @@ from .schema import SCALARS, SECTIONS, TABLES, Wanted
 _KEY = "[key]"
 
 #: May hold a password, so it is never repeated.
-_SECRETS: tuple[KeyPath, ...] = (("database_url",), ("alerts",), ("alerts", "targets"))
+_SECRETS: tuple[KeyPath, ...] = (
+    *(("database_url",), ("alerts",), ("alerts", "targets"), ("dashboard",)),
+    *(("dashboard", name) for name in SECRETS),
+)
+#: So may what is in these.
+_SECRET_LISTS: tuple[KeyPath, ...] = (("alerts", "targets"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,8 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
         *table, name, _ = path
         what = "a variable's name" if len(table) > 1 else "a name of letters, digits and . _ + -"
         return f'{origin.table((*table, name))}: "{name}" is not {what}'
-    secret = path in _SECRETS or path[:-1] in _SECRETS[2:]
-    shown = "not usable" if secret and isinstance(given, str) else _shown(given)
+    secret = path in _SECRETS or path[:-1] in _SECRET_LISTS
+    shown = "not usable" if secret and isinstance(given, str | int | float) else _shown(given)
     return f"{origin.of(path)} is {shown}, expected {_expected(path)}"
 
 

@@ -35,6 +35,8 @@ COMPOSED = frozenset(
         *("cases", "matrix", "include", "exclude", "environment", "find_links", "packages"),
         *("thresholds", "worst", "weights", "must_not_regress", "may_break", "targets"),
         *("environments", "machines", "watch"),
+        *("viewers", "triagers", "trusted_proxies"),
+        "per_hour",
     )
 )
 

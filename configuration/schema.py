@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from .alerts import AlertSettings
+from .dashboard import DashboardSettings
 from .database_url import usable
 from .fields import (
     COUNT,
@@ -33,6 +34,7 @@ from .fields import (
     Words,
     no_bool,
 )
+from .prices import PriceSettings
 from .schedules import Labels, ScheduleSettings, ZoneName
 
 #: The profiles that exist without being written down.
@@ -209,6 +211,8 @@ class Wanted(Table):
         default_factory=dict[str, PolicySettings], description="tables [policies.NAME]"
     )
     alerts: AlertSettings = Field(default=AlertSettings(), description="a table [alerts]")
+    dashboard: DashboardSettings = Field(default=DashboardSettings(), description="a table [dashboard]")
+    prices: PriceSettings = Field(default=PriceSettings(), description="a table [prices]")
     schedules: Mapping[Name, ScheduleSettings] = Field(
         default_factory=dict[str, ScheduleSettings], description="tables [schedules.NAME]"
     )
@@ -223,7 +227,11 @@ TABLES: Mapping[str, type[Table]] = {
     "schedules": ScheduleSettings,
 }
 #: The tables that exist once.
-SECTIONS: Mapping[str, type[Table]] = {"alerts": AlertSettings}
+SECTIONS: Mapping[str, type[Table]] = {
+    "alerts": AlertSettings,
+    "dashboard": DashboardSettings,
+    "prices": PriceSettings,
+}
 SCALARS: tuple[str, ...] = tuple(
     name for name in Wanted.model_fields if name not in TABLES and name not in SECTIONS
 )

@@ -26,9 +26,18 @@ def with_secrets(environ: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
         raise WrongValue(
             f"{DATABASE_URL_FILE} holds a URL, expected the path of a file; a URL belongs into {DATABASE_URL}"
         )
-    where = f"{named} ({DATABASE_URL_FILE})"
+    text = one_line(absolute(named, cwd), f"{named} ({DATABASE_URL_FILE})", "a URL")
+    return {**environ, DATABASE_URL_FILE: text}
+
+
+def one_line(file: Path, where: str, what: str) -> str:
+    """The one line of a file, without white space around it; `where` names the file, `what` the line.
+
+    Raises UnreadableFile for a file that cannot be read and WrongValue for one without a single line of text;
+    neither repeats what may be a password.
+    """
     try:
-        text = absolute(named, cwd).read_text(encoding="utf-8").strip()
+        text = file.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise UnreadableFile(f"{where} cannot be read: {os.strerror(error.errno or 0)}") from error
     except ValueError:
@@ -36,6 +45,6 @@ def with_secrets(environ: Mapping[str, str], cwd: Path) -> Mapping[str, str]:
         raise UnreadableFile(f"{where} cannot be read: not UTF-8") from None
     if len(text.splitlines()) != 1:
         raise WrongValue(
-            f"{where} holds {'nothing' if not text else 'several lines'}, expected one line, a URL"
+            f"{where} holds {'nothing' if not text else 'several lines'}, expected one line, {what}"
         )
-    return {**environ, DATABASE_URL_FILE: text}
+    return text

@@ -8,11 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .alerts import AlertSettings
 from .complaints import Origin, complain
+from .dashboard import DashboardSettings
 from .database_url import absolute, anchored
 from .environments import settled_environment
 from .errors import UnknownKey, WrongValue
 from .nearest import unknown
 from .overrides import overlaid, overrides
+from .prices import PriceSettings
 from .reading import FILE_NAME, find_file, label_of, read_file
 from .schedules import ScheduleSettings
 from .schema import (
@@ -25,6 +27,7 @@ from .schema import (
     Wanted,
 )
 from .secret_files import with_secrets
+from .settled_dashboard import settled_dashboard
 from .settled_schedules import settled_schedules
 
 DEFAULT_ENVIRONMENT = "default"
@@ -61,6 +64,8 @@ class Settings(BaseModel):
     schedules: Mapping[str, ScheduleSettings]
     built_in_schedules: frozenset[str]
     alerts: AlertSettings
+    dashboard: DashboardSettings
+    prices: PriceSettings
 
 
 def load_settings(
@@ -128,6 +133,8 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
         schedules=schedules,
         built_in_schedules=built_in,
         alerts=_alerts(wanted.alerts, base_of),
+        dashboard=settled_dashboard(wanted.dashboard, base_of, origin),
+        prices=wanted.prices,
     )
 
 

@@ -3,6 +3,8 @@
 * DashboardError
   * PortBusy            something else listens there already
   * AddressUnusable     this machine has no such address, or may not bind it
+  * LoginUnusable       what a login needs is not installed
+  * NotAllowed          somebody wants to do what is not theirs to do
 """
 
 
@@ -16,3 +18,11 @@ class PortBusy(DashboardError):
 
 class AddressUnusable(DashboardError):
     """The address cannot be bound on this machine."""
+
+
+class LoginUnusable(DashboardError):
+    """A login was asked for that needs what is not installed."""
+
+
+class NotAllowed(DashboardError):
+    """Somebody wants to do what is not theirs to do."""

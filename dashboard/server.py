@@ -8,27 +8,42 @@ from collections.abc import Sequence
 
 import uvicorn
 from streamlit import config
+from streamlit.auth_util import is_authlib_installed
 
-from dashboard.asgi import app
-from dashboard.errors import AddressUnusable, PortBusy
+from dashboard.access import reader
+from dashboard.access.gate import STAMP
+from dashboard.access.rules import Rules
+from dashboard.asgi import application
+from dashboard.errors import AddressUnusable, LoginUnusable, PortBusy
 
 
-def serve(host: str, port: int, names: Sequence[str] = ()) -> None:
+def serve(host: str, port: int, names: Sequence[str] = (), rules: Rules | None = None) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
-    Port 0 takes any free one. `names` are the names by which browsers call it; with none, a server that
-    listens beyond this machine goes by any. Prints one line with the URL when ready. Raises PortBusy or
-    AddressUnusable before anything is served.
+    Port 0 takes any free one. `names` are the names by which browsers call it, beside that in the rules'
+    `url`; with none, a server that listens beyond this machine goes by any. Without `rules` nobody logs in.
+    Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or LoginUnusable before anything
+    is served.
     """
+    rules = rules or Rules()
+    if rules.login == "oidc" and not is_authlib_installed():
+        raise LoginUnusable('login "oidc" needs Authlib: install pyrometer[oidc]')
     listener = _listen(host, port)
     port = listener.getsockname()[1]
+    # First of all: only an application that is there says where .streamlit/config.toml lies, and the first
+    # option that is set reads the files.
+    app = application(rules)
     # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
-    own = ["localhost", "127.0.0.1", "[::1]", host] if _is_loopback(host) else []
-    if own or names:
-        config.set_option("server.allowedHosts", [*own, *names])
+    own = ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else []
+    if allowed := [*own, *names, *([rules.host] if rules.host else [])]:
+        config.set_option("server.allowedHosts", allowed)
     config.set_option("server.port", port)
+    config.set_option("server.trustedUserHeaders", {STAMP: reader.STAMPED})
+    reader.hold(rules)
     settings = uvicorn.Config(
         app,
+        # Who is at the other end is never what the other end says: a proxy's word is judged by the gate.
+        proxy_headers=False,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -83,7 +98,8 @@ def _why(error: OSError) -> str:
     return error.strerror or str(error)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

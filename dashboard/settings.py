@@ -1,7 +1,25 @@
 """What the dashboard is told from outside."""
 
+import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: Holds the prices of hardware, as `Prices.text` writes them.
+PRICES = "PYROMETER_DASHBOARD_PRICES"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What an hour of hardware costs, by its label; all in one `currency`, a word."""
+
+    currency: str = "USD"
+    per_hour: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def text(self) -> str:
+        """Both as one text, for the environment."""
+        return json.dumps({"currency": self.currency, "per_hour": dict(self.per_hour)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +28,7 @@ class Settings:
 
     database_url: str
     data_dir: str
+    prices: Prices = Prices()
 
     @staticmethod
     def from_environment() -> "Settings":
@@ -17,4 +36,5 @@ class Settings:
         return Settings(
             os.environ.get("PYROMETER_DATABASE_URL") or "sqlite:///pyrometer.db",
             os.environ.get("PYROMETER_DATA_DIR") or ".pyrometer",
+            Prices(**json.loads(os.environ.get(PRICES) or "{}")),
         )

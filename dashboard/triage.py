@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from dashboard import load, parts
+from dashboard.access import reader
+from dashboard.errors import NotAllowed
 from db.finding_records import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
@@ -23,10 +25,15 @@ _WEEKS = 2
 
 
 def section(url: str, one: Finding) -> None:
-    """A form that writes into the log; where this database takes none, why."""
+    """A form that writes into the log; for those who may not, or where this database takes none, why."""
+    if refused := reader.triage_refused():
+        st.caption(parts.plain(refused))
+        return
     if refused := load.triage_refused(url):
         st.caption(parts.plain(f"Nobody can triage from here. {refused}"))
         return
+    somebody = reader.current()
+    name = somebody.name if somebody else ""
     with st.form("triage", clear_on_submit=False):
         action = st.selectbox(
             "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
@@ -36,14 +43,20 @@ def section(url: str, one: Finding) -> None:
         today = datetime.now(UTC).date()
         tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
         until = st.date_input("Muted until", usual, key="triage-until", min_value=tomorrow)
-        who = st.text_input("Who says so", key="triage-who", max_chars=100)
+        if name:
+            st.caption(parts.plain(f"Noted under your name: {name}"))
+        who = name or st.text_input("Who says so", key="triage-who", max_chars=100)
         if not st.form_submit_button("Save"):
             return
     if problem := complaint(action, text, who):
         st.warning(problem)
         return
     muted = datetime.combine(until, time(), UTC) if action == "mute" else None
-    load.triage(url, one.id, action, who.strip(), text.strip(), muted)
+    try:
+        load.triage(url, one.id, action, who.strip(), text.strip(), muted)
+    except NotAllowed as refusal:
+        st.warning(parts.plain(str(refusal)))
+        return
     st.rerun()
 
 
