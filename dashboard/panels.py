@@ -12,7 +12,8 @@ from dashboard.window_charts import Panel, Scale
 from db.records import Recording
 from runner.telemetry.columns import COLUMNS
 
-#: Points drawn at most in one panel; beyond, each bucket of a line keeps its smallest and its largest row.
+#: Points drawn at most in one chart, all of its panels together; beyond, each bucket of a line keeps its
+#: smallest and its largest row.
 MAX_POINTS = 2000
 #: Rows above which nothing answers to the pointer: each row is a mark of its own in every panel.
 MAX_HOVERED = 250
@@ -120,14 +121,12 @@ def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Da
     """
     rows: list[_Row] = []
     pieces = count()
-    for place, panel in enumerate(drawn):
-        if panel.heat:
-            continue
-        # Every row is one point, and one more where a piece begins.
-        most = MAX_POINTS // (2 * len(panel.lines))
-        for column, label in panel.lines:
-            for piece in _pieces(recording, column, most):
-                rows += _steps(recording, column, piece, origin_ns, (place, label, next(pieces)))
+    drawn_lines = [
+        (place, *line) for place, panel in enumerate(drawn) if not panel.heat for line in panel.lines
+    ]
+    for place, column, label in drawn_lines:
+        for piece in _within(recording, column, max(4, MAX_POINTS // len(drawn_lines))):
+            rows += _steps(recording, column, piece, origin_ns, (place, label, next(pieces)))
     return pd.DataFrame(rows, columns=["panel", "line", "second", "value", "piece"])
 
 
@@ -158,14 +157,16 @@ def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Dat
 
 def hovered(recording: Recording, origin_ns: int) -> pd.DataFrame:
     """What the pointer says of each row: began, ended (seconds), and every column in words."""
+    # Answers to nobody: its words would be put together for nothing.
+    if len(recording.started_ns) > MAX_HOVERED:
+        return pd.DataFrame(columns=["began", "ended", *recording.values], dtype="float64")
     words = {
         column: ["no value" if value is None else wording.significant(value, 4) for value in values]
         for column, values in recording.values.items()
     }
     began = [(at - origin_ns) / 1e9 for at in recording.started_ns]
     ended = [(at - origin_ns) / 1e9 for at in recording.ended_ns]
-    frame = pd.DataFrame({"began": began, "ended": ended, **words})
-    return frame if len(frame) <= MAX_HOVERED else frame.iloc[:0]
+    return pd.DataFrame({"began": began, "ended": ended, **words})
 
 
 def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
@@ -204,6 +205,14 @@ def _unit(column: str) -> str:
     if _cpu(column):
         return "%"
     return COLUMNS[column].unit if column in COLUMNS else ""
+
+
+def _within(recording: Recording, column: str, points: int) -> list[list[int]]:
+    """A line's pieces, of which as much is left out as it takes to draw them with so many points."""
+    # Every row is one point, and one more where a piece begins: here and there, or at every row.
+    pieces = _pieces(recording, column, points - 1)
+    enough = sum(len(piece) + 1 for piece in pieces) <= points
+    return pieces if enough else _pieces(recording, column, points // 2)
 
 
 def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:

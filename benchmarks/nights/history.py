@@ -14,10 +14,10 @@ from db.records import Environment, Hardware, Machine, Measurement, Outcome, Pro
 from db.telemetry import stored_values
 
 SEED = 20261121
-#: The night after the last one of every history.
+#: The night after the last one of every history that ends at no other time.
 END = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 MACHINES, CASES, REPLICATES = 4, 70, 3
-METRICS = ("latency", "latency_p90", "throughput", "first_call", "rss_peak")
+METRICS = ("latency", "latency_floor", "throughput", "first_call", "rss_peak")
 #: Results, that is measurements, of one machine in one night.
 A_NIGHT = CASES * len(METRICS)
 #: PyTorch brings out a version about every two months.
@@ -67,11 +67,15 @@ class Night:
 
 
 class History:
-    """About `results` measurements and `samples` rows of telemetry beside the newest outcomes."""
+    """About `results` measurements and `samples` rows of telemetry beside the newest outcomes.
 
-    def __init__(self, results: int, samples: int) -> None:
+    `end` is the night after its last one.
+    """
+
+    def __init__(self, results: int, samples: int, end: datetime = END) -> None:
         self.count = max(2, round(results / (MACHINES * A_NIGHT)))
         self.windows = samples // WINDOW_ROWS
+        self.end = end
         self._random = np.random.default_rng(SEED)
 
     @property
@@ -81,7 +85,7 @@ class History:
 
     def night(self, night: int, machine: int) -> Night:
         """A night by its number from 0; those from `count` on are yet to come."""
-        started_at = END - timedelta(days=self.count - night) + timedelta(minutes=machine)
+        started_at = self.end - timedelta(days=self.count - night) + timedelta(minutes=machine)
         number = night * MACHINES + machine + 1
         release = min(night // NIGHTS_A_RELEASE, self.releases - 1)
         return Night(number, f"{started_at:%Y%m%d-%H%M%S}-{machine}", machine, release, started_at)

@@ -1,0 +1,131 @@
+"""What schedules leave beside the nights: fires, tasks, schedulers that live, and what was found."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import insert
+
+from db import findings, queries, queue, queue_tables
+from db.engine import Database
+from db.finding_records import NewFinding
+from db.queue_records import SchedulerSeen
+
+from .history import MACHINES, History, Night, case, environment
+
+#: The nightly's name, and the track it measures.
+SCHEDULE = TRACK = "nightly"
+#: Every so many nights something is found, in one of the series.
+_NIGHTS_A_FINDING = 3
+#: What findings came to, over and over.
+_STATES = ("confirmed", "refuted", "refuted", "unclear", "confirmed", "no longer")
+#: What a session told of each, and what else is known.
+_EVIDENCE = {
+    "reason": "the session shows it too",
+    "verdict": {"word": "slower", "unit": "ms", "pairs": 8, "old": 10.0, "new": 10.5, "change": 0.05},
+    "changes": [
+        {"kind": "environment", "name": f"package-{each}", "before": f"1.{each}.0", "after": f"1.{each}.1"}
+        for each in range(30)
+    ],
+    "neighbours": [
+        {"case": case(each), "word": "same", "change": 0.001, "low": -0.004, "high": 0.005, "pairs": 8}
+        for each in range(10)
+    ],
+    "bisect": "pyrometer bisect 2.0.0 2.1.0 --case KEY",
+    "reproduce": "pyrometer upgrade 2.0.0 2.1.0 --case KEY",
+}
+
+
+def keep_watch(database: Database, history: History) -> None:
+    """Store for every night of a filled database the task that measured it, and what detection found."""
+    fires, tasks = list(_fires(history)), list(_tasks(history))
+    with database.writing() as connection:
+        connection.execute(insert(queue_tables.Fire), fires)
+        connection.execute(insert(queue_tables.Task), tasks)
+    for each in range(MACHINES):
+        owner = f"bench-{each}-4711"
+        labels, now = (f"label-{each}",), datetime.now(UTC)
+        seen = SchedulerSeen(owner, f"bench-{each}", labels, now, now, 1000, "0.1.0", _served(history))
+        queue.seen(database, seen)
+    _find(database, history)
+
+
+def _served(history: History) -> dict[str, Any]:
+    """What the scheduler of each machine says."""
+    coming = [history.end + timedelta(days=each) for each in range(3)]
+    schedule = {
+        "schedule": SCHEDULE,
+        "job": "measure",
+        "cron": "0 2 * * *",
+        "enabled": True,
+        "built_in": False,
+        "labels": [f"label-{each}" for each in range(MACHINES)],
+        "next": [moment.isoformat() for moment in coming],
+        "suite": "nightly",
+        "environments": [TRACK],
+        "baseline": "",
+    }
+    limits = {"silent_minutes": 60, "overdue_hours": 6}
+    return {"measures": True, "timezone": "UTC", **limits, "schedules": [schedule]}
+
+
+def _fires(history: History) -> Iterator[dict[str, Any]]:
+    for number in range(history.count):
+        at = history.night(number, 0).started_at
+        yield {"schedule": SCHEDULE, "due_at": at, "how": "timetable", "made_at": at}
+
+
+def _tasks(history: History) -> Iterator[dict[str, Any]]:
+    for night in history.nights():
+        label = f"label-{night.machine}"
+        yield {
+            "schedule": SCHEDULE,
+            "due_at": night.started_at - timedelta(minutes=night.machine),
+            "part": f"{TRACK}@{label}",
+            "job": "measure",
+            "spec": {"track": TRACK, "suite": "nightly", "baseline": ""},
+            "label": label,
+            "state": "done",
+            "attempts": 1,
+            "token": None,
+            "owner": f"bench-{night.machine}-4711",
+            "beats": 50,
+            "run_id": night.run,
+            "not_before": None,
+            "started_at": night.started_at,
+            "ended_at": night.started_at + timedelta(minutes=50),
+            "result": {"exit_code": 0},
+            "error": "",
+        }
+
+
+def _find(database: Database, history: History) -> None:
+    keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
+    for place, number in enumerate(range(1, history.count, _NIGHTS_A_FINDING)):
+        key = keys[place * 17 % len(keys)]
+        machine = int(key.hardware.rpartition("-")[2])
+        before, at = history.night(number - 1, machine), history.night(number, machine)
+        settled = number + 2 * _NIGHTS_A_FINDING < history.count
+        one = NewFinding(
+            key=key,
+            schedule=SCHEDULE,
+            track=TRACK,
+            label=f"label-{machine}",
+            direction=("worse", "better")[place % 2],
+            shape="step",
+            at_run=at.run,
+            before_run=before.run,
+            old_environment=_environment(before),
+            new_environment=_environment(at),
+            change=0.05,
+            low=0.03,
+            high=0.07,
+            evidence=_EVIDENCE,
+            group_key=at.run,
+            state=_STATES[place % len(_STATES)] if settled else "candidate",
+        )
+        findings.save_findings(database, [one], at.started_at)
+
+
+def _environment(night: Night) -> str:
+    return environment(night.release).fingerprint

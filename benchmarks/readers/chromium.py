@@ -1,0 +1,50 @@
+"""From navigation to marks in a real Chromium, with its own clock."""
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from playwright.sync_api import BrowserContext, Error, sync_playwright
+
+_PATIENCE_MS = 60_000
+_ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+
+#: Milliseconds since the navigation began once the script has ended, nothing of it is still to be drawn, and
+#: every chart has marks and every table its cells; 0 before.
+_MARKS = """() => {
+    const one = selector => document.querySelector(selector);
+    const all = selector => [...document.querySelectorAll(selector)];
+    if (!one('[data-testid=stApp][data-test-script-state=notRunning]')) return 0;
+    if (one('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')) return 0;
+    if (!one('[data-testid=stMain] [data-testid=stHtml]')) return 0;
+    const marks = 'svg .role-mark path, svg .role-mark line, svg .role-mark text, svg .role-mark image';
+    if (!all('[data-testid=stVegaLiteChart]').every(chart => chart.querySelector(marks))) return 0;
+    if (!all('[data-testid=stDataFrame]').every(table => table.querySelector('canvas'))) return 0;
+    return performance.now();
+}"""
+
+
+@contextmanager
+def browser() -> Generator[tuple[BrowserContext, str] | None]:
+    """A browser that keeps what it loaded once, and its version; None where there is none on PATH."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        yield None
+        return
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        yield launched.new_context(viewport={"width": 1440, "height": 1000}), launched.version
+        launched.close()
+
+
+def until_marks(context: BrowserContext, url: str) -> float | None:
+    """Milliseconds from the navigation to an address until its marks stand; None if they never do."""
+    page = context.new_page()
+    try:
+        page.goto(url, timeout=_PATIENCE_MS, wait_until="commit")
+        found = page.wait_for_function(_MARKS, polling="raf", timeout=_PATIENCE_MS)
+        return float(found.json_value())
+    except Error:
+        return None
+    finally:
+        page.close()

@@ -1,0 +1,69 @@
+"""The benchmark of the dashboard still runs against the dashboard as it is: all of it once, and small."""
+
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from measuring_site import unavailable
+
+FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "dashboard.py"
+
+Print = Callable[..., str]
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, which need not wait until answers are old."""
+    monkeypatch.syspath_prepend(str(FILE.parent))
+    spec = importlib.util.spec_from_file_location("benchmark_of_the_dashboard", FILE)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    assert hasattr(module, "FRESH_SECONDS")
+    monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
+    return module
+
+
+@pytest.fixture
+def printed(
+    benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Print:
+    """What it prints when it is called with some options."""
+
+    def call(*options: str) -> str:
+        monkeypatch.setattr(sys, "argv", [str(FILE), *options])
+        benchmark.main()
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_pages_questions_and_readers(printed: Print) -> None:
+    small = ("--visits", "1", "--rounds", "1", "--readers", "2", "--think", "0.3", "--minutes", "0.02")
+    pages = ("", "upgrade", "trends", "run")
+    chosen = [part for page in pages for part in ("--page", page)]
+    shown = printed("--results", "2800", "--only", "pages", "--only", "readers", *small, *chosen)
+    assert "2,800 results, filled in" in shown and "the first visitor waits" in shown
+    for page in ("Overview", "Upgrade", "Trends, 6 cases", "Runs, the list", "Runs, an outcome"):
+        assert re.search(rf"^{page} +\d+ +\d+", shown, re.MULTILINE), page
+    # Two nights of six cases.
+    assert re.search(r"^Trends, 6 cases .* 12  *$", shown, re.MULTILINE)
+    assert "nights.points_of_runs" in shown and "queries.series " in shown
+    assert re.search(r"^ {7}2 +\d+ +\d+ +\d+", shown, re.MULTILINE)
+    assert "SHOWS" not in shown
+
+
+@pytest.mark.browser
+def test_times_to_marks_beside_an_empty_page(printed: Print) -> None:
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        unavailable("no Chromium on PATH")
+    shown = printed("--results", "2800", "--only", "browser", "--rounds", "1", "--page", "hardware")
+    for page in ("an empty Streamlit page", "Hardware"):
+        assert re.search(rf"^{page} +\d+ +\d+ +\d\.\d\d", shown, re.MULTILINE), page
+    assert "never stood" not in shown
