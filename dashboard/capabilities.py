@@ -32,6 +32,18 @@ def tables(run: Run) -> str:
     return "".join(parts)
 
 
+def listed(run: Run) -> list[tuple[str, str, str]]:
+    """Every capability of every device: whose, which, and `present` or `absent` with how or why."""
+    told = _facts(run)
+    probe = _probe(told)
+    gpus = [(f"GPU {gpu.index}: {gpu.name}", gpu.capabilities) for gpu in probe.gpus] if probe else []
+    return [
+        (whose, _spelled(each), f"{'present' if each.present else 'absent'}: {each.detail}")
+        for whose, own in [*gpus, ("CPUs and processes", _kernel(told))]
+        for each in own
+    ]
+
+
 def absent(run: Run) -> list[str]:
     """What the machine of a run cannot tell, each as one line with its reason."""
     told = _facts(run)
@@ -48,6 +60,14 @@ def absent(run: Run) -> list[str]:
     lines += [f"No {_spelled(each)} ({each.detail})." for each in _kernel(told) if not each.present]
     # Eight GPUs of one kind say the same eight times.
     return list(dict.fromkeys(lines))
+
+
+def present(run: Run) -> list[str]:
+    """What the machine of a run can tell, by name; GPUs of one kind say it once."""
+    told = _facts(run)
+    probe = _probe(told)
+    gpus = [each for gpu in probe.gpus for each in gpu.capabilities] if probe is not None else []
+    return list(dict.fromkeys(_spelled(each) for each in (*gpus, *_kernel(told)) if each.present))
 
 
 def _facts(run: Run) -> Mapping[str, Any]:

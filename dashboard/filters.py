@@ -5,22 +5,17 @@ first characters of fingerprints. What the URL has and nobody knows becomes a co
 the view falls back to what it can show.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.finding_words import STATES
-from configuration.nearest import unknown
-from dashboard import charts, links, wording
+from dashboard import links, wording
+from dashboard.picking import Query, last, pick, pick_fingerprint, sentence
 from dashboard.views import View
 from db.finding_records import Finding
-from db.records import OperatorTable, Outcome, Run, SeriesKey, TelemetryWindow
+from db.records import OperatorTable, Outcome, Run, TelemetryWindow
 
-#: The URL's query: every value of every name.
-Query = Mapping[str, Sequence[str]]
-
-AXES = ("date", "version")
 #: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
 MAX_DEVICES = 4
 #: Nothing is left out; and what is, or may become, something to act on.
@@ -28,39 +23,6 @@ ALL, ACT = "all", "act"
 _TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
 _STILL_OPEN = ("open", "acknowledged")
 DIRECTIONS = (ALL, "worse", "better")
-#: How many cases a view starts with when the URL names none.
-_FIRST_CASES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Trends(View):
-    """The trends page. `hardware` and `profile` are whole fingerprints."""
-
-    metric: str
-    hardware: str
-    profile: str
-    axis: charts.Axis
-    cases: tuple[str, ...]
-
-    def query(self) -> dict[str, list[str]]:
-        """The whole selection as a URL's query: nothing is left to a default that may change."""
-        return {
-            "metric": [self.metric],
-            "hardware": [self.hardware[: links.FINGERPRINT]],
-            "profile": [self.profile[: links.FINGERPRINT]],
-            "axis": [self.axis],
-            "case": list(self.cases),
-        }
-
-    def holds(self, key: SeriesKey) -> bool:
-        """Whether the view shows the series called `key`."""
-        same = (key.metric, key.hardware, key.profile) == (self.metric, self.hardware, self.profile)
-        return same and key.case in self.cases
-
-    @property
-    def address(self) -> str:
-        """The view's own address."""
-        return links.trends(self.metric, self.hardware, self.profile, *self.cases, axis=self.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,47 +83,6 @@ class Findings(View):
         return shown and self.schedule in (ALL, one.schedule) and self.direction in (ALL, one.direction)
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
-
-    metrics: tuple[str, ...]
-    hardware: Mapping[str, str]
-    profiles: Mapping[str, str]
-    cases: tuple[str, ...]
-
-
-def trends(
-    query: Query, keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]] = ()
-) -> tuple[Trends, Offer, list[str]]:
-    """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
-
-    What `query` leaves open is the first of `newest`, hardware and profile of the newest runs, that has such
-    a series.
-    """
-    complaints: list[str] = []
-    metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
-    opening = min((k.metric for k in _newest(keys, newest)), key=wording.metric_place)
-    metric = _pick(query, "metric", metrics, opening, complaints)
-
-    keys = [k for k in keys if k.metric == metric]
-    hardware = {k.hardware: k.hardware_label for k in keys}
-    used = _most_used(_newest(keys, newest), _hardware)
-    chosen_hardware = _pick_fingerprint(query, "hardware", hardware, used, complaints)
-
-    keys = [k for k in keys if k.hardware == chosen_hardware]
-    profiles = {k.profile: k.profile_name for k in keys}
-    used = _most_used(_newest(keys, newest), _profile)
-    chosen_profile = _pick_fingerprint(query, "profile", profiles, used, complaints)
-
-    known = sorted({k.case for k in keys if k.profile == chosen_profile})
-    wanted_axis = _pick(query, "axis", AXES, AXES[0], complaints)
-    axis: charts.Axis = "version" if wanted_axis == "version" else "date"
-    cases = _pick_cases(query, known, complaints)
-    offer = Offer(tuple(metrics), _distinct(hardware), _distinct(profiles), tuple(known))
-    return Trends(metric, chosen_hardware, chosen_profile, axis, cases), offer, complaints
-
-
 def utilisation(
     query: Query, run: str, windows: Sequence[TelemetryWindow]
 ) -> tuple[Utilisation, list[TelemetryWindow], list[str]]:
@@ -171,14 +92,14 @@ def utilisation(
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
-    case = _pick(query, "case", cases, cases[0], complaints)
+    case = pick(query, "case", cases, cases[0], complaints)
     own = [w for w in windows if w.case == case]
     # The environment given last is the candidate, and stands first in a list that begins with the newest.
     environments = {w.environment: w.environment_name for w in own}
-    environment = _pick_fingerprint(query, "environment", environments, own[0].environment, complaints)
+    environment = pick_fingerprint(query, "environment", environments, own[0].environment, complaints)
     own = [w for w in own if w.environment == environment]
     replicates = sorted({w.replicate for w in own})
-    wanted = _pick(query, "replicate", list(map(str, replicates)), str(replicates[0]), complaints)
+    wanted = pick(query, "replicate", list(map(str, replicates)), str(replicates[0]), complaints)
     own = sorted((w for w in own if w.replicate == int(wanted)), key=_gpus_first)
     devices = _pick_devices(query, [w.device for w in own], complaints)
     return Utilisation(run, case, environment, int(wanted), devices), own, complaints
@@ -188,9 +109,9 @@ def findings(query: Query, items: Sequence[Finding]) -> tuple[Findings, tuple[st
     """The selection of findings in `query`, the schedules on offer, and complaints."""
     complaints: list[str] = []
     schedules = (ALL, *sorted({one.schedule for one in items}))
-    state = _pick(query, "state", (ACT, ALL, *STATES), ACT, complaints)
-    schedule = _pick(query, "schedule", schedules, ALL, complaints)
-    direction = _pick(query, "direction", DIRECTIONS, ALL, complaints)
+    state = pick(query, "state", (ACT, ALL, *STATES), ACT, complaints)
+    schedule = pick(query, "schedule", schedules, ALL, complaints)
+    direction = pick(query, "direction", DIRECTIONS, ALL, complaints)
     return Findings(state, schedule, direction), schedules, complaints
 
 
@@ -202,7 +123,7 @@ def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcom
         return next((o for o in outcomes if o.facts.get("operators")), None), []
     found = [o for o in outcomes if o.case == wanted]
     if not found:
-        return None, [_sentence("case", wanted, {o.case for o in outcomes})]
+        return None, [sentence("case", wanted, {o.case for o in outcomes})]
     environment, replicate = last(query, "environment"), last(query, "replicate")
     if environment is not None:
         found = [o for o in found if o.environment.startswith(environment)]
@@ -239,53 +160,9 @@ def page(query: Query, rows: int, per_page: int) -> int:
     return min(max(1, int(wanted)), pages) if wanted.isdecimal() else 1
 
 
-def last(query: Query, name: str) -> str | None:
-    """The value of `name` in the URL; the last one counts."""
-    values = query.get(name) or (None,)
-    return values[-1]
-
-
-def _pick(query: Query, name: str, valid: Sequence[str], default: str, complaints: list[str]) -> str:
-    wanted = last(query, name)
-    if wanted is None or wanted in valid:
-        return default if wanted is None else wanted
-    complaints.append(_sentence(name, wanted, valid))
-    return default
-
-
-def _pick_fingerprint(
-    query: Query, name: str, labels: Mapping[str, str], default: str, complaints: list[str]
-) -> str:
-    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last."""
-    wanted = last(query, name)
-    if wanted is None:
-        return default
-    ways: tuple[Callable[[str], bool], ...] = (
-        lambda fingerprint: fingerprint == wanted,
-        lambda fingerprint: fingerprint.startswith(wanted),
-        lambda fingerprint: labels[fingerprint] == wanted,
-    )
-    for fits in ways:
-        if found := [fingerprint for fingerprint in labels if wanted and fits(fingerprint)]:
-            return found[0]
-    complaints.append(_sentence(name, wanted, labels.values()))
-    return default
-
-
-def _pick_cases(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
-    wanted = list(dict.fromkeys(query.get("case", ())))
-    complaints += [_sentence("case", case, known) for case in wanted if case not in known]
-    cases = [case for case in wanted if case in known]
-    if len(cases) > charts.MAX_CASES:
-        complaints.append(f"A chart holds {charts.MAX_CASES} cases; the first {charts.MAX_CASES} are shown.")
-    # The machine's own series open a view only where nothing else is there.
-    models = [case for case in known if not case.startswith("canary_")]
-    return tuple(cases[: charts.MAX_CASES] or (models or known)[:_FIRST_CASES])
-
-
 def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
     wanted = list(dict.fromkeys(query.get("device", ())))
-    complaints += [_sentence("device", device, known) for device in wanted if device not in known]
+    complaints += [sentence("device", device, known) for device in wanted if device not in known]
     devices = [device for device in wanted if device in known]
     if len(devices) > MAX_DEVICES:
         complaints.append(f"{MAX_DEVICES} devices stand side by side; the first {MAX_DEVICES} are shown.")
@@ -298,35 +175,3 @@ def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> 
 
 def _gpus_first(window: TelemetryWindow) -> tuple[bool, str, str]:
     return window.device == wording.HOST, window.name, window.device
-
-
-def _sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
-    sentence = unknown(kind, wanted, valid)
-    return f"{sentence[0].upper()}{sentence[1:]}; shown is what there is."
-
-
-def _newest(keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
-    """Those of the first hardware and profile in `newest` that any of `keys` has; all if there is none."""
-    there = {(key.hardware, key.profile) for key in keys}
-    place = next((place for place in newest if place in there), None)
-    return keys if place is None else [key for key in keys if (key.hardware, key.profile) == place]
-
-
-def _hardware(key: SeriesKey) -> str:
-    return key.hardware
-
-
-def _profile(key: SeriesKey) -> str:
-    return key.profile
-
-
-def _most_used(keys: Sequence[SeriesKey], part: Callable[[SeriesKey], str]) -> str:
-    # Ties go to the first in order, so that the same database always opens on the same view.
-    counted = Counter(part(key) for key in keys)
-    return min(counted, key=lambda value: (-counted[value], value))
-
-
-def _distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Labels that two fingerprints share get the beginning of theirs."""
-    shared = {label for label, many in Counter(labels.values()).items() if many > 1}
-    return {f: f"{label} ({f[:8]})" if label in shared else label for f, label in labels.items()}

@@ -107,9 +107,8 @@ def cards(one: Finding, now: datetime) -> str:
 
 def ways(one: Finding) -> str:
     """Links to what the finding rests on, and to where people work on it."""
-    # Along dates the baseline's points of the same nights would lie between those of the track.
-    axis = "date" if one.old_torch_version == one.new_torch_version else "version"
-    trend = links.trends(one.key.metric, one.key.hardware, one.key.profile, one.key.case, axis=axis)
+    key = one.key
+    trend = links.trends(key.metric, key.hardware, key.profile, key.case, at=one.at_run)
     told = [markup.link(trend, "Trend →")]
     if run := one.evidence.get("run"):
         told.append(markup.link(links.run(str(run)), "The session that measured it again →"))
@@ -222,6 +221,17 @@ def operators(told: Mapping[str, Any]) -> str:
     return (
         markup.table("Operators", columns, cells, tall=True) + f'<p class="py-quiet">Traced in {traced}.</p>'
     )
+
+
+def evidence_frame(told: Rows | Mapping[str, Any]) -> pd.DataFrame:
+    """A part of the evidence as it is kept, for a CSV file: rows, what has rows, or one row by itself."""
+    rows: Rows = told.get("rows") or [told] if isinstance(told, Mapping) else told
+    return pd.DataFrame([dict(row) for row in rows])
+
+
+def log_frame(entries: Sequence[TriageEntry]) -> pd.DataFrame:
+    """What people did with it, for a CSV file."""
+    return pd.DataFrame([asdict(each) for each in entries])
 
 
 def log(entries: Sequence[TriageEntry]) -> str:

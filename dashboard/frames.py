@@ -1,10 +1,7 @@
 """Records made into the DataFrames that charts draw and CSV files hold."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime, timedelta
-from itertools import groupby, pairwise
-from statistics import median
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,23 +10,9 @@ import pandas as pd
 from packaging.version import InvalidVersion, Version
 
 from analysis.operators import KERNEL, OPERATOR, Change, Operator, total_us
-from dashboard import charts, links, wording
-from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesPoint
+from dashboard import wording
+from db.records import Headline, Measurement, Outcome, Run, RunSummary
 
-#: Release labels on a date axis beyond which only changes of the release are marked, not every nightly.
-_MAX_VERSION_RULES = 10
-#: Names along a version axis, which must not touch on a phone either.
-_MAX_VERSION_NAMES = 18
-#: The share of the axis that one character of a label takes.
-_LABEL_ROOM = 0.007
-#: Cases that differ by more than this factor get scales of their own.
-_ONE_SCALE = 3
-#: Between the first and the last version at one moment.
-_SPAN = " … "
-#: Within less than this, dates alone do not tell points apart.
-_DATES_SUFFICE = timedelta(days=3)
-#: Above this many points a bar at every point is noise, and the band alone says the range.
-_MAX_BARS = 120
 #: A histogram whose slowest hundredth takes more than this many times the room of the others is cut.
 _STRETCH = 2
 #: Samples drawn at most; beyond, each bucket keeps its smallest and its largest.
@@ -39,107 +22,13 @@ Milliseconds = npt.NDArray[np.float64]
 _Row = dict[str, Any]
 
 
+@lru_cache(maxsize=4096)
 def version_order(text: str) -> tuple[int, Version, str]:
     """A key that sorts versions as versions: dev builds by date before their release, oddities last."""
     try:
         return 0, Version(text), text
     except InvalidVersion:
         return 1, Version("0"), text
-
-
-def trend_points(points: Sequence[SeriesPoint], cases: Sequence[str], axis: charts.Axis) -> pd.DataFrame:
-    """One row per point for `charts.trend`, in the order of the line.
-
-    On the version axis x is the version's place among all, and the runs of one version are put together:
-    the median of their points, the range of all their replicates, n summed.
-    """
-    letters = {case: charts.letter(place) for place, case in enumerate(cases)}
-    rows = [_point_row(p, letters[p.case]) for p in sorted(points, key=lambda p: p.started_at)]
-    rows = _by_version(rows) if axis == "version" else sorted(rows, key=lambda row: row["letter"])
-    ends = {row["letter"]: place for place, row in enumerate(rows)}
-    shown = [{**row, "torch": row["torch"] or wording.NONE} for row in rows]
-    return pd.DataFrame([{**row, "last": ends[row["letter"]] == place} for place, row in enumerate(shown)])
-
-
-def trend_look(points: Sequence[SeriesPoint]) -> charts.TrendLook:
-    """How a trend chart of these points is best drawn; there must be at least one."""
-    sizes: dict[str, list[float]] = defaultdict(list)
-    for point in points:
-        sizes[point.case].append(abs(point.point))
-    medians = [median(values) for values in sizes.values()]
-    moments = [point.started_at for point in points]
-    return charts.TrendLook(
-        stacked=max(medians) > _ONE_SCALE * min(medians),
-        bars=len(points) <= _MAX_BARS,
-        clock=max(moments) - min(moments) < _DATES_SUFFICE,
-        rules=len({point.torch_version for point in points if point.torch_version}) > 1,
-    )
-
-
-def version_changes(points: Iterable[SeriesPoint]) -> pd.DataFrame:
-    """Where the PyTorch version differs from the point before it: columns x, version, label.
-
-    The label is empty where it would lie over the one before. Points without a PyTorch (the canary's) are no
-    change of it. Several PyTorches at one moment, as of files written at once, share a rule.
-    """
-    columns = ["x", "version", "label"]
-    ordered = sorted((p for p in points if p.torch_version), key=lambda p: p.started_at)
-    if not ordered:
-        return pd.DataFrame(columns=columns)
-    changes = _changes(ordered, str)
-    if len(changes) > _MAX_VERSION_RULES:
-        changes = _changes(ordered, _release)
-    length = ordered[-1].started_at - ordered[0].started_at
-    rows: list[_Row] = []
-    free_from = ordered[0].started_at - length
-    for moment, version in changes:
-        label = _SPAN.join(each.partition("+")[0] for each in version.split(_SPAN))
-        half = length * (len(label) * _LABEL_ROOM / 2)
-        fits = moment - half >= free_from
-        if fits:
-            free_from = moment + half
-        rows.append({"x": moment, "version": version, "label": label if fits else ""})
-    return pd.DataFrame(rows, columns=columns)
-
-
-def at_one_moment(changes: pd.DataFrame) -> bool:
-    """Whether any of `version_changes` stands for several versions."""
-    return any(_SPAN in version for version in changes["version"])
-
-
-def version_names(points: Iterable[SeriesPoint]) -> pd.DataFrame:
-    """The versions along their axis: columns x (the place), version, label (empty where crowded)."""
-    places = _places(point.torch_version for point in points)
-    every = -(-len(places) // _MAX_VERSION_NAMES)
-    named = ((place, name or "no PyTorch") for name, place in places.items())
-    rows = [(place, name, name if place % every == 0 else "") for place, name in named]
-    return pd.DataFrame(rows, columns=["x", "version", "label"])
-
-
-def trend_table(points: Sequence[SeriesPoint], unit: str) -> pd.DataFrame:
-    """Every point of a view, newest first; the columns of the table and of its CSV."""
-    ordered = sorted(points, key=lambda p: (p.started_at, p.case), reverse=True)
-    rows = [
-        {
-            "case": p.case,
-            "measured (UTC)": p.started_at,
-            "torch": p.torch_version,
-            "run": p.run,
-            "point": p.point,
-            "unit": unit,
-            "n": p.n,
-            "smallest": p.smallest,
-            "largest": p.largest,
-            "95 % low": p.low,
-            "95 % high": p.high,
-            "spread": p.spread,
-            "machine": p.machine,
-            "harness": p.harness,
-            "environment": p.environment,
-        }
-        for p in ordered
-    ]
-    return pd.DataFrame(rows)
 
 
 def headlines(items: Sequence[Headline]) -> pd.DataFrame:
@@ -322,63 +211,6 @@ def histogram(values: Milliseconds) -> pd.DataFrame:
     bins = min(60, max(5, round(reach / width))) if width > 0 else 5
     counts, edges = np.histogram(values, bins=bins)
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], "count": counts})
-
-
-def _point_row(point: SeriesPoint, letter: str) -> _Row:
-    return {
-        "x": point.started_at,
-        "letter": letter,
-        "case": wording.case(point.case).text,
-        "measured": wording.utc(point.started_at),
-        "torch": point.torch_version,
-        "point": point.point,
-        "smallest": point.smallest,
-        "largest": point.largest,
-        "n": point.n,
-        "run": point.run,
-        "link": links.run(point.run),
-    }
-
-
-def _by_version(rows: Sequence[_Row]) -> list[_Row]:
-    order = _places(row["torch"] for row in rows)
-    groups: dict[tuple[str, str], list[_Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["letter"], row["torch"]].append(row)
-    return [
-        {
-            **group[-1],
-            "x": order[torch],
-            "point": median(row["point"] for row in group),
-            "smallest": min(row["smallest"] for row in group),
-            "largest": max(row["largest"] for row in group),
-            "n": sum(row["n"] for row in group),
-            "run": group[0]["run"] if len(group) == 1 else f"{len(group)} runs, newest {group[-1]['run']}",
-        }
-        for (_, torch), group in sorted(groups.items(), key=lambda g: (g[0][0], order[g[0][1]]))
-    ]
-
-
-def _places(versions: Iterable[str]) -> dict[str, int]:
-    return {version: place for place, version in enumerate(sorted(set(versions), key=version_order))}
-
-
-def _changes(ordered: Sequence[SeriesPoint], spelled: Callable[[str], str]) -> list[tuple[datetime, str]]:
-    """The moments at which the versions, as they are `spelled`, are not those of the moment before."""
-    moments = groupby(ordered, key=lambda p: p.started_at)
-    found = [(moment, _span({spelled(p.torch_version) for p in own})) for moment, own in moments]
-    begins = found[:1] if _SPAN in found[0][1] else []
-    return begins + [after for before, after in pairwise(found) if before[1] != after[1]]
-
-
-def _span(versions: Collection[str]) -> str:
-    first, *rest = sorted(versions, key=version_order)
-    return _SPAN.join([first, *rest[-1:]])
-
-
-def _release(version: str) -> str:
-    rank, parsed, text = version_order(version)
-    return text if rank else parsed.base_version
 
 
 def _outcome_row(outcome: Outcome) -> dict[str, object]:

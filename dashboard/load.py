@@ -11,6 +11,7 @@ import streamlit as st
 
 from analysis.operators import Origin, unlike
 from dashboard import charts, origins
+from dashboard.access import reader
 from dashboard.database import opened
 from db import findings as findings_store
 from db import metrics, queries, telemetry, traces, triage_rights
@@ -23,9 +24,9 @@ from db.records import (
     Outcome,
     Recording,
     Run,
+    RunsOnly,
     RunSummary,
     SeriesKey,
-    SeriesPoint,
     TelemetryWindow,
 )
 
@@ -41,10 +42,9 @@ MOST_FINDINGS = 2000
 #: no room for more.
 NEWEST_POINTS, CHART_POINTS = 1000, 2000
 
-_kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
+# All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
+_kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
 _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
-#: As `_kept`, for answers that take longer to copy than to make, and that nobody can change.
-_shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 #: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
 _SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
 #: Own runs, and runs of any kind, that say where the trends page opens.
@@ -52,9 +52,9 @@ _OPENING_RUNS = 3
 
 
 @_kept
-def recent_runs(url: str, limit: int, offset: int = 0) -> list[RunSummary]:
-    """The newest runs."""
-    return queries.recent_runs(opened(url), limit=limit, offset=offset)
+def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = None) -> list[RunSummary]:
+    """The newest runs; without `only`, of all there are."""
+    return queries.recent_runs(opened(url), limit=limit, offset=offset, only=only)
 
 
 @_kept
@@ -89,9 +89,15 @@ def newest_places(url: str) -> list[tuple[str, str]]:
 
 
 @_kept
-def count_runs(url: str) -> int:
+def count_runs(url: str, only: RunsOnly | None = None) -> int:
     """How many runs there are."""
-    return queries.count_runs(opened(url))
+    return queries.count_runs(opened(url), only)
+
+
+@_kept
+def suites_and_machines(url: str) -> tuple[list[str], list[str]]:
+    """The suites and the machines that there are runs of."""
+    return queries.suites_and_machines(opened(url))
 
 
 @_kept
@@ -180,16 +186,10 @@ def headlines(url: str, metric: str) -> list[Headline]:
     return queries.headlines(opened(url), metric)
 
 
-@_shared
+@_kept
 def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
     return tuple(queries.series_keys(opened(url)))
-
-
-@_kept
-def series(url: str, keys: tuple[SeriesKey, ...]) -> list[SeriesPoint]:
-    """The newest points of the series called `keys`, up to `newest_points` of each."""
-    return queries.series(opened(url), keys, newest=newest_points(len(keys)))
 
 
 def newest_points(series: int) -> int:
@@ -223,16 +223,15 @@ def triage_refused(url: str) -> str:
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
-    """Note what somebody did with a finding, and ask anew from then on."""
-    findings_store.triage(opened(url), number, action, who, text, until, datetime.now(UTC))
+    """Note what somebody did with a finding, and ask anew from then on.
+
+    Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
+    not, or not any more.
+    """
+    signed = reader.signature(who)
+    findings_store.triage(opened(url), number, action, signed, text, until, datetime.now(UTC))
     findings.clear()
     finding.clear()
-
-
-@_kept_for_good
-def trend_spec(unit: str, cases: int, axis: charts.Axis, look: charts.TrendLook) -> charts.Spec:
-    """See `charts.trend`."""
-    return charts.trend(unit, cases, axis, look)
 
 
 @_kept_for_good

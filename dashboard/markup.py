@@ -1,6 +1,6 @@
 """Pieces of HTML: tables, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -27,7 +27,7 @@ def table(
 
     One that is `folded` breaks its lines rather than being cut, and is a list on a phone.
     """
-    head = "".join(f'<th scope="col"{_class(number)}>{escape(title)}</th>' for title, number in columns)
+    head = "".join(_head(title, number) for title, number in columns)
     # On a phone a folded table has no heads, and a number alone says nothing.
     named = [
         f'{_class(n)} data-title="{escape(title)}"' if folded and n else _class(n) for title, n in columns
@@ -85,12 +85,12 @@ def strong(text: str) -> str:
     return f'<p class="py-strong">{escape(text)}</p>'
 
 
-def pager(address: str, page: int, pages: int) -> str:
-    """Links to the pages before and after `page` of `pages`; nothing where there is one."""
+def pager(address: Callable[[int], str], page: int, pages: int) -> str:
+    """Links to the pages before and after `page` of `pages`, each at its `address`; nothing for one page."""
     if pages <= 1:
         return ""
-    newer = link(f"{address}?page={page - 1}", "← Newer") if page > 1 else ""
-    older = link(f"{address}?page={page + 1}", "Older →") if page < pages else ""
+    newer = link(address(page - 1), "← Newer") if page > 1 else ""
+    older = link(address(page + 1), "Older →") if page < pages else ""
     return f'<p class="py-pager">{newer} <span class="py-quiet">page {page} of {pages}</span> {older}</p>'
 
 
@@ -141,6 +141,11 @@ def _plain(value: object) -> str:
     if isinstance(value, float) and not value.is_integer():
         return f"{value:.6g}"
     return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
+
+
+def _head(title: str, number: bool) -> str:
+    # A column without a title has no head: an empty one would be read out as one.
+    return f'<th scope="col"{_class(number)}>{escape(title)}</th>' if title else "<td></td>"
 
 
 def _class(number: bool) -> str:

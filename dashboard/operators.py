@@ -21,7 +21,7 @@ def section(settings: Settings, run: Run, opened: Outcome, query: filters.Query)
         return
     table = operators(opened.facts["operators"])
     parts.heading("Operators", lambda: frames.operators(table), f"operators-{_slug(run.id, opened.case)}.csv")
-    st.caption(wording.about_operators(opened.facts["traced"], traced_on_device=_on_device(opened)))
+    parts.caption(wording.about_operators(opened.facts["traced"], traced_on_device=_on_device(opened)))
     _draw(frames.operators(table, device=_on_device(opened)))
     _trace(settings, run, opened)
     _against(settings.database_url, run, opened, query)
@@ -30,7 +30,7 @@ def section(settings: Settings, run: Run, opened: Outcome, query: filters.Query)
 def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
     own, like = load.like_tables(url, run.id, opened.case)
     if own is None or not like:
-        st.caption("No other table of this workload, hardware and profile can be subtracted yet.")
+        parts.caption("No other table of this workload, hardware and profile can be subtracted yet.")
         return
     chosen, complaints = filters.against(query, own, like)
     parts.complain(complaints)
@@ -42,7 +42,7 @@ def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
     parts.heading("Difference", lambda: frames.operator_changes(changes), name)
     sums = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in (OPERATOR, KERNEL)}
     on_device = sums[KERNEL] if _on_device(opened) else None
-    st.caption(wording.about_difference(_label(chosen), sums[OPERATOR], on_device))
+    parts.caption(wording.about_difference(_label(chosen), sums[OPERATOR], on_device))
     _draw(frames.operator_changes(changes, device=_on_device(opened)))
 
 
@@ -59,11 +59,11 @@ def _draw(frame: pd.DataFrame) -> None:
 def _trace(settings: Settings, run: Run, opened: Outcome) -> None:
     name, note = opened.facts.get("trace"), opened.facts.get("trace_note")
     if not name:
-        st.caption(f"No trace: {note}" if note else "No trace was kept.")
+        parts.caption(f"No trace: {note}" if note else "No trace was kept.")
         return
     file = trace_files.trace_file(Path(settings.data_dir), run.id, name)
     if file is None:
-        st.caption(
+        parts.caption(
             f"The trace is not on this machine. Where it was made, it lies in the run's folder: {name}"
         )
         return
@@ -76,7 +76,7 @@ def _trace(settings: Settings, run: Run, opened: Outcome) -> None:
             key=f"trace-{run.id}-{opened.case}",
             on_click="ignore",
         )
-        st.caption(
+        parts.caption(
             "Opens in chrome://tracing or at ui.perfetto.dev; both read the file in your browser, "
             "and need no upload."
         )

@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
 from analysis.words import printable
 from dashboard import again, charts, filters, frames, links, load, markup, tables, tainted, wording
+from dashboard.exports import pictures
+from dashboard.exports import shown as kept
 from dashboard.views import View
 from db.errors import DatabaseError
 from db.records import Outcome, Run
@@ -25,17 +28,21 @@ def frame_page() -> None:
     """What all pages share: title, icon, styles, the name in the corner."""
     st.set_page_config(page_title="Pyrometer", page_icon=str(_FOLDER / "static" / "icon.png"), layout="wide")
     st.html(_FOLDER / "style.css")
+    # A file of ours and nothing else: no text from outside is ever part of it.
+    st.html(pictures.script(), unsafe_allow_javascript=True)
     theme = "dark" if st.context.theme.type == "dark" else "light"
     st.logo(str(_FOLDER / "static" / f"logo-{theme}.svg"), size="large")
 
 
 def title(text: str) -> None:
     """The page's own heading, for those who hear it; the navigation shows it to everybody else."""
+    kept.note("title", text)
     st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
 
 
 def heading(title: str, frame: Callable[[], pd.DataFrame] | None = None, file_name: str = "") -> None:
     """A section's title; with `frame`, also a button that makes and downloads it as CSV."""
+    kept.section(title, frame, file_name)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.header(title, anchor=False, width="content")
         if frame is not None:
@@ -56,15 +63,46 @@ def csv(frame: pd.DataFrame) -> bytes:
     return safe.to_csv(index=False).encode()
 
 
-def chart(spec: charts.Spec, alt: str, **frames: pd.DataFrame) -> None:
-    """A chart of named data; `alt` says in words what it shows."""
+def html(body: str) -> None:
+    """HTML as `markup` writes it, which the page's Markdown has too."""
+    kept.note("html", body)
+    st.html(body)
+
+
+def caption(words: str) -> None:
+    """Small print, in Streamlit's Markdown."""
+    kept.note("words", words)
+    st.caption(words)
+
+
+def code(text: str, language: str | None = None, height: int | Literal["content"] = "content") -> None:
+    """What is typed, or what a program wrote."""
+    kept.note("code", text)
+    st.code(text, language=language, height=height)
+
+
+def chart(spec: charts.Spec, alt: str, *, file_name: str = "", **frames: pd.DataFrame) -> None:
+    """A chart of named data, and buttons that save it; `alt` says in words what it shows.
+
+    It is saved under `file_name` (without an ending), or under the name of its section's CSV file.
+    """
+    name = kept.chart_name(file_name)
+    kept.note("chart", alt)
     st.vega_lite_chart(spec=charts.with_data(spec, **frames), alt=alt, width="stretch")
+    st.html(pictures.buttons(alt, name))
 
 
 def complain(complaints: Sequence[str]) -> None:
     """What the address asked for and could not be shown."""
     for complaint in complaints:
+        kept.note("complaint", complaint)
         st.warning(plain(complaint))
+
+
+def pinned(address: str) -> None:
+    """A link to what is shown, at the `address` that shows the same thing tomorrow."""
+    kept.pin(address)
+    st.html(markup.link(address, "Link to this view, with nothing left to defaults"))
 
 
 def plain(text: str) -> str:
@@ -120,25 +158,6 @@ def query() -> filters.Query:
     return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
-def point_table(frame: pd.DataFrame) -> None:
-    """Every point of a trend, each with a link to its run; thousands of rows scroll in place."""
-    shown = frame.assign(run=[links.run(run) for run in frame["run"]]).drop(columns=["environment"])
-    value = st.column_config.NumberColumn(format="%.4g")
-    st.dataframe(
-        shown,
-        hide_index=True,
-        placeholder=wording.NONE,
-        column_config={
-            **dict.fromkeys(("point", "smallest", "largest", "95 % low", "95 % high"), value),
-            "spread": st.column_config.NumberColumn(format="percent"),
-            "measured (UTC)": st.column_config.DatetimeColumn(
-                format="YYYY-MM-DD HH:mm", timezone="UTC", width=140
-            ),
-            "run": st.column_config.LinkColumn(display_text=r"run=(.*)"),
-        },
-    )
-
-
 def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:
     """The samples of one replicate as they were taken, and the distribution of those that count.
 
@@ -153,7 +172,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
         told += f", median {wording.quantity(median(values.tolist()), 'ms')}"
     shown = frames.bulk(values)
     crosses = len(blocks) - len(counted)
-    st.caption(wording.about_samples(told, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
+    caption(wording.about_samples(told, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
     in_order, distributed = st.columns(2)
     with in_order:
         chart(
@@ -187,18 +206,18 @@ def outcome(
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
     measured = {e.fingerprint: e.name for e in run.environments if e.torch_version}
-    st.html(tables.outcome_title(opened))
+    html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
-        st.html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
+        html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
     if source := came_from(run.id):
-        st.caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
+        caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
-        st.caption("Measure it again:")
-        st.code(again.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
+        caption("Measure it again:")
+        code(again.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
     else:
-        st.caption("The canary runs between the sessions of every run, and by no command of its own.")
-    st.html(tables.outcome_facts(run, opened, defined))
+        caption("The canary runs between the sessions of every run, and by no command of its own.")
+    html(tables.outcome_facts(run, opened, defined))
     if any(blocks):
         name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
         samples(blocks, name, tainted.numbers(opened.facts))
@@ -213,9 +232,9 @@ def log(text: str) -> None:
     """The end of a log; it scrolls when it is long."""
     heading("The log's end")
     if not text.strip():
-        st.caption("The worker wrote nothing.")
+        caption("The worker wrote nothing.")
         return
-    st.code(text, language=None, height=360 if text.count("\n") > 18 else "content")
+    code(text, language=None, height=360 if text.count("\n") > 18 else "content")
 
 
 def nothing_measured() -> None:
@@ -238,8 +257,10 @@ def nothing_to_draw(runs: int) -> None:
 
 def database_problem(error: DatabaseError) -> None:
     """The page of a database that cannot be used: one sentence."""
+    kept.note("complaint", str(error))
     with lonely("The database cannot be read"):
         st.text(str(error))
+        st.caption("Nothing is lost by waiting: once that is mended, load this page again.")
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from html import escape
 from itertools import groupby
 
 from analysis.disturbance import disturbed
-from dashboard import capabilities, frames, links, markup, origins, tainted, wording
-from db.records import Headline, Measurement, Outcome, Run, RunSummary
+from dashboard import frames, links, markup, origins, tainted, wording
+from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey
 from exchange.formats import came_from
 
 #: Rows of what failed at most: a run that failed as a whole has hundreds, and its page lists them.
@@ -34,7 +34,7 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
             markup.chip(r.state),
             counts(r),
             escape(" ".join(r.torch_versions) or wording.NONE),
-            _two(r.machine, f"{r.hardware} · {r.profile}"),
+            _two(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.profile)))),
             escape(wording.duration(took(r))),
         )
         for r in items
@@ -42,14 +42,14 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
     return markup.table("Runs", columns, rows, folded=True)
 
 
-def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False) -> str:
+def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:
     """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured.
 
-    `own`: others were imported since.
+    `own`: others were imported since. So many outcomes are `spare`: planned, and not needed in the end.
     """
     ok = summary.counts.get("ok", 0)
-    reached = sum(summary.counts.values())
-    failed = reached - ok
+    failed = sum(summary.counts.values()) - ok - spare
+    unneeded = f" · {spare:,} more were not needed" if spare else ""
     state = wording.status(summary.state)
     when = wording.ago(summary.started_at, now) + _and_took(summary)
     return markup.panels(
@@ -58,11 +58,11 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
             f'<span class="py-{state.tone}">{escape(state.text)}</span>',
             f"{markup.link(links.run(summary.id), 'Open →')} {escape(when)}",
         ),
-        markup.card("Outcomes ok", f"{ok:,} of {summary.planned:,}", counts(summary)),
+        markup.card("Outcomes ok", f"{ok:,} of {summary.planned - spare:,}", counts(summary)),
         markup.card(
             "Not ok",
             f'<span class="py-{_worst_tone(summary)}">{failed:,}</span>',
-            escape(f"in suite {summary.suite}"),
+            escape(f"in suite {summary.suite}{unneeded}"),
         ),
         markup.card(
             "PyTorch",
@@ -74,8 +74,11 @@ def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = 
     )
 
 
-def headlines(items: Sequence[Headline], now: datetime) -> str:
-    """The newest point of every series of one metric and the point before it, like hardware together."""
+def headlines(items: Sequence[Headline], now: datetime, lines: Mapping[SeriesKey, str] | None = None) -> str:
+    """The newest point of every series of one metric and the point before it, like hardware together.
+
+    `lines` are small pictures of some series, as HTML.
+    """
 
     def place(headline: Headline) -> tuple[str, str]:
         return headline.key.hardware_label, headline.key.profile_name
@@ -83,38 +86,43 @@ def headlines(items: Sequence[Headline], now: datetime) -> str:
     parts: list[str] = []
     for (hardware, profile), group in groupby(sorted(items, key=place), key=place):
         parts.append(f'<h3 class="py-place">{escape(hardware)} · profile {escape(profile)}</h3>')
-        parts.append(_headlines(list(group), now))
+        parts.append(headline_table(list(group), now, lines or {}, f"{hardware}, {profile}"))
     return "".join(parts)
 
 
-def _headlines(items: Sequence[Headline], now: datetime) -> str:
+def headline_table(
+    items: Sequence[Headline],
+    now: datetime,
+    lines: Mapping[SeriesKey, str],
+    where: str,
+    before: str = "run before",
+) -> str:
+    """Headlines of one metric in one table, measured `where`; set against the night or the run `before`."""
     known = wording.metric(items[0].key.metric)
     columns = [
         ("Case", False),
         (f"{known.title} ({known.unit})", True),
-        ("Smallest to largest", True),
-        ("n", True),
-        ("Against the run before", True),
-        ("Run before", True),
+        (f"Against the {before}", True),
+        (before.capitalize(), True),
+        ("Course", False),
         ("PyTorch", False),
-        ("Measured", False),
         ("", False),
     ]
     rows = (
         (
             markup.case(h.key.case),
-            f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>",
-            escape(_range(h.latest.smallest, h.latest.largest, known.unit)),
-            str(h.latest.n),
+            f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>"
+            f"<small>{_range(h.latest.smallest, h.latest.largest, known.unit)} · n {h.latest.n}</small>",
             _change(h),
             _before(h, known.unit),
-            escape(h.latest.torch_version or wording.NONE),
-            markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now)),
+            lines.get(h.key, wording.NONE),
+            f"{escape(h.latest.torch_version or wording.NONE)}"
+            f"<small>{markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))}</small>",
             markup.link(links.trends(h.key.metric, h.key.hardware, h.key.profile, h.key.case), "Trend →"),
         )
         for h in items
     )
-    return markup.table(f"Latest {known.title.lower()}", columns, rows, folded=True)
+    return markup.table(f"Latest {known.title.lower()}: {where}", columns, rows, folded=True)
 
 
 def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
@@ -231,28 +239,6 @@ def outcomes(
     return markup.table("Outcomes", columns, rows, tall=True)
 
 
-def run_facts(run: Run) -> str:
-    """The facts of a run: machine, environments, profile and the run itself."""
-    # What the machine could tell has a place of its own, with its reasons.
-    facts = {name: value for name, value in run.facts.items() if name != capabilities.FACT}
-    facts = origins.said_elsewhere(run, facts)
-    environments = (
-        markup.facts(
-            "Environment", e.name, {"torch": e.torch_version or "none", "python": e.python_version, **e.facts}
-        )
-        for e in run.environments
-    )
-    return markup.panels(
-        markup.facts("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
-        *environments,
-        markup.facts("Profile", run.profile.name, origins.said_elsewhere(run, run.profile.settings)),
-        markup.facts(
-            "Run", run.id, {"suite": run.suite, "harness": run.harness, "planned": run.planned, **facts}
-        ),
-        kind="py-facts",
-    )
-
-
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
     """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
     names = {e.fingerprint: e.name for e in run.environments}
@@ -285,14 +271,16 @@ def outcome_title(outcome: Outcome) -> str:
     # The reason of one that is not ok says it already, where that is why.
     if outcome.status == "ok" and (left_out := tainted.in_words(outcome.facts)):
         why = f'<p class="py-odd">! {escape(left_out)}</p>'
-    return f'<div class="py-title">{markup.case(outcome.case)} {markup.chip(outcome.status)}</div>{why}'
+    named = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
+    return f'<div class="py-title">{named}</div>{why}'
 
 
 def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     """A run's title: what, where, when, and what became of it; `source` is what was imported."""
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
-    told = (f"on {summary.machine}", summary.hardware, torch, came_from(summary.id), source)
+    hardware = _unlike(summary.hardware, summary.machine)
+    told = (f"on {summary.machine}", hardware, torch, came_from(summary.id), source)
     where = " · ".join(part for part in told if part)
     return (
         f"<p>{markup.link('/run', '← All runs')}</p>"
@@ -318,10 +306,15 @@ def took(summary: RunSummary) -> float | None:
     return (summary.ended_at - summary.started_at).total_seconds() if summary.ended_at else None
 
 
+def _unlike(hardware: str, machine: str) -> str:
+    # Where others measured, their file often says no more than the hardware: the machine is called after it.
+    return "" if hardware == machine else hardware
+
+
 def _worst_tone(summary: RunSummary) -> wording.Tone:
     # What only others or heat disturbed is no alarm.
     tones = {wording.status(status).tone for status in summary.counts}
-    return "bad" if "bad" in tones else "odd" if "odd" in tones else "good"
+    return "bad" if "bad" in tones else "odd" if "odd" in tones else "quiet" if "quiet" in tones else "good"
 
 
 def _and_took(summary: RunSummary) -> str:
@@ -351,7 +344,7 @@ def _disturbed(outcome: Outcome) -> str:
 
 def _change(item: Headline) -> str:
     if item.previous is None:
-        return f'{wording.NONE}<small class="py-quiet">first run</small>'
+        return f'{wording.NONE}<small class="py-quiet">nothing before</small>'
     latest, previous = item.latest, item.previous
     found = wording.change(
         latest.point,
@@ -367,6 +360,8 @@ def _before(item: Headline, unit: str) -> str:
     if item.previous is None:
         return wording.NONE
     shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
-    other = " · another environment" if item.previous.environment != item.latest.environment else ""
     torch = item.previous.torch_version or wording.NONE
+    # Another version says that it is another one.
+    unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
+    other = " · another environment" if unlike else ""
     return f"{shown}<small>n {item.previous.n} · {escape(torch + other)}</small>"

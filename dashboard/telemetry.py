@@ -59,7 +59,7 @@ def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[Teleme
             with column:
                 _device(window, recording, origin, seconds)
     address = links.outcome(chosen.run, chosen.case, chosen.environment, chosen.replicate)
-    st.html(f"<p>{markup.link(address, 'The replicate and its samples →')}</p>")
+    parts.html(f"<p>{markup.link(address, 'The replicate and its samples →')}</p>")
 
 
 def _rows(url: str, window: TelemetryWindow) -> Recording | str:
@@ -74,11 +74,11 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
     name = " · ".join(wording.device(window.name, window.device))
     if isinstance(recording, str):
         parts.heading(parts.plain(name))
-        st.html(markup.notes([recording]))
+        parts.html(markup.notes([recording]))
         return
     file = f"telemetry-{window.run}-{window.case.replace('/', '__')}-{window.device}.csv"
     parts.heading(parts.plain(name), lambda: panels.table(recording, origin), file)
-    st.html(cards(window))
+    parts.html(cards(window))
     drawn = panels.panels(recording)
     if drawn:
         parts.chart(
@@ -94,7 +94,7 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
     if missing := panels.untold(recording):
         notes.append(f"No number in any row: {', '.join(missing)}.")
     if notes:
-        st.html(markup.notes(notes))
+        parts.html(markup.notes(notes))
 
 
 def cards(window: TelemetryWindow) -> str:
@@ -113,8 +113,8 @@ def cards(window: TelemetryWindow) -> str:
 def all_windows(run_id: str, windows: Sequence[TelemetryWindow]) -> None:
     """Every window of the run, with the link that opens it."""
     parts.heading("All windows of this run", lambda: frame(windows), f"telemetry-{run_id}.csv")
-    st.caption(wording.ABOUT_WINDOWS)
-    st.html(table(windows))
+    parts.caption(wording.ABOUT_WINDOWS)
+    parts.html(table(windows))
 
 
 def table(windows: Sequence[TelemetryWindow]) -> str:

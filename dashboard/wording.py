@@ -50,6 +50,16 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
     "machine": ("!", "odd"),
     "refuted": ("–", "quiet"),
     "no longer": ("–", "quiet"),
+    "done": ("✓", "good"),
+    "failed": ("×", "bad"),
+    "late": ("×", "bad"),
+    "missed": ("×", "bad"),
+    "silent": ("×", "bad"),
+    "cancelled": ("–", "odd"),
+    "waiting": ("…", "quiet"),
+    "not reached": ("!", "odd"),
+    "alive": ("✓", "good"),
+    "not asked for": ("–", "quiet"),
 }
 
 
@@ -316,37 +326,6 @@ def no_such_run(wanted: str, known: Sequence[str]) -> str:
     """One sentence for a run that is not in the database."""
     near = nearest(wanted, known)
     return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
-
-
-def trend_title(known: Metric, *, stacked: bool) -> str:
-    """What a trend chart's scale is."""
-    parts = [known.title + (f" ({known.unit})" if known.unit else "")]
-    if known.better != "neither":
-        parts.append(f"{known.better} is better")
-    if stacked:
-        parts.append("each case on its own scale")
-    return " · ".join(parts)
-
-
-def how_to_read(known: Metric, axis: str, teller: str = "") -> str:
-    """The caption of a trend chart; what others measured is what their tool, the `teller`, says it is."""
-    said = f"as {teller} tells it" if teller else known.meaning
-    meaning = f" {known.title}: {said}." if said else ""
-    if axis == "version":
-        return (
-            "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."
-            + meaning
-        )
-    return (
-        "Point: median of one run's replicates. Bar and band: smallest to largest replicate. "
-        "Dashed: the PyTorch version changes." + meaning
-    )
-
-
-def trend_in_words(known: Metric, cases: Sequence[str], points: int) -> str:
-    """What a trend chart shows, for those who cannot see it."""
-    names = "; ".join(case(key).text for key in cases)
-    return f"{known.title} of {plural(len(cases), 'case')} in {plural(points, 'point')}: {names}"
 
 
 def about_samples(told: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:

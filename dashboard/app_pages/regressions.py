@@ -1,6 +1,7 @@
 """What the nights found: a list with filters, and one finding opened with everything that speaks for it."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import streamlit as st
 
@@ -36,12 +37,12 @@ def show_list() -> None:
         )
     shown = [one for one in every if chosen.holds(one)]
     parts.heading(wording.plural(len(shown), "finding"), lambda: findings.frame(shown), "findings.csv")
-    st.caption(
+    parts.caption(
         "A candidate may be noise. It is a regression or an improvement once old and new were measured again "
         "in turns on the same machine, and the pairs show it."
     )
     if shown:
-        st.html(findings.table(shown, now))
+        parts.html(findings.table(shown, now))
     else:
         st.text("Nothing of that kind.")
 
@@ -65,27 +66,31 @@ def show_one(number: str) -> None:
         return
     one, log = found
     evidence = one.evidence
+    parts.title(f"Finding {one.id}")
     for part in (findings.title(one), findings.cards(one, now), findings.ways(one)):
-        st.html(part)
+        parts.html(part)
     if told := findings.verdict(one):
-        parts.heading("Measured again")
-        st.html(told)
-    for title, rows, table in (
-        ("What changed between the nights", evidence.get("changes"), findings.changes),
-        ("Neighbours in that session", evidence.get("neighbours"), findings.neighbours),
-        ("Operators that moved too", evidence.get("moved_with"), findings.moved_with),
-        ("Where time went", evidence.get("operators"), findings.operators),
+        frame = partial(findings.evidence_frame, evidence["verdict"])
+        parts.heading("Measured again", frame, f"finding-{one.id}-verdict.csv")
+        parts.html(told)
+    for title, name, table in (
+        ("What changed between the nights", "changes", findings.changes),
+        ("Neighbours in that session", "neighbours", findings.neighbours),
+        ("Operators that moved too", "moved_with", findings.moved_with),
+        ("Where time went", "operators", findings.operators),
     ):
-        if rows:
-            parts.heading(title)
-            st.html(table(rows))
+        if rows := evidence.get(name):
+            frame = partial(findings.evidence_frame, rows)
+            parts.heading(title, frame, f"finding-{one.id}-{name.replace('_', '-')}.csv")
+            parts.html(table(rows))
     for title, command in (("Between which versions?", "bisect"), ("Measure it again", "reproduce")):
         if evidence.get(command):
             parts.heading(title)
-            st.code(str(evidence[command]), language="bash")
-    parts.heading("Triage")
+            parts.code(str(evidence[command]), language="bash")
+    told_so_far = partial(findings.log_frame, log) if log else None
+    parts.heading("Triage", told_so_far, f"finding-{one.id}-triage.csv")
     if log:
-        st.html(findings.log(log))
+        parts.html(findings.log(log))
     triage.section(url, one)
 
 

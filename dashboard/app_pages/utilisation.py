@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dashboard import filters, load, markup, parts, telemetry, wording
+from dashboard import filters, load, parts, telemetry, wording
 from dashboard.settings import Settings
 
 url = Settings.from_environment().database_url
@@ -33,4 +33,4 @@ if len(names) > 1:
 telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
 
 telemetry.all_windows(run_id, windows)
-st.html(markup.link(chosen.address, "Link to this view, with nothing left to defaults"))
+parts.pinned(chosen.address)

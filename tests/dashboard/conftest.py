@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import everything
 import pytest
 import streamlit as st
 from builders import (
@@ -135,6 +137,16 @@ def filled_url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of a filled database that tests only read."""
     url = f"sqlite:///{tmp_path_factory.mktemp('filled')}/pyrometer.db"
     fill(url)
+    return url
+
+
+@pytest.fixture(scope="session")
+def full_url(filled_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of a database with something for every page, that tests only read."""
+    folder = tmp_path_factory.mktemp("full")
+    shutil.copy(filled_url.removeprefix("sqlite:///"), folder / "pyrometer.db")
+    url = f"sqlite:///{folder}/pyrometer.db"
+    everything.add(url, folder)
     return url
 
 

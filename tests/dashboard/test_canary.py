@@ -1,14 +1,17 @@
 """The canary on the pages: shown like any case, taken for no PyTorch, measured again by no command."""
 
+import re
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import MLP, a_run, an_environment, an_outcome, measurements_for
 from streamlit.testing.v1 import AppTest
 
 import dashboard
-from dashboard import frames
-from db import queries
+from dashboard.trends import frames, lines
+from db import histories, queries
 from db.engine import open_database
 from db.store import save_measurements, save_outcomes, save_run
 
@@ -86,8 +89,18 @@ def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -
 def test_the_canary_beside_a_model_is_no_change_of_pytorch(url: str) -> None:
     with open_database(url) as database:
         keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
-        points = queries.series(database, keys)
-    assert {point.torch_version for point in points} == {"", TORCH.torch_version}
-    assert list(frames.version_changes(points)["version"]) == []
-    assert not frames.trend_look(points).rules
-    assert list(frames.version_names(points)["version"]) == [TORCH.torch_version, "no PyTorch"]
+        points = {key: queries.series(database, [key]) for key in keys}
+        told = {(each.run, each.environment): each for each in histories.measured_for(database, ["run-1"])}
+    drawn = lines.lines(keys, points, told)
+    assert {point.torch_version for line in drawn for point in line.points} == {"", TORCH.torch_version}
+    assert {track for line in drawn for track in line.tracks} == {lines.OTHER}
+    assert list(frames.version_changes(drawn)["version"]) == []
+    assert list(frames.version_names(drawn)["version"]) == [TORCH.torch_version, "no PyTorch"]
+
+
+def test_a_link_sets_it_beside_the_cases(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = opened(url, "trends", monkeypatch, metric="latency", case=MLP)
+    assert page.multiselect(key="choose-cases").value == [MLP]
+    (address,) = re.findall(r'href="([^"]+)"[^>]*>What did the machine itself do', shown(page))
+    cases = parse_qs(urlsplit(unescape(address)).query)["case"]
+    assert cases == [MLP, COMPUTE]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from browsing import LOOKS, Visitor, drawn, fits, settle
 from builders import MLP, RESNET
 from playwright.sync_api import Browser, Page, expect
 from telemetry_builders import H200
@@ -14,12 +15,6 @@ from dashboard import links
 pytestmark = pytest.mark.browser
 
 Look = Callable[..., Page]
-
-#: How a page can be looked at: colour scheme, width and height of the window.
-LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": ("light", 390, 844)}
-
-#: Streamlit asks for these below every page's own path and carries on without.
-HARMLESS = ("/_stcore/health", "/_stcore/host-config")
 
 
 @pytest.fixture(scope="module")
@@ -35,52 +30,9 @@ def warm(chromium: Browser, served: Any) -> str:
 @pytest.fixture
 def look(chromium: Browser, warm: str) -> Iterator[Look]:
     """Open a page; at the end nothing may have failed in the browser or been asked for elsewhere."""
-    complaints: list[str] = []
-    contexts: list[Any] = []
-
-    def open_page(address: str, how: str = "light") -> Page:
-        scheme, width, height = LOOKS[how]
-        context = chromium.new_context(
-            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
-            viewport={"width": width, "height": height},
-            timezone_id="Asia/Kolkata",
-            reduced_motion="reduce",
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda message: complaints.append(complaint(message)))
-        page.on("request", lambda request: complaints.append(elsewhere(request.url, warm)))
-        page.goto(warm + address, timeout=60_000)
-        settle(page)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert [each for each in complaints if each] == []
-
-
-def complaint(message: Any) -> str:
-    harmless = message.type != "error" or message.location["url"].endswith(HARMLESS)
-    return "" if harmless else f"{message.text} {message.location}"
-
-
-def elsewhere(url: str, home: str) -> str:
-    return "" if url.startswith((home, "data:", "blob:")) else f"asked {url}"
-
-
-def settle(page: Page) -> None:
-    """Wait until the script has ended and nothing of it is still to be drawn."""
-    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=60_000)
-    page.wait_for_function(
-        "!document.querySelector('[data-testid=stSkeleton], [data-testid=stSpinner], [data-stale=true]')"
-    )
-
-
-def drawn(page: Page, marks: int) -> None:
-    """Wait until that many points are drawn."""
-    expect(page.locator("svg .mark-symbol path")).to_have_count(marks, timeout=20_000)
+    visitor = Visitor(chromium, warm)
+    yield visitor.open
+    assert visitor.leave() == []
 
 
 @pytest.mark.parametrize("how", LOOKS)
@@ -103,9 +55,7 @@ def test_every_page_shows_its_numbers_and_fits_the_window(
         expect(page.get_by_text(text, exact=False).first).to_be_visible()
     if "case" in address or "trends" in address:
         expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
-    overflow = "e => e.scrollWidth - e.clientWidth"
-    assert page.locator("html").evaluate(overflow) <= 0
-    assert page.locator('[data-testid="stMain"]').evaluate(overflow) <= 0
+    assert fits(page)
 
 
 def test_light_and_dark_are_two_themes(look: Look) -> None:
@@ -121,7 +71,9 @@ def test_the_legend_has_the_colours_of_the_lines(look: Look, how: str) -> None:
     page = look("/trends", how)
     drawn(page, 36)
     lines = page.locator("svg .mark-line path").evaluate_all("all => all.map(e => e.getAttribute('stroke'))")
-    keys = page.locator(".py-key").evaluate_all("all => all.map(e => getComputedStyle(e).backgroundColor)")
+    keys = page.locator(".py-legend .py-key").evaluate_all(
+        "all => all.map(e => getComputedStyle(e).backgroundColor)"
+    )
     as_numbers = [tuple(int(line[i : i + 2], 16) for i in (1, 3, 5)) for line in lines]
     assert [f"rgb({r}, {g}, {b})" for r, g, b in as_numbers] == keys
     assert len(set(keys)) == 3
@@ -148,9 +100,10 @@ def test_a_point_leads_to_its_run_and_a_failure_to_its_log(look: Look) -> None:
     page = look("/trends")
     drawn(page, 36)
     page.locator("svg .mark-symbol path").first.click()
-    page.wait_for_url("**/run?run=run-0")
+    page.wait_for_url("**/run?run=run-0&case=*")
     settle(page)
     expect(page.get_by_role("heading", name="smoke")).to_be_visible()
+    expect(page.get_by_text("100 samples in 4 blocks").first).to_be_visible()
     page = look("/")
     page.get_by_role("link", name="Log →").click()
     settle(page)

@@ -90,7 +90,7 @@ def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> No
         "measured again, old and new in turns on the same machine: the change is there",
         "/run?run=alone-nightly-bench-1-001",
         "/trends?metric=latency_floor",
-        "axis=version",
+        "axis=date",
         "&lt;script&gt;alert(1)&lt;/script&gt;",
         "matmul",
         "/regressions?finding=99",

@@ -5,6 +5,7 @@ import json
 import signal
 import socket
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,19 @@ def test_a_page_elsewhere_cannot_open_the_websocket(
     except InvalidStatus as error:
         assert refused
         assert error.response.status_code == 403
+
+
+def test_under_a_name_that_is_not_its_own_it_says_so_and_it_takes_no_writes(served: Any) -> None:
+    port = int(served.url.rpartition(":")[2])
+    for method, host, status in (
+        ("GET", "evil.example", 421),
+        ("GET", "[::1]", 200),
+        ("PUT", "localhost", 405),
+    ):
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request(method, "/", headers={"Host": f"{host}:{port}"})
+        assert connection.getresponse().status == status
+        connection.close()
 
 
 def test_a_foreign_origin_never_reaches_streamlit_which_would_ask_outside_for_our_address() -> None:

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from builders import MLP, RESNET, a_run, an_outcome, measurements_for
 
-from dashboard import markup, tables
+from dashboard import markup, run_facts, tables
 from db.records import Headline, Outcome, RunSummary, SeriesKey, SeriesPoint
 
 NOW = datetime(2026, 9, 1, 5, 0, tzinfo=UTC)
@@ -93,13 +93,11 @@ def test_a_run_that_goes_on_has_no_length_yet() -> None:
 
 def test_a_headline_says_the_number_its_range_n_and_the_run_before() -> None:
     _, row = Cells(tables.headlines([a_headline(11.0, 10.0)], NOW)).rows
-    assert row[1].split() == ["11.0"]
-    assert row[2].split() == ["10.9", "to", "11.1"]
-    assert row[3].split() == ["3"]
-    assert row[4].split() == ["+10", "%", "worse,", "ranges", "apart"]
-    assert row[5].split()[0] == "10.0"
+    assert row[1].split() == ["11.0", "10.9", "to", "11.1", "·", "n", "3"]
+    assert row[2].split() == ["+10", "%", "worse,", "ranges", "apart"]
+    assert row[3].split()[0] == "10.0"
     _, first = Cells(tables.headlines([a_headline(11.0, None)], NOW)).rows
-    assert "first run" in first[4]
+    assert "nothing before" in first[2]
 
 
 def test_headlines_of_unlike_hardware_stand_in_tables_of_their_own() -> None:
@@ -150,7 +148,7 @@ def test_nothing_from_the_database_becomes_markup() -> None:
             tables.runs([summary], NOW),
             tables.last_run(summary, 1, NOW),
             tables.run_title(summary, NOW),
-            tables.run_facts(run),
+            run_facts.panels(run),
             tables.failures([(summary, outcome)], NOW),
             tables.outcomes(run, [outcome]),
             tables.outcome_title(outcome),

@@ -1,0 +1,23 @@
+"""Charts as files: what the page has beside each one, and what makes the files in the browser."""
+
+from functools import cache
+from html import escape
+from pathlib import Path
+
+
+def buttons(alt: str, name: str) -> str:
+    """The two buttons below a chart that `alt` describes; `name` is its file's, without an ending."""
+    each = "".join(
+        f'<button type="button" class="py-save" data-format="{kind}" data-name="{escape(name)}" '
+        f'data-about="{escape(alt)}" aria-label="{kind.upper()} file of the chart: {escape(alt)}">'
+        f"{kind.upper()}</button>"
+        for kind in ("png", "svg")
+    )
+    return f'<p class="py-saves">{each}</p>'
+
+
+@cache
+def script() -> str:
+    """What a page needs once for those buttons to work; text of ours alone."""
+    text = (Path(__file__).parent / "pictures.js").read_text()
+    return f"<script>\n{text}</script>"

@@ -1,0 +1,91 @@
+"""What a page showed in one run of its script, in order, for those who want to take it along."""
+
+import re
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pandas as pd
+
+Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One thing on a page: `words` are in Streamlit's Markdown, `html` is ours, all else is plain text.
+
+    `frame` makes what a section's heading offers as CSV.
+    """
+
+    kind: Kind
+    text: str
+    frame: Callable[[], pd.DataFrame] | None = None
+
+
+@dataclass(slots=True)
+class Shown:
+    """A page by its title, its pieces from top to bottom, and its own address where it has pinned one."""
+
+    page: str = ""
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    pinned: str = ""
+    #: The file of the last section, without its ending, and how many charts stand in it so far.
+    section: str = ""
+    charts: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing but a title, or what is wrong."""
+        return all(piece.kind in ("title", "complaint") for piece in self.pieces)
+
+
+#: Of this run in this thread: a script runs in a thread of its own, and one rerun as a fragment adds nothing.
+_current: ContextVar[Shown | None] = ContextVar("shown", default=None)
+
+
+@contextmanager
+def recorded() -> Generator[Shown]:
+    """Keep in mind what is shown until the end of the block."""
+    shown = Shown()
+    token = _current.set(shown)
+    try:
+        yield shown
+    finally:
+        _current.reset(token)
+
+
+def note(kind: Kind, text: str) -> None:
+    """One more piece."""
+    if (shown := _current.get()) is not None:
+        shown.pieces.append(Piece(kind, text))
+
+
+def section(title: str, frame: Callable[[], pd.DataFrame] | None, file_name: str) -> None:
+    """A section begins; its charts are saved under the name of its file."""
+    if (shown := _current.get()) is not None:
+        shown.pieces.append(Piece("heading", title, frame))
+        shown.section, shown.charts = file_name.rpartition(".")[0] or file_name, 0
+
+
+def pin(address: str) -> None:
+    """The address at which the page shows the same thing tomorrow."""
+    if (shown := _current.get()) is not None:
+        shown.pinned = address
+
+
+def chart_name(wanted: str = "") -> str:
+    """The name, without ending, that the next chart is saved under: as `wanted`, or its section's file."""
+    if (shown := _current.get()) is None:
+        return slug(wanted or "chart")
+    name = wanted or shown.section or "chart"
+    if not wanted:
+        shown.charts += 1
+        name += f"-{shown.charts}" if shown.charts > 1 else ""
+    return slug(name)
+
+
+def slug(text: str) -> str:
+    """A text as a part of a file's name on any system."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.").lower()[:120] or "page"

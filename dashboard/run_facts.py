@@ -1,0 +1,58 @@
+"""All that a run knows of itself: of its machine, environments and profile; as panels and as a CSV file."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from analysis.comparison import COMPARED, DECIDED
+from dashboard import capabilities, markup, origins, parts
+from db.records import Run
+
+#: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
+_ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)
+
+
+def section(run: Run) -> None:
+    """The command that made a run, and all it knows of itself."""
+    parts.heading("Facts", lambda: frame(run), f"facts-{run.id}.csv")
+    # Of what a script submitted the command tells nothing that anybody could type again.
+    if origins.measured(run.id) or origins.imported(run.id):
+        parts.code(run.command, language="bash")
+    parts.html(panels(run))
+    if told := capabilities.tables(run):
+        with st.expander("What this machine could tell of GPUs and CPUs, and what not"):
+            parts.html(told)
+
+
+def panels(run: Run) -> str:
+    """A panel of facts for each thing that the run is made of."""
+    return markup.panels(*(markup.facts(*each) for each in _about(run)), kind="py-facts")
+
+
+def frame(run: Run) -> pd.DataFrame:
+    """Every fact in a row, what the machine could tell among them, for CSV."""
+    told = [
+        (of.lower(), called, name, value)
+        for of, called, facts in _about(run)
+        for name, value in markup.flat(facts)
+    ]
+    told += [("capability", *each) for each in capabilities.listed(run)]
+    return pd.DataFrame(told, columns=["of", "called", "fact", "value"])
+
+
+def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """What the run is made of, what that is called, and its facts."""
+    facts = {name: value for name, value in run.facts.items() if name not in _ELSEWHERE}
+    own = {"suite": run.suite, "harness": run.harness, "planned": run.planned}
+    environments: list[tuple[str, str, Mapping[str, Any]]] = [
+        ("Environment", e.name, {"torch": e.torch_version or "none", "python": e.python_version, **e.facts})
+        for e in run.environments
+    ]
+    return [
+        ("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
+        *environments,
+        ("Profile", run.profile.name, origins.said_elsewhere(run, run.profile.settings)),
+        ("Run", run.id, {**own, **origins.said_elsewhere(run, facts)}),
+    ]

@@ -1,0 +1,79 @@
+"""The list of runs: which ones, a page at a time, all of it in the address."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import streamlit as st
+
+from dashboard import filters, frames, links, load, markup, parts, tables, wording
+from dashboard.picking import Query, pick
+from dashboard.views import View
+from db.records import RunsOnly
+
+#: Runs on one page of the list.
+PAGE = 50
+#: How a run can stand.
+STATES = ("running", "complete", "interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class RunList(View):
+    """Which runs are listed; `filters.ALL` leaves nothing out. Another choice begins at the first page."""
+
+    suite: str
+    machine: str
+    state: str
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query."""
+        return {"suite": [self.suite], "machine": [self.machine], "state": [self.state]}
+
+    @property
+    def only(self) -> RunsOnly:
+        """What the database is asked for."""
+        asked = (self.suite, self.machine, self.state)
+        return RunsOnly(*("" if value == filters.ALL else value for value in asked))
+
+    def address(self, page: int) -> str:
+        """A page of the list, from 1."""
+        return links.runs(page, **{name: value for name, (value,) in self.query().items()})
+
+
+def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[RunList, list[str]]:
+    """The selection in `query`, and complaints."""
+    complaints: list[str] = []
+    offers = {"suite": suites, "machine": machines, "state": STATES}
+    chosen = [
+        pick(query, name, (filters.ALL, *offer), filters.ALL, complaints) for name, offer in offers.items()
+    ]
+    return RunList(*chosen), complaints
+
+
+def section(url: str, query: Query, now: datetime) -> None:
+    """The list and its filters; of an empty database, what to type."""
+    parts.title("Runs")
+    if load.count_runs(url) == 0:
+        parts.nothing_measured()
+        return
+    suites, machines = load.suites_and_machines(url)
+    chosen, complaints = selection(query, suites, machines)
+    parts.complain(complaints)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.select("Suite", "suite", _offer("All suites", suites), chosen)
+        parts.select("Machine", "machine", _offer("All machines", machines), chosen)
+        parts.select("State", "state", _offer("All states", STATES), chosen)
+    total = load.count_runs(url, chosen.only)
+    if total == 0:
+        st.text("No run of that kind.")
+        st.html(markup.link("/run", "All runs →"))
+        return
+    page = filters.page(query, total, PAGE)
+    runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
+    parts.heading(wording.plural(total, "run"), lambda: frames.runs(runs), "runs.csv")
+    parts.html(tables.runs(runs, now, load.sources(url, runs)))
+    if pager := markup.pager(chosen.address, page, -(-total // PAGE)):
+        st.html(pager)
+
+
+def _offer(everything: str, values: list[str] | tuple[str, ...]) -> dict[str, str]:
+    return {filters.ALL: everything, **{value: value for value in values}}

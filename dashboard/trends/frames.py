@@ -1,0 +1,252 @@
+"""Lines made into the DataFrames that the trend chart draws and CSV files hold."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby, pairwise
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from dashboard import links, wording
+from dashboard.frames import version_order
+from dashboard.trends.charts import Look
+from dashboard.trends.lines import Line
+from dashboard.trends.view import Axis, Scale
+from db.records import SeriesPoint
+
+#: Release labels on a date axis beyond which only changes of the release are marked, not every nightly.
+_MAX_VERSION_RULES = 10
+#: Names along a version axis, which must not touch on a phone either.
+_MAX_VERSION_NAMES = 18
+#: The share of the axis that one character of a label takes.
+_LABEL_ROOM = 0.007
+#: Lines that differ by more than this factor get scales of their own.
+_ONE_SCALE = 3
+#: Between the first and the last version at one moment.
+_SPAN = " … "
+#: Within less than this, dates alone do not tell points apart.
+_DATES_SUFFICE = timedelta(days=3)
+#: Above this many points a bar at every point is noise, and the band alone says the range.
+_MAX_BARS = 120
+
+Row = dict[str, Any]
+#: By letter, what each line is set against.
+Levels = Mapping[str, float]
+
+
+def points(
+    drawn: Sequence[Line], tracks: Mapping[str, str], axis: Axis, levels: Levels | None = None
+) -> pd.DataFrame:
+    """One row per point for `charts.trend`, in the order of its lines.
+
+    `tracks` are their labels, in the order in which they are numbered. With `levels` the numbers are shares
+    of them, less one, and lines without a level are left out. On the version axis x is the version's place
+    among all, and the runs of one version are put together: the median of their points, the range of all
+    their replicates, n summed.
+    """
+    places = _places(point.torch_version for line in drawn for point in line.points)
+    rows: list[Row] = []
+    for line in drawn:
+        if levels is not None and line.letter not in levels:
+            continue
+        own = _by_version(line, places) if axis == "version" else _by_date(line, tracks)
+        rows += own if levels is None else [against(each, levels[line.letter]) for each in own]
+    ends = {(each["letter"], each["track"]): place for place, each in enumerate(rows)}
+    several = len({each["track"] for each in rows}) > 1
+    for place, each in enumerate(rows):
+        each["last"] = ends[each["letter"], each["track"]] == place
+        each["end"] = f"{each['letter']}{each['track']}" if several else each["letter"]
+    return pd.DataFrame(rows)
+
+
+def look(drawn: Sequence[Line], scale: Scale = "absolute") -> Look:
+    """How a trend chart of these lines is best drawn; there must be at least one point."""
+    every = [point for line in drawn for point in line.points]
+    medians = [median(abs(point.point) for point in line.points) for line in drawn if line.points]
+    moments = [point.started_at for point in every]
+    return Look(
+        stacked=scale == "absolute" and max(medians) > _ONE_SCALE * min(medians),
+        bars=len(every) <= _MAX_BARS,
+        clock=max(moments) - min(moments) < _DATES_SUFFICE,
+        relative=scale == "relative",
+    )
+
+
+def version_changes(drawn: Iterable[Line]) -> pd.DataFrame:
+    """Where the PyTorch version differs from the point before it in its track: columns x, version, label.
+
+    The label is empty where it would lie over the one before. Points without a PyTorch (the canary's) are no
+    change of it. Several PyTorches at one moment, as of files written at once, share a rule.
+    """
+    columns = ["x", "version", "label"]
+    tracks: dict[tuple[str, str], list[SeriesPoint]] = defaultdict(list)
+    for line in drawn:
+        for point, track in zip(line.points, line.tracks, strict=True):
+            if point.torch_version:
+                tracks[line.key.hardware, track].append(point)
+    every = [sorted(own, key=lambda point: point.started_at) for own in tracks.values()]
+    if not every:
+        return pd.DataFrame(columns=columns)
+    changes = _all_changes(every, str)
+    if len(changes) > _MAX_VERSION_RULES:
+        changes = _all_changes(every, _release)
+    first, end = min(own[0].started_at for own in every), max(own[-1].started_at for own in every)
+    length = end - first
+    rows: list[Row] = []
+    free_from = first - length
+    for moment, version in changes:
+        label = _SPAN.join(each.partition("+")[0] for each in version.split(_SPAN))
+        half = length * (len(label) * _LABEL_ROOM / 2)
+        fits = moment - half >= free_from
+        if fits:
+            free_from = moment + half
+        rows.append({"x": moment, "version": version, "label": label if fits else ""})
+    return pd.DataFrame(rows, columns=columns)
+
+
+def at_one_moment(changes: pd.DataFrame) -> bool:
+    """Whether any of `version_changes` stands for several versions."""
+    return any(_SPAN in version for version in changes["version"])
+
+
+def version_names(drawn: Iterable[Line]) -> pd.DataFrame:
+    """The versions along their axis: columns x (the place), version, label (empty where crowded)."""
+    places = _places(point.torch_version for line in drawn for point in line.points)
+    every = -(-len(places) // _MAX_VERSION_NAMES)
+    named = ((place, name or "no PyTorch") for name, place in places.items())
+    rows = [(place, name, name if place % every == 0 else "") for place, name in named]
+    return pd.DataFrame(rows, columns=["x", "version", "label"])
+
+
+def table(
+    drawn: Sequence[Line], unit: str, tracks: Mapping[str, str], levels: Levels | None = None
+) -> pd.DataFrame:
+    """Every point of a view, newest first, for CSV; `tracks` are their labels.
+
+    With `levels` a column says each point's share of its line's level, less one.
+    """
+    every = [
+        (point, track, line) for line in drawn for point, track in zip(line.points, line.tracks, strict=True)
+    ]
+    ordered = sorted(every, key=lambda each: (each[0].started_at, each[0].case), reverse=True)
+    rows = [
+        {
+            "case": p.case,
+            "measured (UTC)": p.started_at,
+            "torch": p.torch_version,
+            "run": p.run,
+            "point": p.point,
+            "unit": unit,
+            "n": p.n,
+            "smallest": p.smallest,
+            "largest": p.largest,
+            "95 % low": p.low,
+            "95 % high": p.high,
+            "spread": p.spread,
+            **({} if levels is None else {"relative": _share(p.point, levels.get(line.letter))}),
+            "track": tracks[track],
+            "hardware": line.key.hardware_label,
+            "machine": p.machine,
+            "harness": p.harness,
+            "environment": p.environment,
+        }
+        for p, track, line in ordered
+    ]
+    return pd.DataFrame(rows)
+
+
+def _share(value: float, level: float | None) -> float | None:
+    return None if level is None else value / level - 1
+
+
+def _by_date(line: Line, tracks: Mapping[str, str]) -> list[Row]:
+    """The rows of a line, track by track: what hangs together stands together."""
+    rows: list[Row] = []
+    for number, (track, label) in enumerate(tracks.items(), 1):
+        rows += [{**row(line, point), "track": number, "name": label} for point in line.of_track(track)]
+    return rows
+
+
+def _by_version(line: Line, places: Mapping[str, int]) -> list[Row]:
+    groups: dict[str, list[SeriesPoint]] = defaultdict(list)
+    for point in line.points:
+        groups[point.torch_version].append(point)
+    rows: list[Row] = []
+    for version in sorted(groups, key=lambda each: places[each]):
+        group = groups[version]
+        newest = row(line, group[-1])
+        if len(group) > 1:
+            # The interval of one run is none of all of them.
+            newest |= {"interval": wording.NONE, "run": f"{len(group)} runs, newest {newest['run']}"}
+        rows.append(
+            {
+                **newest,
+                "x": places[version],
+                "point": median(point.point for point in group),
+                "smallest": min(point.smallest for point in group),
+                "largest": max(point.largest for point in group),
+                "n": sum(point.n for point in group),
+            }
+        )
+    return rows
+
+
+def row(line: Line, point: SeriesPoint) -> Row:
+    """One point as the chart draws it along dates; `track` is 1 where nothing else is said."""
+    known = point.low is not None and point.high is not None
+    return {
+        "x": point.started_at,
+        "letter": line.letter,
+        "track": 1,
+        "case": wording.case(point.case).text,
+        "where": f"{point.machine}, {line.key.hardware_label}",
+        "measured": wording.utc(point.started_at),
+        "torch": point.torch_version or wording.NONE,
+        "point": point.point,
+        "smallest": point.smallest,
+        "largest": point.largest,
+        "interval": f"{point.low:.5g} to {point.high:.5g}" if known else wording.NONE,
+        "n": point.n,
+        "run": point.run,
+        "link": links.result(point.run, point.case, point.environment),
+    }
+
+
+def against(own: Row, level: float) -> Row:
+    """A row with what the relative chart draws beside what was measured."""
+    return {**own, **{f"{name}_share": own[name] / level - 1 for name in ("point", "smallest", "largest")}}
+
+
+def _places(versions: Iterable[str]) -> dict[str, int]:
+    return {version: place for place, version in enumerate(sorted(set(versions), key=version_order))}
+
+
+def _all_changes(
+    tracks: Iterable[Sequence[SeriesPoint]], spelled: Callable[[str], str]
+) -> list[tuple[datetime, str]]:
+    """The changes of all tracks, each once, in their order; those at one moment are one."""
+    moments: dict[datetime, set[str]] = defaultdict(set)
+    for own in tracks:
+        for moment, version in _changes(own, spelled):
+            moments[moment] |= set(version.split(_SPAN))
+    return [(moment, _span(moments[moment])) for moment in sorted(moments)]
+
+
+def _changes(ordered: Sequence[SeriesPoint], spelled: Callable[[str], str]) -> list[tuple[datetime, str]]:
+    """The moments at which the versions, as they are `spelled`, are not those of the moment before."""
+    moments = groupby(ordered, key=lambda p: p.started_at)
+    found = [(moment, _span({spelled(p.torch_version) for p in own})) for moment, own in moments]
+    begins = found[:1] if _SPAN in found[0][1] else []
+    return begins + [after for before, after in pairwise(found) if before[1] != after[1]]
+
+
+def _span(versions: Collection[str]) -> str:
+    first, *rest = sorted(versions, key=version_order)
+    return _SPAN.join([first, *rest[-1:]])
+
+
+def _release(version: str) -> str:
+    rank, parsed, text = version_order(version)
+    return text if rank else parsed.base_version

@@ -1,0 +1,181 @@
+"""Series as lines of a chart: which points hang together, and what they are set against."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from string import ascii_uppercase
+
+from dashboard import charts
+from db.finding_records import MeasuredFor
+from db.records import SeriesKey, SeriesPoint
+
+#: The track of what no schedule measured and nobody measured again: one environment after the other.
+OTHER = "other"
+
+#: A run with one of its environments, by id and fingerprint: what a point of any series was measured in.
+Place = tuple[str, str]
+#: By place, whom it was measured for.
+Told = Mapping[Place, MeasuredFor]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series: its points oldest first, and the track of each. `letter` is what the chart calls it."""
+
+    letter: str
+    key: SeriesKey
+    points: tuple[SeriesPoint, ...]
+    tracks: tuple[str, ...]
+
+    @property
+    def place(self) -> int:
+        """Which of the lines it is, from 1."""
+        return ascii_uppercase.index(self.letter) + 1
+
+    def of_track(self, track: str) -> tuple[SeriesPoint, ...]:
+        """Its points in one track."""
+        return tuple(point for point, own in zip(self.points, self.tracks, strict=True) if own == track)
+
+    def within(self, tracks: Collection[str]) -> "Line":
+        """The same with the points of some tracks only."""
+        kept = [each for each in zip(self.points, self.tracks, strict=True) if each[1] in tracks]
+        return Line(
+            self.letter, self.key, tuple(point for point, _ in kept), tuple(track for _, track in kept)
+        )
+
+
+def place_of(point: SeriesPoint) -> Place:
+    """Where a point was measured."""
+    return point.run, point.environment
+
+
+def lines(
+    keys: Sequence[SeriesKey], points: Mapping[SeriesKey, Sequence[SeriesPoint]], told: Told
+) -> list[Line]:
+    """A line for each of `keys`, lettered in their order; one without points has none."""
+    by_hardware: dict[str, list[SeriesPoint]] = defaultdict(list)
+    for key in keys:
+        by_hardware[key.hardware] += points.get(key, ())
+    tracks: dict[Place, str] = {}
+    for own in by_hardware.values():
+        tracks |= tracks_of(own, told)
+    found: list[Line] = []
+    for number, key in enumerate(keys):
+        own = tuple(sorted(points.get(key, ()), key=lambda point: point.started_at))
+        letter = charts.letter(number)
+        found.append(Line(letter, key, own, tuple(tracks[place_of(point)] for point in own)))
+    return found
+
+
+def tracks_of(points: Iterable[SeriesPoint], told: Told) -> dict[Place, str]:
+    """The tracks of what was measured on one hardware: points of one track hang together along dates.
+
+    A schedule says itself which track it measures. Of what was measured by hand an environment is a track of
+    its own where another one was measured in between, or beside it as its candidate: otherwise the line would
+    go to and fro between the two. All others follow one after the other and are one track.
+    """
+    places = {place_of(point): point for point in sorted(points, key=lambda point: point.started_at)}
+    by_hand = [
+        told[place]
+        for place, point in places.items()
+        # What has no PyTorch, as the canary, is the same beside whichever environment.
+        if place in told and not told[place].track and point.torch_version
+    ]
+    apart = _apart(by_hand)
+    found: dict[Place, str] = {}
+    for place in places:
+        about = told.get(place)
+        if about is None:
+            found[place] = OTHER
+        else:
+            found[place] = about.track or (about.name if about.name in apart else OTHER)
+    return found
+
+
+def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:
+    """The environments, by name, that come back after another one or were measured beside their candidate."""
+    ends: dict[str, tuple[int, int]] = {}
+    for number, each in enumerate(by_hand):
+        ends[each.name] = (ends.get(each.name, (number, 0))[0], number)
+    many = Counter(each.name for each in by_hand)
+    recurring = {name for name, (first, last) in ends.items() if last - first + 1 > many[name]}
+    return recurring | {each.name for each in by_hand if not each.last}
+
+
+def in_order(tracks: Iterable[str], told: Told) -> list[str]:
+    """Tracks as they are numbered: what is followed first, then pinned baselines, then the rest."""
+    pinned = {each.baseline for each in told.values() if each.baseline}
+    return sorted(set(tracks), key=lambda name: (name == OTHER, name in pinned, name))
+
+
+def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str, str]:
+    """What tracks are called; the one of all others by the name of its environment if there is just one."""
+    names = {
+        told[place].name
+        for line in drawn
+        for place in map(place_of, line.of_track(OTHER))
+        if place in told and told[place].name not in tracks
+    }
+    other = names.pop() if len(names) == 1 else "other runs"
+    return {track: other if track == OTHER else track for track in tracks}
+
+
+def public(torch_version: str) -> str:
+    """A version without its local part: builds for other devices are the same release."""
+    return torch_version.partition("+")[0]
+
+
+def versions(drawn: Iterable[Line]) -> list[str]:
+    """The public versions that any line has, in no order."""
+    return list({public(version): None for version in whole_versions(drawn)})
+
+
+def whole_versions(drawn: Iterable[Line]) -> list[str]:
+    """The versions that any line has with their local parts, in no order."""
+    return list({p.torch_version: None for line in drawn for p in line.points if p.torch_version})
+
+
+def runs(drawn: Iterable[Line]) -> list[str]:
+    """The ids of all runs that have a point."""
+    return list({point.run: None for line in drawn for point in line.points})
+
+
+def pinned(drawn: Sequence[Line], told: Told) -> str:
+    """What lines are set against unless somebody says otherwise; empty where there are no points.
+
+    The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
+    the oldest run.
+    """
+    points = sorted((p for line in drawn for p in line.points), key=lambda point: point.started_at)
+    baselines = {each.baseline for each in told.values() if each.baseline}
+    of_baseline = [p for p in points if p.torch_version and _track(told, p) in baselines]
+    with_version = [p for p in points if p.torch_version]
+    if of_baseline:
+        return public(of_baseline[-1].torch_version)
+    if with_version:
+        return public(with_version[0].torch_version)
+    return points[0].run if points else ""
+
+
+def _track(told: Told, point: SeriesPoint) -> str | None:
+    about = told.get(place_of(point))
+    return about.track or None if about else None
+
+
+def level(line: Line, baseline: str) -> float | None:
+    """What `baseline` measured in a line: the median over the runs of a version, or one run's point.
+
+    Of a run with several environments the one given last counts. None where the line has no such point, or
+    one that is nothing to divide by.
+    """
+    of_run = [point.point for point in line.points if point.run == baseline]
+    of_version = [
+        point.point
+        for point in line.points
+        if point.torch_version and baseline in (point.torch_version, public(point.torch_version))
+    ]
+    values = of_run[-1:] or of_version
+    found = median(values) if values else 0.0
+    return found if math.isfinite(found) and found > 0 else None

@@ -1,0 +1,97 @@
+"""What the Trends page knows: the points of its lines and what is told of them, kept for a few seconds.
+
+All of it raises `db.errors.DatabaseError`, which `app.py` turns into one sentence.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import streamlit as st
+
+from dashboard import load
+from dashboard.database import opened
+from dashboard.trends.lines import Line, Place, Told, lines, place_of
+from dashboard.trends.moves import Borders, border
+from db import findings, histories, queries
+from db.finding_records import Finding, RunChange
+from db.records import SeriesKey, SeriesPoint
+
+#: A history, as the places that follow each other on one machine.
+_Along = tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All that is known of some lines. `changes` are by place, against the place before it in its track."""
+
+    lines: tuple[Line, ...]
+    told: Told
+    findings: tuple[Finding, ...]
+    changes: Mapping[Place, Sequence[RunChange]]
+    borders: Borders
+
+
+# Shared and not copied: nobody changes it, and copying two thousand points takes as long as reading them.
+@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
+def history(url: str, keys: tuple[SeriesKey, ...]) -> History:
+    """The newest points of some series, up to `load.newest_points` of each, with what is told of them."""
+    database = opened(url)
+    newest = load.newest_points(len(keys))
+    by_hardware: dict[str, list[SeriesKey]] = defaultdict(list)
+    for key in keys:
+        by_hardware[key.hardware].append(key)
+    points: dict[SeriesKey, list[SeriesPoint]] = {key: [] for key in keys}
+    for own in by_hardware.values():
+        # Points name their case and not their hardware.
+        by_case = {key.case: points[key] for key in own}
+        for point in queries.series(database, own, newest=newest):
+            by_case[point.case].append(point)
+    runs = {point.run for each in points.values() for point in each}
+    told = {(each.run, each.environment): each for each in histories.measured_for(database, runs)}
+    drawn = tuple(lines(keys, points, told))
+    changes, borders = _changes(url, drawn)
+    return History(drawn, told, tuple(findings.findings_of_series(database, keys)), changes, borders)
+
+
+def _changes(url: str, drawn: Sequence[Line]) -> tuple[Mapping[Place, Sequence[RunChange]], Borders]:
+    """What else changed before each place, and before which points of each line a segment starts.
+
+    They are asked for apart: a case that missed the night of a change has its border at its next point.
+    """
+    own = {line.letter: _along([line]) for line in drawn}
+    together = _along(drawn)
+    every = tuple(dict.fromkeys([*together, *(each for some in own.values() for each in some)]))
+    found = dict(zip(every, _asked(url, every), strict=True))
+    changes = {
+        place: told for along in together for place, told in zip(along, found[along], strict=True) if told
+    }
+    borders = {
+        (letter, place)
+        for letter, some in own.items()
+        for along in some
+        for place, told in zip(along, found[along], strict=True)
+        if border(told)
+    }
+    return changes, borders
+
+
+def _along(drawn: Sequence[Line]) -> list[_Along]:
+    """The places of some lines as they follow each other, apart for what cannot be set against each other."""
+    found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
+    for line in drawn:
+        for point, track in zip(line.points, line.tracks, strict=True):
+            # The canary has an environment of its own beside that of each run.
+            apart = line.key.hardware, track, point.machine, point.torch_version == ""
+            found[apart][place_of(point)] = point
+    return [
+        tuple(sorted(places, key=lambda place: (places[place].started_at, place)))
+        for places in found.values()
+    ]
+
+
+@lru_cache(maxsize=64)
+def _asked(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
+    """For each history, what changed before each place. What a run was measured in never changes."""
+    return histories.changes_beside(opened(url), every)

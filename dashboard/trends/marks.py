@@ -1,0 +1,189 @@
+"""What stands on and around the lines of a trend, as DataFrames for the chart and for CSV files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pandas as pd
+
+from analysis.finding_words import interval
+from analysis.words import percent
+from dashboard import links, wording
+from dashboard.trends import frames
+from dashboard.trends.frames import Levels
+from dashboard.trends.lines import Line, Place, place_of
+from dashboard.trends.moves import MOVED, Move
+from dashboard.trends.view import Axis
+from db.finding_records import RunChange
+from db.records import SeriesPoint
+
+#: What changes with PyTorch itself, which the rules of versions tell.
+_PYTORCH = ("torch", "torch_git", "build_digest")
+#: So many changes before one point are told in a tooltip.
+_TOLD = 4
+#: The sign of a move that is not settled.
+_SIGNS: Mapping[str, str] = {"candidate": "?", "confirming": "?", "unclear": "?", "machine": "!"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What else changed before a point: all in which its run differs from the one before in its track."""
+
+    point: SeriesPoint
+    track: str
+    hardware: str
+    changes: tuple[RunChange, ...]
+
+    @property
+    def told(self) -> str:
+        """In a few words."""
+        some = [f"{each.name} {each.before or '–'} → {each.after or '–'}" for each in self.changes[:_TOLD]]
+        more = len(self.changes) - len(some)
+        return "; ".join(some) + (f" and {more:,} more" if more else "")
+
+
+def sign(move: Move) -> str:
+    """An arrow where a change is settled, filled where pairs confirmed it; a sign where it is not."""
+    up = move.change > 0
+    if move.state == MOVED:
+        return "△" if up else "▽"
+    return _SIGNS.get(move.state) or ("▲" if up else "▼")
+
+
+def tone(move: Move) -> wording.Tone:
+    """Only what was measured again is good or bad news."""
+    if move.state == "confirmed":
+        return "bad" if move.direction == "worse" else "good"
+    return "quiet" if move.state == MOVED else "odd"
+
+
+def what(move: Move) -> str:
+    """A move in words: what it is called, by how much, and which way that is."""
+    size = interval(move.change, move.low, move.high)
+    if move.state == MOVED:
+        return f"moved here by {size} (not confirmed), {move.direction}"
+    return f"{move.word}: {size}, {move.direction}"
+
+
+def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels | None) -> pd.DataFrame:
+    """The moves as the chart marks them; along versions at the point of the version. `drawn`: its points."""
+    rows: list[frames.Row] = []
+    for move in items:
+        found = _place(move.line, move.point, axis, drawn, levels)
+        if found is not None:
+            address = "" if move.finding is None else links.finding(move.finding)
+            about = {
+                "text": f"{sign(move)} {percent(move.change)}",
+                "up": move.change > 0,
+                "tone": tone(move),
+                "what": what(move),
+                "link": address or found["link"],
+            }
+            rows.append({**found, **about})
+    columns = ["x", "letter", "point", "point_share", "case", "measured", "torch"]
+    return pd.DataFrame(rows, columns=[*columns, "text", "up", "tone", "what", "link"])
+
+
+def opened(
+    points: Sequence[tuple[Line, SeriesPoint]], axis: Axis, drawn: pd.DataFrame, levels: Levels | None
+) -> pd.DataFrame:
+    """The points that are opened below the chart."""
+    found = [_place(line, point, axis, drawn, levels) for line, point in points]
+    rows = [each for each in found if each is not None]
+    return pd.DataFrame(rows, columns=["x", "letter", "point", "point_share"])
+
+
+def steps(drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]]) -> list[Step]:
+    """What else changed along the lines, each once, the newest first: PyTorch's own version is left out.
+
+    `changes` are by place, each against the place before it in its track.
+    """
+    found: dict[tuple[str, str], Step] = {}
+    for line in drawn:
+        for point, track in zip(line.points, line.tracks, strict=True):
+            own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
+            if own:
+                # The canary's environment is another one, in the same run.
+                known = found.get((point.run, track))
+                both = dict.fromkeys([*(known.changes if known else ()), *own])
+                found[point.run, track] = Step(point, track, line.key.hardware_label, tuple(both))
+    return sorted(found.values(), key=lambda step: step.point.started_at, reverse=True)
+
+
+def ticks(items: Sequence[Step]) -> pd.DataFrame:
+    """The steps as the chart marks them; those of one moment and machine are one."""
+    together: dict[tuple[datetime, str], list[Step]] = {}
+    for step in items:
+        together.setdefault((step.point.started_at, step.point.machine), []).append(step)
+    rows = [
+        {
+            "x": moment,
+            "what": "; ".join(dict.fromkeys(step.told for step in own)),
+            "where": f"{machine}, {own[0].hardware}",
+            "measured": wording.utc(moment),
+            "link": links.run(own[0].point.run),
+        }
+        for (moment, machine), own in together.items()
+    ]
+    return pd.DataFrame(rows, columns=["x", "what", "where", "measured", "link"])
+
+
+def move_table(items: Sequence[Move], tracks: Mapping[str, str]) -> pd.DataFrame:
+    """The moves for CSV; changes are log ratios of new to old."""
+    rows = [
+        {
+            "since (UTC)": move.point.started_at,
+            "case": move.line.key.case,
+            "hardware": move.line.key.hardware_label,
+            "machine": move.point.machine,
+            "track": tracks[move.track],
+            "what": "moved, not confirmed" if move.state == MOVED else move.word,
+            "direction": move.direction,
+            "shape": move.shape,
+            "change": move.change,
+            "low": move.low,
+            "high": move.high,
+            "torch": move.point.torch_version,
+            "run": move.point.run,
+            "run before": move.before,
+            "finding": move.finding,
+        }
+        for move in items
+    ]
+    return pd.DataFrame(rows)
+
+
+def step_table(items: Sequence[Step], tracks: Mapping[str, str]) -> pd.DataFrame:
+    """Everything else that changed, for CSV: a row for each."""
+    rows = [
+        {
+            "before (UTC)": step.point.started_at,
+            "hardware": step.hardware,
+            "machine": step.point.machine,
+            "track": tracks[step.track],
+            "of": each.kind,
+            "what": each.name,
+            "was": each.before,
+            "is": each.after,
+            "run": step.point.run,
+        }
+        for step in items
+        for each in step.changes
+    ]
+    return pd.DataFrame(rows)
+
+
+def _place(
+    line: Line, point: SeriesPoint, axis: Axis, drawn: pd.DataFrame, levels: Levels | None
+) -> frames.Row | None:
+    """The row of a point as it is drawn; None where its line is not."""
+    if levels is not None and line.letter not in levels:
+        return None
+    row = frames.row(line, point)
+    if axis == "version":
+        torch = point.torch_version or wording.NONE
+        same = drawn[(drawn["letter"] == line.letter) & (drawn["torch"] == torch)]
+        if same.empty:
+            return None
+        row |= {name: same.iloc[0][name] for name in ("x", "point", "smallest", "largest")}
+    return row if levels is None else frames.against(row, levels[line.letter])

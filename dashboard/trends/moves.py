@@ -1,0 +1,152 @@
+"""Where lines moved: what the nights found, and what a line looks like that nobody watches."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from analysis.change_points import Night, detect
+from analysis.finding_words import kind
+from analysis.metrics import METRICS, Better
+from analysis.nights import Change, Rules
+from analysis.watched import WATCHED, rules_of
+from dashboard.trends.lines import Line, Place, Told, place_of
+from db.finding_records import Finding, RunChange
+from db.records import SeriesPoint
+
+#: Where segments start: the letter of a line, and the place before whose point the machine changed.
+Borders = Collection[tuple[str, Place]]
+
+#: Findings that say something of a line today: the others were taken back, or were never there.
+_STANDING = ("candidate", "confirming", "confirmed", "unclear", "machine")
+#: Kinds of change after which a segment starts, as in the nightly judging.
+_NOT_PYTORCHS = ("machine", "hardware", "harness", "profile")
+#: A change that only the line itself shows.
+MOVED = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A line that moved: `point` is the first one after it, `before` the last one before.
+
+    `change`, `low` and `high` are log ratios of new to old. `state` is a finding's, or `MOVED` where none
+    stands behind it; then there is no `finding` either. `direction` is worse or better.
+    """
+
+    line: Line
+    track: str
+    point: SeriesPoint
+    change: float
+    direction: str
+    shape: str
+    state: str
+    before: str = ""
+    low: float | None = None
+    high: float | None = None
+    finding: int | None = None
+
+    @property
+    def word(self) -> str:
+        """What it is called: regression, improvement, or by its state."""
+        return self.state if self.state == MOVED else kind(self.state, self.direction)
+
+
+def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
+    """The findings that stand in some lines, each at the point that it names; others are left out."""
+    lines = {(line.key.case, line.key.metric, line.key.hardware, line.key.profile): line for line in drawn}
+    moves: list[Move] = []
+    for one in findings:
+        key = one.key
+        line = lines.get((key.case, key.metric, key.hardware, key.profile))
+        if line is None or one.state not in _STANDING:
+            continue
+        of_run = [each for each in zip(line.points, line.tracks, strict=True) if each[0].run == one.at_run]
+        # A session of that name that measured several environments: the one that the finding is about.
+        own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
+        if not own:
+            continue
+        point, track = own[0]
+        moves.append(
+            Move(
+                line=line,
+                track=track,
+                point=point,
+                change=one.change,
+                direction=one.direction,
+                shape=one.shape,
+                state=one.state,
+                before=one.before_run,
+                low=one.low,
+                high=one.high,
+                finding=one.id,
+            )
+        )
+    return moves
+
+
+def seen(
+    drawn: Sequence[Line], findings: Sequence[Finding], told: Told, borders: Borders, better: Better
+) -> list[Move]:
+    """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed."""
+    watched = {
+        (one.key.case, one.key.metric, one.key.hardware, one.key.profile, one.track) for one in findings
+    }
+    moves: list[Move] = []
+    for line in drawn:
+        key = line.key
+        for track in dict.fromkeys(line.tracks):
+            place = (key.case, key.metric, key.hardware, key.profile, track)
+            if place in watched or (key.metric in WATCHED and _scheduled(line, track, told)):
+                continue
+            machines: dict[str, list[SeriesPoint]] = defaultdict(list)
+            for point in line.of_track(track):
+                machines[point.machine].append(point)
+            for own in machines.values():
+                moves += _of_machine(line, track, own, borders, better)
+    return moves
+
+
+def border(changes: Collection[RunChange]) -> bool:
+    """Whether any of some changes is the machine's or the way of measuring: not PyTorch's."""
+    return any(change.kind in _NOT_PYTORCHS for change in changes)
+
+
+def _scheduled(line: Line, track: str, told: Told) -> bool:
+    places = map(place_of, line.of_track(track))
+    return any(place in told and told[place].track == track for place in places)
+
+
+def _of_machine(
+    line: Line, track: str, points: Sequence[SeriesPoint], borders: Borders, better: Better
+) -> list[Move]:
+    # What has no logarithm cannot be judged.
+    own = [point for point in points if 0 < point.point < math.inf]
+    values = tuple(point.point for point in own)
+    begins = tuple((line.letter, place_of(point)) in borders for point in own)
+    return [
+        Move(
+            line=line,
+            track=track,
+            point=own[one.index],
+            change=one.change,
+            direction=one.direction,
+            shape=one.shape,
+            state=MOVED,
+            before=own[one.index - 1].run,
+        )
+        for one in _judged(values, begins, line.key.metric, better)
+    ]
+
+
+@lru_cache(maxsize=512)
+def _judged(
+    values: tuple[float, ...], begins: tuple[bool, ...], metric: str, better: Better
+) -> tuple[Change, ...]:
+    """Every change of a history, as it looks from today; where a segment `begins` there is none."""
+    nights = [
+        Night(value, "the machine changed" if begin else "")
+        for value, begin in zip(values, begins, strict=True)
+    ]
+    rules = rules_of(metric) if metric in METRICS else Rules()
+    return detect(nights, better, rules).changes

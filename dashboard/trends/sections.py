@@ -1,0 +1,239 @@
+"""The parts of the Trends page: choices, the chart, the opened point, what moved and what changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+import pandas as pd
+import streamlit as st
+
+from analysis.metrics import Metric
+from dashboard import findings, links, load, markup, origins, parts, wording
+from dashboard.frames import version_order
+from dashboard.trends import charts, frames, lines, marks, tables, words
+from dashboard.trends.drawing import Drawing
+from dashboard.trends.lines import Line, place_of
+from dashboard.trends.load import History
+from dashboard.trends.view import MAX_LINES, MAX_TRACKS, Offer, Trends, is_canary
+from db.finding_records import RunChange
+from db.records import SeriesPoint
+
+#: Versions that a baseline is chosen from, the newest; an address may name any.
+_OFFERED_VERSIONS = 60
+
+
+def choices(chosen: Trends, offer: Offer, known: History, drawn: Drawing, titles: Mapping[str, str]) -> None:
+    """What can be chosen, all of it in the address."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.select("Metric", "metric", titles, chosen)
+        parts.select("Profile", "profile", offer.profiles, chosen)
+        parts.segments("Along", "axis", {"date": "dates", "version": "PyTorch versions"}, chosen)
+        parts.segments("Scale", "scale", {"absolute": "absolute", "relative": "relative"}, chosen)
+        if chosen.scale == "relative":
+            parts.select("Against", "baseline", _baselines(chosen, known.lines), chosen)
+    named = {case: wording.case(case).text for case in offer.cases}
+    parts.several(f"Cases, up to {MAX_LINES} lines", "cases", named, chosen, MAX_LINES)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
+        if len(drawn.tracks) > 1:
+            parts.several("Tracks, none: all", "tracks", drawn.tracks, chosen, MAX_TRACKS)
+
+
+def _baselines(chosen: Trends, drawn: Sequence[Line]) -> dict[str, str]:
+    """The versions that lines may be set against, newest first, and what is chosen."""
+    versions = sorted(lines.versions(drawn), key=version_order, reverse=True)
+    known = {version: version for version in versions[:_OFFERED_VERSIONS]}
+    return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
+
+
+def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[Line, SeriesPoint]]) -> None:
+    """The lines with all that stands on them, and how to read them."""
+    baseline = chosen.baseline if chosen.scale == "relative" else ""
+    title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
+    parts.heading(
+        parts.plain(title),
+        lambda: drawn.points.drop(columns=["x", "link", "last", "end"], errors="ignore"),
+        f"trend-{chosen.metric}.csv",
+    )
+    parts.html(tables.legend(drawn.lines, drawn.drawn if chosen.axis == "date" else {}))
+    if drawn.points.empty:
+        parts.caption("None of these lines can be set against that baseline.")
+        return
+    ring = marks.opened(opened, chosen.axis, drawn.points, drawn.levels)
+    look = replace(drawn.look, opened=not ring.empty, dark=st.context.theme.type == "dark")
+    parts.chart(
+        charts.trend(known.unit, len(drawn.lines), chosen.axis, look),
+        alt=words.in_words(known, drawn.lines, len(drawn.drawn), baseline),
+        points=drawn.points,
+        versions=drawn.versions,
+        moves=drawn.marks,
+        ticks=drawn.ticks,
+        opened=ring,
+    )
+
+
+def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing, of_each: int) -> None:
+    """How the chart is to be read, what it is set against, and what it leaves out."""
+    spelled = replace(metric, title=parts.plain(metric.title))
+    teller = origins.teller(_newest(drawn).run)
+    parts.caption(
+        words.how_to_read(spelled, chosen.axis, parts.plain(teller), rules=drawn.look.rules)
+        + " A point leads to its samples."
+    )
+    if drawn.levels is not None:
+        run = chosen.baseline in lines.runs(known.lines)
+        told = words.against(metric, chosen.baseline, drawn.levels, drawn.lines, run=run)
+        parts.caption(parts.plain(told))
+        if not run:
+            _measured_in_turns(chosen, drawn)
+    if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
+        parts.caption(
+            "Several PyTorch versions stand at one moment: along PyTorch versions they stand apart."
+        )
+    if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
+        parts.caption(
+            f"Of {len(drawn.tracks)} tracks those {MAX_TRACKS} are drawn that were measured last; "
+            "any can be chosen above."
+        )
+    if max(len(line.points) for line in drawn.lines) >= of_each:
+        fewer = "; fewer lines show more of each" if of_each < load.NEWEST_POINTS else ""
+        parts.caption(f"Of each line the newest {of_each} points{fewer}; `pyrometer export` has all.")
+
+
+def _newest(drawn: Drawing) -> SeriesPoint:
+    return max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
+
+
+def _measured_in_turns(chosen: Trends, drawn: Drawing) -> None:
+    """Where, or by which command, the baseline is set against the newest version without the drift."""
+    old = lines.public(chosen.baseline)
+    others = [
+        (point, line)
+        for line in drawn.lines
+        for point in line.points
+        if point.torch_version and lines.public(point.torch_version) != old
+    ]
+    if not others:
+        return
+    newest, line = max(others, key=lambda own: own[0].started_at)
+    to = lines.public(newest.torch_version)
+    asked = {"from": [old], "to": [to], "hardware": [line.key.hardware[: links.FINGERPRINT]]}
+    parts.html(
+        f"<p>{markup.link(links.upgrade(asked), 'Measured in turns: the upgrade between the two →')}</p>"
+    )
+
+
+def at(known: History, run: str) -> list[tables.Own]:
+    """The points of one run, in the order of the lines; those of tracks that are not drawn too."""
+    return [
+        (point, line, track)
+        for line in known.lines
+        for point, track in zip(line.points, line.tracks, strict=True)
+        if point.run == run
+    ]
+
+
+def point(
+    url: str, chosen: Trends, metric: Metric, known: History, drawn: Drawing, own: Sequence[tables.Own]
+) -> None:
+    """One run's points: their numbers, what they may be set against, and what else had changed."""
+    run = chosen.at
+    shown = tuple(replace(line, points=(each,), tracks=(track,)) for each, line, track in own)
+    parts.heading(
+        parts.plain(f"Point of run {run}"),
+        lambda: frames.table(shown, metric.unit, drawn.tracks, drawn.levels),
+        f"point-{chosen.metric}-{run}.csv",
+    )
+    observed = {window.case for window in load.windows(url, run)}
+    changes: set[RunChange] | None = None
+    for each, line, track in own:
+        before = _before(line, track, each)
+        label = drawn.tracks[track] if len(drawn.tracks) > 1 else ""
+        facts = tables.point_facts(line, each, metric, label, (drawn.levels or {}).get(line.letter))
+        beside = tables.change(each, before, metric) if before is not None else ""
+        parts.html(markup.panels(facts, beside, kind="py-point"))
+        parts.html(tables.ways(each, before, chosen, observed=each.case in observed))
+        if before is not None:
+            _against(known, before, each)
+            changes = (changes or set()) | set(known.changes.get(place_of(each), ()))
+    if changes is not None:
+        _differs(sorted(changes, key=lambda change: (change.kind, change.name)), chosen)
+
+
+def _before(line: Line, track: str, point: SeriesPoint) -> SeriesPoint | None:
+    """The point before one in its track on its machine; None for the first that is shown."""
+    earlier = [
+        each
+        for each in line.of_track(track)
+        if each.machine == point.machine and each.started_at < point.started_at
+    ]
+    return earlier[-1] if earlier else None
+
+
+def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
+    old, new = known.told.get(place_of(before)), known.told.get(place_of(point))
+    command = words.comparison(old, new, before, point)
+    # What a tool or a script measured no command of ours measures again.
+    if command and origins.measured(point.run) and origins.measured(before.run):
+        parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
+        parts.code(command, language="bash")
+
+
+def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
+    if not changes:
+        parts.caption("Nothing else that is stored of it differs from the run before in its track.")
+        return
+    rows = [asdict(change) for change in changes]
+    parts.heading(
+        "What differs from the run before in its track",
+        lambda: pd.DataFrame(rows),
+        f"changes-{chosen.metric}-{chosen.at}.csv",
+    )
+    parts.html(findings.changes(rows))
+
+
+def moved(chosen: Trends, drawn: Drawing) -> None:
+    """Where lines moved; nothing where none did."""
+    if not drawn.moves:
+        return
+    items = drawn.moves
+    parts.heading(
+        "Where lines moved", lambda: marks.move_table(items, drawn.tracks), f"moves-{chosen.metric}.csv"
+    )
+    parts.caption(words.ABOUT_MOVES)
+    parts.html(tables.moves(items, drawn.drawn))
+
+
+def stepped(chosen: Trends, drawn: Drawing) -> None:
+    """What else changed along the lines; nothing where nothing did."""
+    if not drawn.steps:
+        return
+    parts.heading(
+        "What changed along the way",
+        lambda: marks.step_table(drawn.steps, drawn.tracks),
+        f"changes-{chosen.metric}.csv",
+    )
+    parts.caption(words.ABOUT_STEPS)
+    parts.html(tables.steps(drawn.steps, drawn.drawn))
+
+
+def every_point(chosen: Trends, metric: Metric, drawn: Drawing) -> None:
+    """The newest points with their links; all of them as CSV."""
+    parts.heading(
+        "Every point",
+        lambda: frames.table(drawn.lines, metric.unit, drawn.tracks, drawn.levels),
+        f"points-{chosen.metric}.csv",
+    )
+    items = tables.newest_first(drawn.lines)
+    parts.html(tables.points(items, chosen, metric, drawn.drawn, drawn.levels))
+
+
+def canary(chosen: Trends, offer: Offer) -> None:
+    """A link that sets the machine's own series beside the lines, where there is one and room for it."""
+    own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
+    room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)
+    if not own or room < 1 or any(map(is_canary, chosen.cases)):
+        return
+    beside = chosen.after("cases", (*chosen.cases, *own[:room]))
+    parts.html(
+        f"<p>{markup.link(beside.address, 'What did the machine itself do? Its canary beside it →')}</p>"
+    )

@@ -1,0 +1,235 @@
+"""The Trends page's legend and tables as HTML; every text from the database is escaped."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from analysis.finding_words import interval
+from analysis.metrics import Metric
+from dashboard import links, markup, wording
+from dashboard.trends import marks
+from dashboard.trends.frames import Levels
+from dashboard.trends.lines import Line
+from dashboard.trends.marks import Step
+from dashboard.trends.moves import MOVED, Move
+from dashboard.trends.view import Trends
+from db.records import SeriesPoint
+
+#: Points and steps in sight; the CSV files have all.
+MOST_POINTS, MOST_STEPS = 100, 40
+#: So many changes of one step are told.
+_TOLD = 6
+
+#: One point, the line and the track that it is of.
+Own = tuple[SeriesPoint, Line, str]
+
+
+def legend(drawn: Sequence[Line], tracks: Mapping[str, str]) -> str:
+    """What the letters and the dashes stand for; it wraps, and never cuts what tells two lines apart."""
+    several = len({line.key.hardware for line in drawn}) > 1
+    entries = "".join(f"<li>{_key(line)}{_named(line, several)}</li>" for line in drawn)
+    found = f'<ul class="py-legend">{entries}</ul>'
+    if len(tracks) > 1:
+        dashes = "".join(
+            f'<li><span class="py-dash py-dash-{number}"></span><span>{number} {escape(label)}</span></li>'
+            for number, label in enumerate(tracks.values(), 1)
+        )
+        found += f'<ul class="py-legend py-tracks" aria-label="Tracks">{dashes}</ul>'
+    return found
+
+
+def _named(line: Line, several: bool) -> str:
+    where = f"<small>{escape(line.key.hardware_label)}</small>" if several else ""
+    return f"<span>{markup.case(line.key.case)}{where}</span>"
+
+
+def moves(items: Sequence[Move], tracks: Mapping[str, str]) -> str:
+    """Where lines moved, the newest first."""
+    columns = [("Since (UTC)", False), ("Case", False), ("Change", True), ("What", False), ("Where", False)]
+    columns += [("PyTorch", False), ("", False)]
+    rows = (
+        (
+            _two(f"{move.point.started_at:%Y-%m-%d}", move.shape),
+            _lettered(move.line),
+            _change(move),
+            _what(move),
+            _two(move.point.machine, tracks[move.track] if len(tracks) > 1 else ""),
+            escape(move.point.torch_version or wording.NONE),
+            _way(move),
+        )
+        for move in sorted(items, key=lambda move: move.point.started_at, reverse=True)
+    )
+    return markup.table("Where lines moved", columns, rows, folded=True, tall=len(items) > MOST_STEPS)
+
+
+def steps(items: Sequence[Step], tracks: Mapping[str, str]) -> str:
+    """What else changed along the way, the newest first."""
+    columns = [("Before (UTC)", False), ("Where", False), ("What changed", False), ("", False)]
+    rows = (
+        (
+            _whole(f"{step.point.started_at:%Y-%m-%d %H:%M}"),
+            _two(step.point.machine, tracks[step.track] if len(tracks) > 1 else ""),
+            _changes(step),
+            markup.link(links.run(step.point.run), "Run\u00a0→"),
+        )
+        for step in items[:MOST_STEPS]
+    )
+    more = len(items) - MOST_STEPS
+    rest = f'<p class="py-quiet">and {more:,} earlier ones, which the CSV file has</p>' if more > 0 else ""
+    return markup.table("What changed along the way", columns, rows, folded=True, tall=True) + rest
+
+
+def points(
+    items: Sequence[Own], chosen: Trends, known: Metric, tracks: Mapping[str, str], levels: Levels | None
+) -> str:
+    """The newest points, each with links to its numbers and to the replicates behind it."""
+    columns = [("Case", False), ("Measured (UTC)", False), (_headed(known), True), ("95 % interval", True)]
+    columns += [("Smallest to largest", True), ("n", True)]
+    columns += [("Against", True)] if levels is not None else []
+    columns += [("PyTorch, where", False), ("", False)]
+    rows = (
+        (
+            _lettered(line),
+            _whole(f"{point.started_at:%Y-%m-%d %H:%M}"),
+            f"<strong>{escape(wording.number(point.point, known.unit))}</strong>",
+            escape(_range(point.low, point.high, known.unit)),
+            escape(_range(point.smallest, point.largest, known.unit)),
+            str(point.n),
+            *([_share(point.point, levels.get(line.letter))] if levels is not None else ()),
+            _two(point.torch_version or wording.NONE, _machine(point, track, tracks)),
+            '<span class="py-mark">'
+            f"{markup.link(chosen.after('at', point.run).address, 'Point')} · "
+            f"{markup.link(links.result(point.run, point.case, point.environment), 'Samples')}</span>",
+        )
+        for point, line, track in items[:MOST_POINTS]
+    )
+    more = len(items) - MOST_POINTS
+    rest = f'<p class="py-quiet">and {more:,} older ones, which the CSV file has</p>' if more > 0 else ""
+    return markup.table("The newest points", columns, rows, folded=True, tall=True) + rest
+
+
+def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, observed: bool) -> str:
+    """Where a point leads: its replicates with their samples, its run, what it may be set against."""
+    told = [
+        markup.link(links.result(point.run, point.case, point.environment), "Samples and log →"),
+        markup.link(links.run(point.run), "The whole run →"),
+    ]
+    if observed:
+        # The page takes the first replicate that was observed.
+        told.append(markup.link(links.windows(point.run, point.case), "Utilisation →"))
+    against = chosen.after("scale", "relative").after("baseline", point.run)
+    told.append(markup.link(against.address, "Set all against it →"))
+    if before is not None:
+        told.append(markup.link(chosen.after("at", before.run).address, "← The point before"))
+    return f"<p>{' · '.join(told)}</p>"
+
+
+def point_facts(line: Line, point: SeriesPoint, known: Metric, track: str, level: float | None) -> str:
+    """One point's numbers."""
+    unit = known.unit
+    about = {
+        "median": wording.quantity(point.point, unit),
+        "95 % interval": _range(point.low, point.high, unit),
+        "smallest to largest": _range(point.smallest, point.largest, unit),
+        "replicates (n)": point.n,
+        "spread": wording.percent(point.spread),
+        **({} if level is None else {"against the baseline": _share(point.point, level)}),
+        "PyTorch": point.torch_version,
+        "measured": wording.utc(point.started_at),
+        "machine": point.machine,
+        "hardware": line.key.hardware_label,
+        **({"track": track} if track else {}),
+        "harness": point.harness,
+    }
+    return markup.facts(f"{line.letter} · {known.title}", wording.case(point.case).text, about)
+
+
+def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
+    """A card: a point against the one before it in its track, as far as their ranges tell."""
+    found = wording.change(
+        point.point,
+        before.point,
+        known.better,
+        (point.smallest, point.largest),
+        (before.smallest, before.largest),
+    )
+    told = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
+    told += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"
+    value = f'<span class="py-{found.tone}">{escape(found.text)}</span>'
+    return markup.card("Against the point before", value, escape(told))
+
+
+def _headed(known: Metric) -> str:
+    return f"{known.title} ({known.unit})" if known.unit else known.title
+
+
+def _lettered(line: Line) -> str:
+    return f'<span class="py-lettered">{_key(line)}{markup.case(line.key.case)}</span>'
+
+
+def _key(line: Line) -> str:
+    return f'<span class="py-key py-series-{line.place}">{line.letter}</span>'
+
+
+def _change(move: Move) -> str:
+    told = interval(move.change, move.low, move.high)
+    return f'<span class="py-{marks.tone(move)}">{marks.sign(move)} {escape(told)}</span>'
+
+
+def _what(move: Move) -> str:
+    if move.state == MOVED:
+        return (
+            f'<span class="py-quiet">moved here, not confirmed</span><small>{escape(move.direction)}</small>'
+        )
+    return f"{markup.chip(move.word)}<small>{escape(move.direction)}</small>"
+
+
+def _way(move: Move) -> str:
+    if move.finding is not None:
+        return markup.link(links.finding(move.finding), "Finding\u00a0→")
+    return markup.link(links.run(move.point.run), "Run\u00a0→")
+
+
+def _changes(step: Step) -> str:
+    told = [
+        f"{escape(each.name)}: {escape(each.before or wording.NONE)} → {escape(each.after or wording.NONE)}"
+        for each in step.changes[:_TOLD]
+    ]
+    more = len(step.changes) - len(told)
+    told += [f"and {more:,} more"] if more > 0 else []
+    return f'<span class="py-reason">{"<br>".join(told)}</span>'
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if low is None or high is None:
+        return wording.NONE
+    return f"{wording.number(low, unit)} to {wording.number(high, unit)}"
+
+
+def _machine(point: SeriesPoint, track: str, tracks: Mapping[str, str]) -> str:
+    return f"{point.machine} · {tracks[track]}" if len(tracks) > 1 else point.machine
+
+
+def _share(value: float, level: float | None) -> str:
+    if level is None:
+        return wording.NONE
+    share = value / level - 1
+    sign = "+" if share > 0 else "−" if share < 0 else "±"
+    return f"{sign}{wording.significant(abs(100 * share), 2)} %"
+
+
+def _whole(text: str) -> str:
+    """A text that is never broken into lines."""
+    return f'<span class="py-mark">{escape(text)}</span>'
+
+
+def _two(strong: str, *small: str) -> str:
+    smaller = "".join(f"<small>{escape(each)}</small>" for each in small if each)
+    return f'<span class="py-metric">{_whole(strong)}{smaller}</span>'
+
+
+def newest_first(drawn: Iterable[Line]) -> list[Own]:
+    """All points of some lines, the newest first."""
+    every = [
+        (point, line, track) for line in drawn for point, track in zip(line.points, line.tracks, strict=True)
+    ]
+    return sorted(every, key=lambda own: (own[0].started_at, own[1].letter), reverse=True)

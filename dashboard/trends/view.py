@@ -1,0 +1,231 @@
+"""What the Trends page shows: read from its address, written back to it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from dashboard import charts, links, wording
+from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, sentence
+from dashboard.views import View
+from db.records import SeriesKey
+
+Axis = Literal["date", "version"]
+Scale = Literal["absolute", "relative"]
+
+AXES = ("date", "version")
+SCALES = ("absolute", "relative")
+
+#: As many lines as there are colours that can be told apart, and as many tracks as there are dashes.
+MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
+#: How many cases a view starts with when the URL names none.
+_FIRST_CASES = 3
+
+#: Of a choice of these, the point that is opened may show nothing any more.
+_OTHER_LINES = ("hardware", "profile", "cases", "tracks")
+#: Another machine has tracks of its own.
+_OTHER_TRACKS = ("hardware", "profile")
+
+
+@dataclass(frozen=True, slots=True)
+class Trends(View):
+    """The trends page. `hardware` (each) and `profile` are whole fingerprints.
+
+    Without `tracks` all are shown. `baseline` is a PyTorch version, with or without its local part, or a
+    run's id; `at` is the id of the run whose points are opened. Both are empty where nothing was chosen.
+    """
+
+    metric: str
+    hardware: tuple[str, ...]
+    profile: str
+    axis: Axis
+    cases: tuple[str, ...]
+    tracks: tuple[str, ...] = ()
+    scale: Scale = "absolute"
+    baseline: str = ""
+    at: str = ""
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query; what is empty is left out."""
+        relative = self.scale == "relative"
+        return {
+            "metric": [self.metric],
+            "hardware": [each[: links.FINGERPRINT] for each in self.hardware],
+            "profile": [self.profile[: links.FINGERPRINT]],
+            "axis": [self.axis],
+            "scale": [self.scale],
+            "baseline": [self.baseline] if relative and self.baseline else [],
+            "case": list(self.cases),
+            "track": list(self.tracks),
+            "at": [self.at] if self.at else [],
+        }
+
+    def after(self, name: str, value: Any) -> "Trends":
+        """What was chosen of one selection of lines and is not there in another is given up."""
+        after = replace(self, **{name: value})
+        if name in _OTHER_TRACKS:
+            after = replace(after, tracks=())
+        return replace(after, at="") if name in _OTHER_LINES else after
+
+    def lines(self, keys: Sequence[SeriesKey]) -> tuple[SeriesKey, ...]:
+        """The series that the view shows, a line each, in the order of the legend."""
+        found = {
+            (key.case, key.hardware): key
+            for key in keys
+            if key.metric == self.metric and key.profile == self.profile
+        }
+        wanted = [(case, hardware) for case in self.cases for hardware in self.hardware]
+        return tuple(found[each] for each in wanted if each in found)[:MAX_LINES]
+
+    @property
+    def address(self) -> str:
+        """The view's own address."""
+        return "/trends?" + urlencode(self.query(), doseq=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
+
+    metrics: tuple[str, ...]
+    hardware: Mapping[str, str]
+    profiles: Mapping[str, str]
+    cases: tuple[str, ...]
+
+
+def trends(
+    query: Query, keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]] = ()
+) -> tuple[Trends, Offer, list[str]]:
+    """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
+
+    What `query` leaves open is the first of `newest`, hardware and profile of the newest runs, that has such
+    a series. Tracks, baseline and the opened point stand as they were asked for: see `settled`.
+    """
+    complaints: list[str] = []
+    metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
+    opening = min((k.metric for k in _newest(keys, newest)), key=wording.metric_place)
+    metric = pick(query, "metric", metrics, opening, complaints)
+
+    keys = [k for k in keys if k.metric == metric]
+    labels = {k.hardware: k.hardware_label for k in keys}
+    used = _most_used(_newest(keys, newest), _hardware)
+    hardware = _pick_hardware(query, labels, used, complaints)
+
+    keys = [k for k in keys if k.hardware in hardware]
+    profiles = {k.profile: k.profile_name for k in keys}
+    used = _most_used(_newest(keys, newest), _profile)
+    profile = pick_fingerprint(query, "profile", profiles, used, complaints)
+
+    keys = [k for k in keys if k.profile == profile]
+    known = sorted({k.case for k in keys})
+    axis: Axis = "version" if pick(query, "axis", AXES, AXES[0], complaints) == "version" else "date"
+    scale: Scale = (
+        "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
+    )
+    offer = Offer(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
+    chosen = Trends(
+        metric=metric,
+        hardware=hardware,
+        profile=profile,
+        axis=axis,
+        cases=_pick_cases(query, known, complaints),
+        tracks=tuple(dict.fromkeys(query.get("track", ()))),
+        scale=scale,
+        baseline=last(query, "baseline") or "",
+        at=last(query, "at") or "",
+    )
+    complaints += _not_there(chosen, offer, keys)
+    return chosen, offer, complaints
+
+
+def settled(
+    chosen: Trends, tracks: Sequence[str], baselines: Sequence[str], pinned: str, runs: Sequence[str]
+) -> tuple[Trends, list[str]]:
+    """The selection once its points are known, and complaints about what none of them has.
+
+    `baselines` are the versions that a line may be set against; `pinned` is the one taken where the address
+    names none (empty for nothing that could be). `runs` are those that have a point.
+    """
+    complaints = [sentence("track", each, tracks) for each in chosen.tracks if each not in tracks]
+    kept = tuple(each for each in chosen.tracks if each in tracks)[:MAX_TRACKS]
+    baseline = chosen.baseline or pinned
+    if chosen.scale == "relative" and baseline not in baselines and baseline not in runs:
+        if chosen.baseline:
+            complaints.append(sentence("baseline", chosen.baseline, [*baselines, *runs]))
+        baseline = pinned
+    at = chosen.at
+    if at and at not in runs:
+        complaints.append(f"Run {at} has no point in what is shown.")
+        at = ""
+    return replace(chosen, tracks=kept, baseline=baseline, at=at), complaints
+
+
+def _pick_hardware(
+    query: Query, labels: Mapping[str, str], default: str, complaints: list[str]
+) -> tuple[str, ...]:
+    """Each by fingerprint, by its beginning, or by label; the default where none is left."""
+    found: dict[str, None] = {}
+    for wanted in dict.fromkeys(query.get("hardware", ())):
+        if (one := named(wanted, labels)) is None:
+            complaints.append(sentence("hardware", wanted, labels.values()))
+        else:
+            found[one] = None
+    return _first(tuple(found), "kinds of hardware", complaints) or (default,)
+
+
+def _pick_cases(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
+    wanted = list(dict.fromkeys(query.get("case", ())))
+    complaints += [sentence("case", case, known) for case in wanted if case not in known]
+    cases = _first(tuple(case for case in wanted if case in known), "cases", complaints)
+    # The machine's own series open a view only where nothing else is there.
+    models = [case for case in known if not is_canary(case)]
+    return cases or tuple((models or known)[:_FIRST_CASES])
+
+
+def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[str, ...]:
+    """As many as there may be lines."""
+    if len(wanted) > MAX_LINES:
+        complaints.append(f"A chart holds {MAX_LINES} lines; of {len(wanted)} {what} the first are shown.")
+    return wanted[:MAX_LINES]
+
+
+def is_canary(case: str) -> bool:
+    """Whether a case is the machine's own."""
+    return case.startswith("canary_")
+
+
+def _not_there(chosen: Trends, offer: Offer, keys: Sequence[SeriesKey]) -> list[str]:
+    """What cannot be shown of a selection whose parts all exist: too many lines, hardware without any."""
+    found = {(key.case, key.hardware) for key in keys if key.case in chosen.cases}
+    complaints: list[str] = []
+    if len(found) > MAX_LINES:
+        complaints.append(f"A chart holds {MAX_LINES} lines; of {len(found)} the first are shown.")
+    there = {hardware for _, hardware in found}
+    profile = offer.profiles[chosen.profile]
+    return complaints + [
+        f"{offer.hardware[each]} has none of these cases under profile {profile}."
+        for each in chosen.hardware
+        if each not in there
+    ]
+
+
+def _newest(keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
+    """Those of the first hardware and profile in `newest` that any of `keys` has; all if there is none."""
+    there = {(key.hardware, key.profile) for key in keys}
+    place = next((place for place in newest if place in there), None)
+    return keys if place is None else [key for key in keys if (key.hardware, key.profile) == place]
+
+
+def _hardware(key: SeriesKey) -> str:
+    return key.hardware
+
+
+def _profile(key: SeriesKey) -> str:
+    return key.profile
+
+
+def _most_used(keys: Sequence[SeriesKey], part: Callable[[SeriesKey], str]) -> str:
+    # Ties go to the first in order, so that the same database always opens on the same view.
+    counted = Counter(part(key) for key in keys)
+    return min(counted, key=lambda value: (-counted[value], value))

@@ -1,0 +1,104 @@
+"""How a trend, its scale and its marks are put into words."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from analysis.metrics import Metric
+from dashboard import wording
+from dashboard.trends.frames import Levels
+from dashboard.trends.lines import Line
+from dashboard.trends.view import Axis
+from db.finding_records import MeasuredFor
+from db.records import SeriesPoint
+from runner.environments.versions import date_of, parse
+
+#: The way along the axis that a metric had better go.
+_BETTER: Mapping[str, str] = {"lower": "below 0 % is better", "higher": "above 0 % is better"}
+
+ABOUT_MOVES = (
+    "▲ ▼ confirmed: measured again, old and new in turns. ? a candidate, which may be noise. ! the machine "
+    "changed, not PyTorch. △ ▽ moved here, not confirmed: no schedule watches this line, and only its own "
+    "points say so. The arrow is the way the number went; the word says whether that is worse or better."
+)
+ABOUT_STEPS = (
+    "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
+    "machine and track. What changed together cannot be told apart by the line."
+)
+
+
+def title(known: Metric, *, stacked: bool, baseline: str = "") -> str:
+    """What a trend chart's scale is; with `baseline` shares of it are drawn."""
+    unit = f" ({known.unit})" if known.unit else ""
+    parts = [f"{known.title}, change against {baseline} (%)" if baseline else f"{known.title}{unit}"]
+    if known.better != "neither":
+        parts.append(_BETTER[known.better] if baseline else f"{known.better} is better")
+    if stacked:
+        parts.append("each line on its own scale")
+    return " · ".join(parts)
+
+
+def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = True) -> str:
+    """The caption of a trend chart; what others measured is what their tool, the `teller`, says it is."""
+    said = f"as {teller} tells it" if teller else known.meaning
+    meaning = f" {known.title}: {said}." if said else ""
+    if axis == "version":
+        return (
+            "Point: median over all runs of a version. Bar and band: smallest to largest of their replicates."
+            + meaning
+        )
+    dashed = "Dashed upright: the PyTorch version changes." if rules else ""
+    told = "Point: median of one run's replicates. Bar and band: smallest to largest replicate."
+    return " ".join(part for part in (told, dashed) if part) + meaning
+
+
+def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line], *, run: bool) -> str:
+    """The caption of a relative trend: what 0 % is in each line, and what such a share is worth.
+
+    `run`: the baseline is one, and no version.
+    """
+    each = ", ".join(f"{letter} {wording.quantity(level, known.unit)}" for letter, level in levels.items())
+    missing = [line.letter for line in drawn if line.letter not in levels]
+    of_which = "that run's point" if run else "the median over its runs"
+    told = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
+    if missing:
+        verb = "has" if len(missing) == 1 else "have"
+        told.append(f"{', '.join(missing)} {verb} nothing measured with {baseline} and cannot be drawn.")
+    told.append(
+        "Points of different runs are set against each other, and machines drift between runs: a hint, not a "
+        "verdict."
+    )
+    return " ".join(told)
+
+
+def in_words(known: Metric, drawn: Sequence[Line], tracks: int, baseline: str = "") -> str:
+    """What a trend chart shows, for those who cannot see it."""
+    many = sum(len(line.points) for line in drawn)
+    names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))
+    where = ", ".join(dict.fromkeys(line.key.hardware_label for line in drawn))
+    of_tracks = f" in {tracks} tracks" if tracks > 1 else ""
+    compared = f", against {baseline}" if baseline else ""
+    return (
+        f"{known.title}{compared}: {wording.plural(len(drawn), 'line')}{of_tracks} with "
+        f"{wording.plural(many, 'point')} on {where}: {names}"
+    )
+
+
+def comparison(
+    old: MeasuredFor | None, new: MeasuredFor | None, before: SeriesPoint, point: SeriesPoint
+) -> str:
+    """What to type to measure two points against each other; empty where they are one PyTorch."""
+    if not before.torch_version or before.torch_version == point.torch_version:
+        return ""
+    sides = (_typed(before.torch_version, old), _typed(point.torch_version, new))
+    return shlex.join(["pyrometer", "upgrade", *sides, "--case", point.case]) if all(sides) else ""
+
+
+def _typed(torch_version: str, about: MeasuredFor | None) -> str:
+    """A version that a package index offers, else the name that an environment was measured under."""
+    version = parse(torch_version)
+    if version is not None:
+        candidate = version.pre is not None and version.pre[0] == "rc"
+        released = not version.is_prerelease or (candidate and not version.is_devrelease)
+        if released or date_of(version):
+            return version.public
+    return about.name if about else ""

@@ -1,0 +1,121 @@
+"""Every page by the rules of axe-core, in light and in dark, and by keyboard alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import Visitor, settle
+from builders import RESNET
+from playwright.sync_api import Browser, Page, expect
+
+from dashboard import links
+
+pytestmark = pytest.mark.browser
+
+#: What a chart's drawing holds has its names from Vega, thousands of them; the drawing itself is looked at.
+CONTEXT = {"exclude": [["svg.marks > g"]]}
+#: The other rules look at what is there, whatever its colours.
+COLOURS = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+ALL = {"resultTypes": ["violations"]}
+
+OPENED = (
+    "/regressions?finding=1",
+    "/regressions?state=all",
+    "/run?run=latest",
+    "/run?run=no-such-run",
+    links.outcome("run-11", RESNET, "", 1),
+)
+
+
+@pytest.fixture(scope="module")
+def home(serve: Any, full_url: str) -> str:
+    """The address of a dashboard with something for every page."""
+    return serve(full_url).url
+
+
+@pytest.fixture
+def visitor(chromium: Browser, home: str) -> Iterator[Visitor]:
+    """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
+    somebody = Visitor(chromium, home)
+    yield somebody
+    assert somebody.leave() == []
+
+
+def violations(page: Page, options: dict[str, Any]) -> list[str]:
+    """What axe-core finds, one line for each element."""
+    found = Axe().run(page, CONTEXT, options).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+def in_both_colours(page: Page) -> list[str]:
+    """All violations in light, and those of colours in dark."""
+    light = violations(page, ALL)
+    page.emulate_media(color_scheme="dark")
+    expect(page.get_by_test_id("stApp")).to_have_css("background-color", "rgb(15, 19, 26)")
+    return light + [f"dark: {each}" for each in violations(page, COLOURS)]
+
+
+def pages(page: Page) -> list[str]:
+    """The addresses of the navigation."""
+    found = page.get_by_test_id("stTopNavLink").evaluate_all("all => all.map(e => e.pathname)")
+    assert len(found) >= 5
+    return found
+
+
+def test_no_page_of_the_navigation_breaks_a_rule(visitor: Visitor) -> None:
+    first = visitor.open("/")
+    broken = {"/": in_both_colours(first)}
+    for address in pages(first)[1:]:
+        broken[address] = in_both_colours(visitor.open(address))
+    assert {address: found for address, found in broken.items() if found} == {}
+
+
+@pytest.mark.parametrize("address", OPENED)
+def test_nothing_that_is_opened_breaks_a_rule(visitor: Visitor, address: str) -> None:
+    assert in_both_colours(visitor.open(address)) == []
+
+
+def test_a_phone_breaks_no_rule_either(visitor: Visitor) -> None:
+    assert violations(visitor.open("/run?run=latest", "phone"), ALL) == []
+
+
+def test_an_empty_database_breaks_no_rule(chromium: Browser, serve: Any, empty_url: str) -> None:
+    newcomer = Visitor(chromium, serve(empty_url).url)
+    page = newcomer.open("/")
+    assert in_both_colours(page) == []
+    # The others say the same in the same form, but for these two.
+    assert in_both_colours(newcomer.open("/upgrade")) == [] == in_both_colours(newcomer.open("/fleet"))
+    assert newcomer.leave() == []
+
+
+def focused(page: Page) -> str:
+    """The name of what has the focus, and what it is."""
+    return page.evaluate(
+        "() => { const e = document.activeElement;"
+        " return `${e.tagName.toLowerCase()} ${e.getAttribute('aria-label') ?? e.textContent.trim()}` }"
+    )
+
+
+def test_a_chart_is_saved_and_a_page_taken_along_by_keyboard_alone(visitor: Visitor) -> None:
+    page = visitor.open(links.outcome("run-11", RESNET, "", 1))
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    reached: list[str] = []
+    while not any("SVG file of the chart: Distribution" in each for each in reached):
+        page.keyboard.press("Tab")
+        reached.append(focused(page))
+        assert len(reached) < 80, reached
+    # Streamlit's own buttons beside a chart are not to be seen until somebody points at it.
+    seen = page.get_by_role("button", name="Fullscreen: Distribution")
+    seen.focus()
+    expect(seen.locator("xpath=ancestor::*[@data-testid='stElementToolbar']")).to_have_css("opacity", "1")
+    page.get_by_role("button", name="SVG file of the chart: Distribution").focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    assert download.value.suggested_filename.endswith("-2.svg")
+    page.get_by_role("button", name="Page as Markdown").focus()
+    with page.expect_download() as download:
+        page.keyboard.press("Enter")
+    text = download.value.path().read_text()
+    assert text.startswith("# Runs\n") and f"[{visitor.home}/run?run=run-11" in text.replace("&#58;", ":")
+    settle(page)

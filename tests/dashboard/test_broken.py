@@ -1,0 +1,138 @@
+"""What people see when something is broken: a sentence and a way on, from a real server in a real browser."""
+
+import re
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Visitor, settle
+from playwright.sync_api import Browser, Page, expect
+
+from db import forget, schema
+from db.engine import open_database
+
+pytestmark = pytest.mark.browser
+
+RUNS = re.compile(r"\d+ runs")
+#: What no page may ever show.
+TRACES = ("Traceback", "sqlalchemy", "sqlite3.", "Error:", 'File "')
+
+
+@pytest.fixture
+def file(full_url: str, tmp_path: Path) -> Path:
+    """A database of this test's own, to break."""
+    made = tmp_path / "pyrometer.db"
+    shutil.copy(full_url.removeprefix("sqlite:///"), made)
+    return made
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Callable[[Any], Visitor]]:
+    """A visitor of a dashboard; his pages are closed at the end."""
+    visitors: list[Visitor] = []
+
+    def visitor(served: Any) -> Visitor:
+        visitors.append(Visitor(chromium, served.url))
+        return visitors[-1]
+
+    yield visitor
+    for each in visitors:
+        each.leave()
+
+
+def said(page: Page) -> str:
+    """All that can be read; no page of a broken database is anything like a traceback."""
+    settle(page)
+    text = page.locator("body").inner_text()
+    assert [trace for trace in TRACES if trace in text] == []
+    return text
+
+
+def unreadable(page: Page) -> str:
+    """What the page says that nothing can be read from."""
+    expect(page.get_by_role("heading", name="The database cannot be read")).to_be_visible(timeout=30_000)
+    return said(page)
+
+
+def test_a_database_that_goes_away_is_missed_and_welcomed_back(
+    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+) -> None:
+    served = serve(f"sqlite:///{file}")
+    page = visit(served).open("/run")
+    expect(page.get_by_role("heading", name=RUNS)).to_be_visible()
+    away = file.with_suffix(".away")
+    file.rename(away)
+    page.goto(f"{served.url}/run?run=run-3")
+    assert str(file) in unreadable(page)
+    away.rename(file)
+    page.reload()
+    expect(page.get_by_role("heading", name="Measurements")).to_be_visible(timeout=30_000)
+    assert "Traceback" not in served.log
+
+
+def test_a_database_of_a_newer_pyrometer_says_what_to_do(
+    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
+    page = visit(serve(f"sqlite:///{file}")).open("/trends")
+    assert "newer" in unreadable(page)
+
+
+def test_a_database_that_somebody_holds_is_said_to_be_locked(
+    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        page = visit(serve(f"sqlite:///{file}")).open("/")
+        assert "locked" in unreadable(page)
+        holder.execute("COMMIT")
+    page.reload()
+    expect(page.get_by_role("heading", name="Overview")).to_be_attached(timeout=30_000)
+    assert "cannot be read" not in said(page)
+
+
+def test_a_run_that_was_forgotten_is_gone_and_the_list_stays(
+    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+) -> None:
+    served = serve(f"sqlite:///{file}")
+    page = visit(served).open("/run")
+    with open_database(f"sqlite:///{file}") as database:
+        assert forget.forget_run(database, "run-3") is not None
+    # The list is some seconds old, and leads to it still.
+    page.get_by_role("link", name="run-3", exact=True).click()
+    expect(page.get_by_text("There is no run 'run-3' in this database")).to_be_visible(timeout=30_000)
+    assert RUNS.search(said(page))
+
+
+def test_a_page_that_there_is_not_is_said_and_the_first_one_shown(
+    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+) -> None:
+    page = visit(serve(f"sqlite:///{file}")).open("/no-such-page")
+    expect(page.get_by_role("dialog")).to_contain_text("does not seem to exist")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    assert "Last run" in said(page)
+
+
+def test_a_server_that_comes_back_has_its_readers_again(
+    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+) -> None:
+    served = serve(f"sqlite:///{file}")
+    page = visit(served).open("/run")
+    port = int(served.url.rpartition(":")[2])
+    served.stop(signal.SIGKILL)
+    gone = page.get_by_role("dialog", name="Connection error")
+    expect(gone).to_be_visible(timeout=60_000)
+    # What was read stays to be read.
+    assert RUNS.search(page.locator("body").inner_text())
+    assert serve(f"sqlite:///{file}", port=port).url
+    expect(gone).to_be_hidden(timeout=60_000)
+    page.get_by_role("link", name="run-3", exact=True).click()
+    expect(page.get_by_role("heading", name="Measurements")).to_be_visible(timeout=30_000)

@@ -1,0 +1,280 @@
+"""Pages to take along: whole as Markdown, every table as CSV, every chart under a name of its own."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from builders import BERT, RESNET
+from dashboard_pages import OVERVIEW, Open
+from streamlit.testing.v1 import AppTest
+from watched_nights import HOSTILE, Nights, a_regression
+
+from dashboard import findings as told
+from dashboard import markup, parts, run_facts
+from dashboard.exports import foot, page, pictures, prose, shown
+from dashboard.exports.shown import Piece, Shown
+from db import findings, queries
+from db.engine import open_database
+
+HOME = "http://bench:8501/run"
+NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)
+TRENDS, UTILISATION, REGRESSIONS, RUN = (
+    f"app_pages/{name}.py" for name in ("trends", "utilisation", "regressions", "run_detail")
+)
+
+#: Every page that has tables or charts, with the query that opens it.
+PAGES: dict[str, tuple[str, dict[str, str]]] = {
+    "overview": (OVERVIEW, {}),
+    "trends": (TRENDS, {}),
+    "utilisation": (UTILISATION, {}),
+    "regressions": (REGRESSIONS, {}),
+    "finding": (REGRESSIONS, {"finding": "1"}),
+    "runs": (RUN, {}),
+    "run": (RUN, {"run": "run-11"}),
+    "outcome": (RUN, {"run": "run-11", "case": RESNET, "replicate": "1"}),
+    "crashed": (RUN, {"run": "run-11", "case": BERT, "replicate": "1"}),
+}
+
+
+@pytest.fixture
+def records(monkeypatch: pytest.MonkeyPatch) -> list[Shown]:
+    """What the pages showed that are opened from now on, the last one last."""
+    kept: list[Shown] = []
+    real = shown.recorded
+
+    @contextmanager
+    def recorded() -> Iterator[Shown]:
+        with real() as record:
+            kept.append(record)
+            yield record
+
+    monkeypatch.setattr(foot.shown, "recorded", recorded)
+    return kept
+
+
+@pytest.fixture
+def everything(full_url: str) -> str:
+    """A database with something for every page."""
+    return full_url
+
+
+def written(record: Shown) -> str:
+    return page.of_page(record, HOME, NOON)
+
+
+def downloads(at: AppTest) -> list[str]:
+    return [each.proto.label for each in at.get("download_button")]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_table_and_chart_stands_under_a_heading_with_a_csv_file(
+    open_page: Open, everything: str, records: list[Shown], name: str
+) -> None:
+    path, query = PAGES[name]
+    at = open_page(everything, path, **query)
+    assert not at.exception
+    heading: Piece | None = None
+    found = 0
+    for piece in records[-1].pieces:
+        if piece.kind == "heading":
+            heading = piece
+        if piece.kind == "html" and "<table" in piece.text:
+            assert heading is not None and heading.frame is not None, piece.text[:200]
+            assert len(heading.frame()) > 0
+            found += 1
+    charts = any(piece.kind == "chart" for piece in records[-1].pieces)
+    assert found or (charts and heading is not None and heading.frame is not None)
+    assert "Page as Markdown" in downloads(at)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_can_be_taken_along_as_markdown(
+    open_page: Open, everything: str, records: list[Shown], name: str
+) -> None:
+    path, query = PAGES[name]
+    open_page(everything, path, **query)
+    text = written(records[-1])
+    title, where, *_ = [line for line in text.splitlines() if line]
+    assert title.startswith("# ") and "as of 2026-09-20 12:30 UTC" in where
+    headings = [piece.text for piece in records[-1].pieces if piece.kind == "heading"]
+    assert headings and text.count("\n## ") == len(headings)
+    assert len(text) < 65_536, "an issue holds no more"
+    assert "<" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+
+
+def test_a_run_is_told_as_it_is_shown(open_page: Open, everything: str, records: list[Shown]) -> None:
+    open_page(everything, RUN, run="run-11")
+    text = written(records[-1])
+    for part in (
+        "# Runs",
+        "**smoke",
+        "- No GPU: CUDA memory was not measured.",
+        "## Measurements",
+        "| Case | Metric | Median | Unit | 95 % interval | Smallest to largest | Spread | n |",
+        "× 2 crashed",
+        "killed by signal 4 (SIGILL): &#60;illegal&#62; instruction (while in first_call)",
+        "[Open →](http://bench:8501/run?run=run-11&case=resnet50",
+        "- harness: harness-1f3a",
+        "```text\npyrometer run --suite smoke\n```",
+    ):
+        assert part in text
+    assert "\n## Outcomes\n" in text
+
+
+def test_what_only_streamlit_draws_is_told_as_its_csv_file_has_it(
+    open_page: Open, everything: str, records: list[Shown]
+) -> None:
+    open_page(everything, TRENDS)
+    text = written(records[-1])
+    chart, *_ = [piece for piece in records[-1].pieces if piece.kind == "chart"]
+    assert f"> Chart: {chart.text}" in text
+    table = text.partition("## Every point")[2]
+    assert table.count("\n| ") > 5 and "2.14.0+cpu" in table and "UTC" in table
+
+
+def test_a_finding_with_hostile_texts_is_nothing_but_text(
+    open_page: Open, everything: str, records: list[Shown]
+) -> None:
+    open_page(everything, REGRESSIONS, finding="1")
+    text = written(records[-1])
+    assert text.startswith("# Finding 1\n")
+    assert "&#60;script&#62;alert(1)&#60;/script&#62;" in text and "<script" not in text
+    assert "\x1b" not in text
+    assert "## Where time went" in text and "| aten::mm" in text
+
+
+def test_the_address_is_the_one_that_shows_the_same_tomorrow() -> None:
+    assert page.address(HOME, {"run": ["a b"], "case": ["x", "y"]}, "") == f"{HOME}?run=a+b&case=x&case=y"
+    assert page.address("http://bench:8501/trends", {}, "/trends?metric=latency") == (
+        "http://bench:8501/trends?metric=latency"
+    )
+    assert page.address("", {}, "") == ""
+
+
+def test_what_was_wrong_is_told_too(open_page: Open, everything: str, records: list[Shown]) -> None:
+    open_page(everything, RUN, run="run-1l")
+    assert "> ! There is no run 'run-1l' in this database; did you mean 'run-1'?" in written(records[-1])
+
+
+@pytest.mark.parametrize("path", [OVERVIEW, RUN, REGRESSIONS])
+def test_a_page_with_nothing_to_show_has_nothing_to_take_along(
+    open_page: Open, empty_url: str, path: str
+) -> None:
+    at = open_page(empty_url, path)
+    assert "Page as Markdown" not in downloads(at)
+
+
+def test_the_markdown_is_shown_where_somebody_asks_for_it(open_page: Open, everything: str) -> None:
+    at = open_page(everything, RUN, run="run-11")
+    assert not any(code.value.startswith("# Runs") for code in at.code)
+    at.toggle(key="show-markdown-runs").set_value(True).run()
+    assert any(code.value.startswith("# Runs") for code in at.code)
+
+
+def test_nothing_is_recorded_between_runs_of_a_script() -> None:
+    shown.note("words", "lost")
+    with shown.recorded() as one:
+        shown.note("words", "kept")
+        with shown.recorded() as inner:
+            shown.section("A", None, "a.csv")
+        shown.note("words", "too")
+    assert [piece.text for piece in one.pieces] == ["kept", "too"]
+    assert [piece.text for piece in inner.pieces] == ["A"]
+    assert not inner.empty and Shown("x", [Piece("title", "x"), Piece("complaint", "y")]).empty
+
+
+def test_a_chart_is_saved_under_the_name_of_its_section() -> None:
+    with shown.recorded():
+        assert [shown.chart_name(), shown.chart_name()] == ["chart", "chart-2"]
+        shown.section("Samples", None, "samples-run 1/x.csv")
+        assert [shown.chart_name(), shown.chart_name()] == ["samples-run-1-x", "samples-run-1-x-2"]
+        assert shown.chart_name("Own name") == "own-name"
+    assert shown.chart_name() == "chart"
+
+
+def test_buttons_say_what_they_save_and_escape_it() -> None:
+    made = pictures.buttons('Latency of "<b>"', "trend")
+    assert made.count("<button") == 2 and "<b>" not in made
+    assert 'aria-label="SVG file of the chart: Latency of &quot;&lt;b&gt;&quot;"' in made
+    assert ">PNG</button>" in made and 'data-name="trend"' in made
+
+
+def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
+    inside = pictures.script().removeprefix("<script>").removesuffix("</script>")
+    assert not re.search(r"<[/\w!]", inside)
+    assert "http" not in inside.replace("http://www.w3.org/", "")
+
+
+def test_tables_lists_cards_and_links_become_markdown() -> None:
+    link = markup.link("/run?run=a(b)|c", "Open [it] →")
+    rows = [(markup.case(RESNET), "<strong>1</strong><small>n 3</small>"), (link, markup.chip("ok", 3))]
+    assert prose.of_html(markup.table("x", [("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
+        "| Case | N&#124;o |",
+        "| --- | --- |",
+        "| resnet50 · infer · batch=8 image=224 · eager | 1 · n 3 |",
+        "| [Open &#91;it&#93; →](http://bench:8501/run?run=a%28b%29%7Cc) | ✓ 3 ok |",
+    ]
+    cards = markup.panels(
+        markup.card("Runs", "5", markup.link("/run", "All →")), markup.card("Other", "6", "")
+    )
+    assert prose.of_html(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/run)\n- Other · 6"
+    assert prose.of_html(cards, "") == "- Runs · 5 · All →\n- Other · 6"
+    facts = prose.of_html(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
+    assert facts.startswith("### Machine\n\nbench\n\n- cores: 2\n- build: flag flag")
+    assert facts.count("flag") == 100
+
+
+def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
+    nasty = "@ann #1 | *b* ![x](http://evil) <img src=x> `c` __d__"
+    for made in (
+        prose.of_html(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
+        prose.of_html(markup.notes([nasty]), HOME),
+        prose.of_words(parts.plain(nasty)),
+        page.of_page(Shown("x", [Piece("chart", nasty), Piece("complaint", nasty)]), "", NOON),
+    ):
+        # An entity is the sign it stands for and nothing more.
+        plain = re.sub(r"&#\d+;", "", made)
+        for sign in ("@ann", "#1", "*b*", "](http", "<img", "`c`", "__d__"):
+            assert sign not in plain, made
+
+
+def test_a_script_address_is_no_link() -> None:
+    assert prose.of_html('<a href="javascript:alert(1)">x</a>', HOME) == "x"
+
+
+def test_long_tables_and_logs_are_cut_and_say_so() -> None:
+    rows = [(str(number),) for number in range(60)]
+    table = prose.of_html(markup.table("x", [("N", True)], rows), HOME)
+    assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
+    frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
+    record = Shown("x", [Piece("heading", "A", lambda: frame)])
+    text = written(record)
+    assert "and 10 more rows" in text and "| 1 | 0.1235 | 2026-09-20 12:30 UTC |" in text
+    assert "| 0 | – |" in text
+    log = written(Shown("x", [Piece("code", "\n".join(f"line {n}" for n in range(100)) + "\n```")]))
+    assert "the last 40 of 101 lines" in log and "line 60\n" not in log and "\n````" in log
+
+
+def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
+    with open_database(everything) as database:
+        run = queries.run_record(database, "run-11")
+    assert run is not None
+    frame = run_facts.frame(run)
+    assert set(frame["of"]) == {"machine", "environment", "profile", "run"}
+    assert frame.query("fact == 'harness'")["value"].tolist() == ["harness-1f3a"]
+
+
+def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+        Nights(database).add(range(4))
+        one = a_regression(database)
+        findings.triage(database, one.id, "note", "=ann", "=1+1", None, NOON)
+        log = findings.triage_log(database, one.id)
+    for name in ("changes", "neighbours", "moved_with", "operators", "verdict"):
+        assert len(told.evidence_frame(one.evidence[name])) == 1
+    assert parts.csv(told.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
+    assert HOSTILE in told.evidence_frame(one.evidence["changes"])["after"].tolist()

@@ -1,0 +1,201 @@
+"""What people come for, from the first page to the answer, in a real browser."""
+
+import re
+import shutil
+import struct
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from browsing import Visitor, fits, settle
+from builders import MLP, RESNET
+from playwright.sync_api import Browser, Download, Locator, Page, expect
+
+from dashboard import links
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def home(serve: Any, full_url: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a dashboard on a database of this module's own: triage writes."""
+    file = tmp_path_factory.mktemp("journeys") / "pyrometer.db"
+    shutil.copy(full_url.removeprefix("sqlite:///"), file)
+    return serve(f"sqlite:///{file}").url
+
+
+@pytest.fixture
+def visitor(chromium: Browser, home: str) -> Iterator[Visitor]:
+    """Somebody with a browser of his own; at the end nothing may have gone wrong in it."""
+    somebody = Visitor(chromium, home)
+    yield somebody
+    assert somebody.leave() == []
+
+
+def follow(page: Page, link: Locator) -> None:
+    """Follow a link and wait for what it leads to."""
+    before = page.url
+    link.click()
+    page.wait_for_function("before => location.href !== before", arg=before)
+    settle(page)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    """Choose from a list by its label, as somebody with a mouse does."""
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("option", name=option, exact=True).click()
+    settle(page)
+
+
+def tab_to(page: Page, label: str) -> None:
+    """Press Tab until what is called `label` has the focus."""
+    name = (
+        "() => { const e = document.activeElement;"
+        " return e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent }"
+    )
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate(name).strip() == label:
+            return
+    raise AssertionError(f"no Tab leads to {label}")
+
+
+def saved(page: Page, name: str) -> Download:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name).first.click()
+    return download.value
+
+
+def test_last_nights_regression_is_found_and_understood(visitor: Visitor) -> None:
+    page = visitor.open("/")
+    expect(page.get_by_text("1 confirmed regression").first).to_be_visible()
+    follow(page, page.locator('.stHtml a[href*="finding="]').first)
+    expect(page.get_by_text("Latency floor rose by 10.0 %")).to_be_visible()
+    expect(page.get_by_role("heading", name="What changed between the nights")).to_be_visible()
+    expect(page.get_by_text("pyrometer upgrade old new --case KEY")).to_be_visible()
+    follow(page, page.get_by_role("link", name="Run after →"))
+    expect(page.get_by_role("heading", name="Measurements")).to_be_visible()
+    page.go_back()
+    settle(page)
+    follow(page, page.get_by_role("link", name="Trend →"))
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    assert parse_qs(urlsplit(page.url).query)["case"] == [MLP]
+
+
+def test_an_upgrade_is_decided_and_the_decision_handed_on(
+    visitor: Visitor, chromium: Browser, home: str
+) -> None:
+    page = visitor.open("/")
+    follow(page, page.get_by_role("link", name="Upgrade", exact=True))
+    verdict = page.locator(".py-verdict")
+    expect(verdict).to_contain_text("No-go")
+    expect(page.get_by_role("heading", name="Reasons, in order of weight")).to_be_visible()
+    moved = page.get_by_role("region").filter(has=page.get_by_role("columnheader", name="Verdict")).first
+    expect(moved.get_by_text("▲ slower").first).to_be_visible()
+    # Who can live with five per cent says so, and the address keeps it.
+    page.get_by_text("Judge it by other rules").click()
+    page.get_by_label("A change of it matters from, %").fill("20")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Judge", exact=True).click()
+    page.wait_for_url("**threshold=20**")
+    settle(page)
+    expect(verdict).to_contain_text(re.compile(r"✓\s*Go"))
+    expect(page.get_by_text("Judged by the rules in this address")).to_be_visible()
+    report = saved(page, "Report as Markdown")
+    assert report.suggested_filename.endswith(".md") and "No-go" not in report.path().read_text()
+    colleague = Visitor(chromium, home)
+    other = colleague.open(page.url.removeprefix(home))
+    expect(other.get_by_text("Judged by the rules in this address")).to_be_visible()
+    expect(other.locator(".py-verdict")).to_contain_text(re.compile(r"✓\s*Go"))
+    follow(other, other.get_by_role("link", name="Every outcome of this run →"))
+    follow(other, other.get_by_role("link", name="What it says of its two environments: Upgrade →"))
+    expect(other.locator(".py-verdict")).to_contain_text("No-go")
+    assert colleague.leave() == []
+
+
+def test_from_a_run_to_an_outcome_to_its_samples_and_the_files(visitor: Visitor, tmp_path: Path) -> None:
+    page = visitor.open("/run")
+    choose(page, "State", "interrupted")
+    expect(page.get_by_role("heading", name="1 run", exact=True)).to_be_visible()
+    follow(page, page.get_by_role("link", name="run-11", exact=True))
+    row = page.get_by_role("region", name="Outcomes").get_by_role("row").filter(has_text="resnet50").first
+    follow(page, row.get_by_role("link", name="Open →"))
+    expect(page.get_by_text("100 samples in 4 blocks").first).to_be_visible()
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    picture = saved(page, "SVG file of the chart: In the order they were taken")
+    assert picture.suggested_filename.startswith("samples-run-11-resnet50")
+    assert picture.suggested_filename.endswith("-0.svg")
+    drawing = ElementTree.parse(picture.path()).getroot()
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    title = drawing.find("{http://www.w3.org/2000/svg}title")
+    assert title is not None and "100 samples" in (title.text or "")
+    text = picture.path().read_text()
+    assert "data:font" in text or "data:application" in text
+    assert "url(http" not in text and text.count("<path") > 100
+    header = saved(page, "PNG file of the chart: In the order they were taken").path().read_bytes()[:24]
+    width, height = struct.unpack(">II", header[16:24])
+    shown = page.locator("svg.marks").first.bounding_box()
+    assert header.startswith(b"\x89PNG") and shown is not None
+    # Twice as sharp as on the page, with a margin around it.
+    assert (width, height) == (round(2 * (shown["width"] + 32)), round(2 * (shown["height"] + 32)))
+
+
+def test_a_link_that_is_shared_shows_the_same_to_somebody_else(
+    visitor: Visitor, chromium: Browser, home: str
+) -> None:
+    page = visitor.open("/trends")
+    choose(page, "Metric", "Throughput")
+    expect(page.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    chart = page.get_by_test_id("stVegaLiteChart").first
+    expect(chart).to_have_attribute("aria-label", re.compile("^Throughput"), timeout=20_000)
+    shown = chart.get_attribute("aria-label")
+    follow(page, page.get_by_role("link", name="Link to this view, with nothing left to defaults"))
+    colleague = Visitor(chromium, home)
+    other = colleague.open(page.url.removeprefix(home))
+    expect(other.locator("svg .mark-symbol path").first).to_be_attached(timeout=20_000)
+    assert other.get_by_test_id("stVegaLiteChart").first.get_attribute("aria-label") == shown
+    listed = colleague.open("/run?suite=all&machine=all&state=interrupted")
+    expect(listed.get_by_role("heading", name="1 run", exact=True)).to_be_visible()
+    assert colleague.leave() == []
+
+
+def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
+    page = visitor.open("/regressions?finding=1")
+    expect(page.get_by_role("heading", name="Triage")).to_be_visible()
+    tab_to(page, "Why, or the address of the issue")
+    page.keyboard.type("looked at it")
+    tab_to(page, "Who says so")
+    page.keyboard.type("ada")
+    tab_to(page, "Save")
+    page.keyboard.press("Enter")
+    log = page.get_by_role("region", name="Triage")
+    expect(log.get_by_text("looked at it")).to_be_visible(timeout=30_000)
+    expect(log.get_by_text("ada")).to_be_visible()
+    expect(log.get_by_text("acknowledge")).to_be_visible()
+
+
+def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
+    page = visitor.open("/", "phone")
+    page.get_by_test_id("stExpandSidebarButton").click()
+    page.get_by_test_id("stSidebarNavLink").filter(has_text="Runs").click()
+    page.wait_for_url("**/run")
+    page.get_by_role("button", name="Collapse sidebar").click()
+    settle(page)
+    assert fits(page)
+    follow(page, page.get_by_role("link", name="run-11", exact=True))
+    assert fits(page)
+    follow(page, page.get_by_role("link", name="Open →").first)
+    assert fits(page) and "run-11" in page.url
+
+
+def test_a_page_is_taken_along_for_an_issue(visitor: Visitor) -> None:
+    page = visitor.open(links.outcome("run-11", RESNET, "", 1))
+    text = saved(page, "Page as Markdown").path().read_text()
+    assert "| Outcome | Case | Replicate |" in text and "> Chart: Distribution: 100 samples" in text
+    page.get_by_text("Show Markdown").click()
+    settle(page)
+    expect(page.get_by_text("> Chart: Distribution: 100 samples")).to_be_visible()

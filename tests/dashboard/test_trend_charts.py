@@ -1,0 +1,386 @@
+"""The trend chart as data: what is drawn from which column, and how rows are made of points."""
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import altair as alt
+import pytest
+from builders import BERT, MLP, RESNET, a_night
+from jsonschema import ValidationError
+from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
+
+import dashboard
+from dashboard.charts import Spec
+from dashboard.trends import charts, frames, lines, marks, moves, words
+from dashboard.trends.charts import Look
+from dashboard.trends.lines import OTHER, Line
+from dashboard.wording import metric
+from db.records import MetricDefinition
+
+ONE = {OTHER: "other runs"}
+PLAIN = Look(stacked=False, bars=True, clock=False)
+
+
+def layers(spec: Spec) -> list[dict[str, Any]]:
+    return spec["layer"]
+
+
+def layer(spec: Spec, mark: str) -> dict[str, Any]:
+    return next(each for each in layers(spec) if each["mark"]["type"] == mark)
+
+
+def of_data(spec: Spec, name: str) -> list[str]:
+    return [each["mark"]["type"] for each in layers(spec) if each["data"].get("name") == name]
+
+
+def trend(number: int = 2, axis: Literal["date", "version"] = "date", **look: Any) -> Spec:
+    return charts.trend("ms", number, axis, replace(PLAIN, **look))
+
+
+def of_version(*points: tuple[int, str]) -> list[Line]:
+    return [a_line([a_point(night, version) for night, version in points])]
+
+
+def test_the_line_is_the_median_and_the_band_the_range_of_the_replicates() -> None:
+    spec = trend()
+    assert layer(spec, "line")["encoding"]["y"]["field"] == "point"
+    band = layer(spec, "area")["encoding"]
+    assert (band["y"]["field"], band["y2"]["field"]) == ("smallest", "largest")
+    assert layer(spec, "line")["encoding"]["x"]["scale"]["type"] == "utc"
+
+
+def test_on_a_relative_scale_all_of_it_is_shares_in_per_cent_around_zero() -> None:
+    spec = trend(relative=True)
+    assert layer(spec, "line")["encoding"]["y"]["field"] == "point_share"
+    assert layer(spec, "line")["encoding"]["y"]["axis"]["format"].endswith("%")
+    band = layer(spec, "area")["encoding"]
+    assert (band["y"]["field"], band["y2"]["field"]) == ("smallest_share", "largest_share")
+    assert {"datum": 0} in [each["encoding"].get("y") for each in layers(spec)]
+    assert {"datum": 0} not in [each["encoding"].get("y") for each in layers(trend())]
+
+
+def test_points_link_and_tell_n_interval_and_range() -> None:
+    encoding = layer(trend(), "point")["encoding"]
+    assert encoding["href"]["field"] == "link"
+    told = {each["field"] for each in encoding["tooltip"]}
+    assert {"point", "interval", "smallest", "largest", "n", "torch", "run", "where"} <= told
+    assert "point_share" in {
+        each["field"] for each in layer(trend(relative=True), "point")["encoding"]["tooltip"]
+    }
+
+
+def test_colours_are_left_to_the_theme_and_every_line_has_its_own_shape() -> None:
+    encoding = layer(trend(6), "point")["encoding"]
+    assert encoding["color"]["scale"] == {"domain": list("ABCDEF")}
+    assert len(set(encoding["shape"]["scale"]["range"])) == 6
+
+
+def test_tracks_are_told_apart_by_their_dashes_and_never_joined() -> None:
+    encoding = layer(trend(tracks=2), "line")["encoding"]
+    assert encoding["detail"]["field"] == encoding["strokeDash"]["field"] == "track"
+    assert encoding["strokeDash"]["scale"]["domain"] == [1, 2]
+    assert layer(trend(tracks=2), "area")["encoding"]["detail"]["field"] == "track"
+    assert "strokeDash" not in layer(trend(), "line")["encoding"]
+    assert len(set(charts.DASHES)) == len(charts.DASHES) == 6
+
+
+def test_marks_are_drawn_where_there_are_any() -> None:
+    assert of_data(trend(rules=True), "versions") == ["rule", "text"]
+    assert of_data(trend(), "versions") == []
+    assert of_data(trend(axis="version"), "versions") == ["text"]
+    assert of_data(trend(moves=True), "moves") == ["text", "text"]
+    assert of_data(trend(ticks=True), "ticks") == ["rule"]
+    assert of_data(trend(axis="version", rules=True, ticks=True), "ticks") == []
+    assert of_data(trend(opened=True), "opened") == ["point"]
+    bars = [each for each in layers(trend()) if each["mark"]["type"] == "rule"]
+    assert [each["data"] for each in bars] == [{"name": "points"}]
+    assert [each for each in layers(trend(bars=False)) if each["mark"]["type"] == "rule"] == []
+
+
+def test_what_went_up_is_written_above_and_what_went_down_below() -> None:
+    up, down = (each for each in layers(trend(moves=True)) if each["data"] == {"name": "moves"})
+    assert (up["transform"], down["transform"]) == ([{"filter": "datum.up"}], [{"filter": "!datum.up"}])
+    assert up["mark"]["dy"] < 0 < down["mark"]["dy"]
+    assert up["encoding"]["href"]["field"] == "link"
+
+
+def test_marks_have_the_colours_of_the_style_sheet() -> None:
+    style = (Path(dashboard.__path__[0]) / "style.css").read_text()
+    pairs = re.findall(r"--py-(good|bad|odd): light-dark\((#\w{6}), (#\w{6})\)", style)
+    assert {name: light for name, light, _ in pairs} == charts.TONES[False]
+    assert {name: dark for name, _, dark in pairs} == charts.TONES[True]
+    assert charts.TONES[True]["bad"] in str(trend(moves=True, dark=True))
+
+
+def test_tracks_are_dashed_alike_in_the_chart_and_in_its_legend() -> None:
+    style = (Path(dashboard.__path__[0]) / "style.css").read_text()
+    steps = re.findall(r"\.py-dash-(\d) \{ --py-on: (\d+)px; --py-step: (\d+)px; \}", style)
+    assert [(int(on), int(step) - int(on)) for _, on, step in steps] == list(charts.DASHES[1:])
+
+
+def test_stacked_lines_have_a_panel_each_and_share_the_axis() -> None:
+    spec = trend(3, stacked=True, moves=True, ticks=True)
+    assert len(spec["vconcat"]) == 3
+    assert spec["resolve"] == {"scale": {"x": "shared"}}
+    for place, panel in enumerate(spec["vconcat"]):
+        letters = {each["transform"][0]["filter"] for each in panel["layer"] if "transform" in each}
+        assert letters == {f"datum.letter === '{'ABC'[place]}'"}
+    ticks = [any(each["data"] == {"name": "ticks"} for each in panel["layer"]) for panel in spec["vconcat"]]
+    assert ticks == [False, False, True]
+
+
+EVERYTHING = {"tracks": 2, "rules": True, "moves": True, "ticks": True, "opened": True}
+
+
+@pytest.mark.parametrize("axis", ["date", "version"])
+@pytest.mark.parametrize("look", [EVERYTHING, {"bars": False, "relative": True}])
+def test_the_spec_is_vega_lite_without_data(axis: Any, look: dict[str, Any]) -> None:
+    spec = trend(2, axis, **look)
+    assert alt.LayerChart.from_dict(spec).to_dict()["layer"]
+    with pytest.raises(ValidationError):
+        alt.LayerChart.from_dict({**spec, "height": "tall"})
+    stacked = trend(2, axis, stacked=True, **{**look, "relative": False})
+    assert alt.VConcatChart.from_dict(stacked).to_dict()["vconcat"]
+    assert "datasets" not in spec and spec["usermeta"]["embedOptions"]["renderer"] == "svg"
+
+
+def test_a_date_axis_always_says_the_year() -> None:
+    for clock in (True, False):
+        assert "%Y" in str(trend(clock=clock))
+
+
+def test_the_last_point_of_each_line_carries_its_letter() -> None:
+    both = drawn(
+        {a_key(case): [a_point(night, case=case) for night in range(3)] for case in (RESNET, MLP)}, {}
+    )
+    frame = frames.points(both, ONE, "date")
+    assert frame["letter"].tolist() == ["A"] * 3 + ["B"] * 3
+    assert frame["case"].tolist()[0].startswith("resnet50")
+    assert frame["last"].tolist() == [False, False, True] * 2
+    assert frame["end"].tolist() == ["A"] * 3 + ["B"] * 3
+    assert frame["link"].tolist()[0].startswith("/run?run=run-0&case=resnet50")
+    assert frame["interval"].tolist()[0] == "1.96 to 2.04"
+
+
+def test_the_points_of_a_track_stand_together_and_end_in_its_number() -> None:
+    nightly = [a_point(night, "2.14.0", run=f"new-{night}") for night in range(3)]
+    pinned = [a_point(night, run=f"old-{night}") for night in range(3)]
+    about = told(nightly, track="nightly", baseline="2.13.0") | told(pinned, track="2.13.0")
+    mixed = [point for pair in zip(nightly, pinned, strict=True) for point in pair]
+    frame = frames.points(drawn({a_key(): mixed}, about), {"nightly": "nightly", "2.13.0": "2.13.0"}, "date")
+    assert frame["run"].tolist() == [f"{side}-{night}" for side in ("new", "old") for night in range(3)]
+    assert frame["track"].tolist() == [1, 1, 1, 2, 2, 2]
+    assert frame[frame["last"]]["end"].tolist() == ["A1", "A2"]
+    assert frame["name"].tolist()[-1] == "2.13.0"
+    # Each track by itself goes forward in time: no line goes to and fro.
+    assert all(own["x"].is_monotonic_increasing for _, own in frame.groupby("track"))
+
+
+@pytest.mark.parametrize(
+    ("value", "level", "share"), [(2.2, 2.0, 0.1), (1.5, 2.0, -0.25), (2.0, 2.0, 0.0), (6.0, 2.0, 2.0)]
+)
+def test_a_share_is_the_point_by_its_level_less_one(value: float, level: float, share: float) -> None:
+    line = a_line([a_point(0, point=value)])
+    (row,) = frames.points([line], ONE, "date", {"A": level}).to_dict("records")
+    assert row["point_share"] == pytest.approx(share)
+    assert row["smallest_share"] == pytest.approx(value * 0.95 / level - 1)
+    assert row["largest_share"] == pytest.approx(value * 1.05 / level - 1)
+    assert row["point"] == value, "what was measured is still told"
+    (row,) = frames.table([line], "ms", ONE, {"A": level}).to_dict("records")
+    assert row["relative"] == pytest.approx(share)
+
+
+def test_a_line_without_a_level_is_not_drawn_and_stays_in_the_table() -> None:
+    both = [a_line([a_point(0)]), a_line([a_point(0, case=RESNET)], "B")]
+    assert frames.points(both, ONE, "date", {"B": 2.0})["letter"].tolist() == ["B"]
+    table = frames.table(both, "ms", ONE, {"B": 2.0})
+    assert len(table) == 2 and table["relative"].isna().sum() == 1
+    assert frames.points(both, ONE, "date", {}).empty
+
+
+def test_on_the_version_axis_the_runs_of_a_version_are_put_together() -> None:
+    points = [
+        a_point(0, "2.9.0", point=1.0),
+        a_point(1, "2.13.0", point=2.0),
+        a_point(2, "2.13.0", point=4.0),
+    ]
+    frame = frames.points([a_line(points)], ONE, "version")
+    assert frame["torch"].tolist() == ["2.9.0", "2.13.0"]
+    assert frame["x"].tolist() == [0, 1]
+    first, row = frame.to_dict("records")
+    assert (row["point"], row["n"]) == (3.0, 6)
+    assert (row["smallest"], row["largest"]) == (pytest.approx(1.9), pytest.approx(4.2))
+    assert row["run"] == "2 runs, newest run-2" and "run=run-2&" in row["link"]
+    assert (first["interval"], row["interval"]) == ("0.98 to 1.02", "–")
+    assert frames.points([a_line(points)], ONE, "version", {"A": 2.0})["point_share"].tolist() == [-0.5, 0.5]
+
+
+def test_a_rule_stands_where_the_version_changes() -> None:
+    frame = frames.version_changes(
+        of_version((0, "2.13.0+cpu"), (1, "2.13.0+cpu"), (2, "2.14.0+cpu"), (3, "2.14.0+cpu"))
+    )
+    assert frame["version"].tolist() == ["2.14.0+cpu"]
+    assert frame["label"].tolist() == ["2.14.0"]
+    assert frame["x"].tolist() == [a_night(2)]
+
+
+def test_tracks_that_alternate_change_no_version() -> None:
+    nightly = [a_point(night, "2.14.0" if night else "2.13.1", run=f"new-{night}") for night in range(4)]
+    pinned = [a_point(night, run=f"old-{night}") for night in range(4)]
+    about = told(nightly, track="nightly") | told(pinned, track="2.13.0")
+    mixed = [point for pair in zip(nightly, pinned, strict=True) for point in pair]
+    assert frames.version_changes(drawn({a_key(): mixed}, about))["version"].tolist() == ["2.14.0"]
+
+
+def test_labels_that_would_overlap_are_left_out_but_their_rules_stay() -> None:
+    versions = ["2.13.0"] * 50 + ["2.14.0.dev20261001", "2.14.0.dev20261002"] + ["2.14.0"] * 50
+    frame = frames.version_changes(of_version(*enumerate(versions)))
+    assert frame["label"].tolist() == ["2.14.0.dev20261001", "", ""]
+
+
+def test_many_nightlies_are_ruled_by_release() -> None:
+    versions = [f"2.14.0.dev202610{day:02d}" for day in range(1, 15)] + ["2.15.0.dev20261015"]
+    assert frames.version_changes(of_version(*enumerate(versions)))["label"].tolist() == ["2.15.0"]
+
+
+def test_versions_at_one_moment_share_a_label() -> None:
+    at_once = [(0, version) for version in ("2.9.1", "1.10", "2.4.0+cu1", "1.10")]
+    changes = frames.version_changes(of_version(*at_once))
+    assert list(changes["label"]) == ["1.10 … 2.9.1"] and frames.at_one_moment(changes)
+    changes = frames.version_changes(of_version(*at_once, (400, "2.9.1")))
+    assert list(changes["x"]) == [a_night(0), a_night(400)]
+    alone = frames.version_changes(of_version((0, "2.4.0"), (0, "2.4.0")))
+    assert alone.empty and not frames.at_one_moment(alone)
+
+
+def test_one_scale_for_like_lines_and_one_each_for_unlike_ones() -> None:
+    like = [a_line([a_point(0, point=2.0)]), a_line([a_point(0, case=RESNET, point=5.0)], "B")]
+    unlike = [*like, a_line([a_point(0, case=BERT, point=200.0)], "C")]
+    assert not frames.look(like).stacked
+    assert frames.look(unlike).stacked
+    assert not frames.look(unlike, "relative").stacked, "shares have one scale"
+    assert not frames.look([a_line([a_point(0, point=0.0)])]).stacked
+
+
+def test_the_clock_is_written_only_within_days_and_bars_only_for_few_points() -> None:
+    assert frames.look([a_line([a_point(0), a_point(2)])]).clock
+    assert not frames.look([a_line([a_point(0), a_point(3)])]).clock
+    assert frames.look([a_line([a_point(n) for n in range(120)])]).bars
+    assert not frames.look([a_line([a_point(n) for n in range(121)])]).bars
+
+
+def test_names_along_the_version_axis_are_in_order_and_never_too_many() -> None:
+    few = frames.version_names(of_version((0, "2.14.0"), (1, "2.9.0"), (2, "2.14.0")))
+    assert few.to_dict("list") == {
+        "x": [0, 1],
+        "version": ["2.9.0", "2.14.0"],
+        "label": ["2.9.0", "2.14.0"],
+    }
+    many = frames.version_names(of_version(*((n, f"2.13.{n}") for n in range(100))))
+    assert many["x"].tolist() == list(range(100))
+    assert 10 <= sum(many["label"] != "") <= 18
+
+
+def test_a_mark_stands_on_its_line_on_each_axis_and_scale() -> None:
+    points = [
+        a_point(0, "2.13.0", point=1.0),
+        a_point(1, "2.14.0", point=2.0),
+        a_point(2, "2.14.0", point=4.0),
+    ]
+    line = a_line(points)
+    moved = moves.found([line], [found(points[1], a_key())])
+
+    def placed(axis: Literal["date", "version"], levels: frames.Levels | None) -> dict[str, Any]:
+        rows = frames.points([line], ONE, axis, levels)
+        (row,) = marks.moves(moved, axis, rows, levels).to_dict("records")
+        return row
+
+    row = placed("date", None)
+    assert (row["x"], row["point"], row["text"], row["up"]) == (a_night(1), 2.0, "▲ +10.0 %", True)
+    assert row["link"] == "/regressions?finding=7"
+    assert placed("date", {"A": 1.0})["point_share"] == 1.0
+    row = placed("version", {"A": 1.0})
+    assert (row["x"], row["point"], row["point_share"]) == (1, 3.0, 2.0)
+    # A line that cannot be set against the baseline is not drawn, nor what stands on it.
+    assert marks.moves(moved, "date", frames.points([line], ONE, "date", {}), {}).empty
+    assert marks.opened([(line, points[2])], "date", frames.points([line], ONE, "date"), None)[
+        "point"
+    ].tolist() == [4.0]
+
+
+def test_the_table_holds_every_point_newest_first() -> None:
+    table = frames.table([a_line([a_point(0), a_point(1)])], "ms", ONE)
+    assert table["run"].tolist() == ["run-1", "run-0"]
+    assert {"point", "unit", "n", "smallest", "largest", "95 % low", "torch", "harness"} <= set(table.columns)
+    assert {"track", "hardware", "machine"} <= set(table.columns) and "relative" not in table.columns
+    assert table["measured (UTC)"].tolist()[0] - table["measured (UTC)"].tolist()[1] == timedelta(days=1)
+
+
+def test_the_scale_says_its_direction_in_both_spellings() -> None:
+    latency, throughput, power = metric("latency"), metric("throughput"), metric("power")
+    assert words.title(latency, stacked=True) == "Latency (ms) · lower is better · each line on its own scale"
+    assert words.title(latency, stacked=False, baseline="2.13.0") == (
+        "Latency, change against 2.13.0 (%) · below 0 % is better"
+    )
+    assert words.title(throughput, stacked=False, baseline="2.13.0").endswith("above 0 % is better")
+    assert words.title(power, stacked=False, baseline="2.13.0") == "Power, change against 2.13.0 (%)"
+
+
+def test_the_caption_of_a_relative_scale_says_what_zero_is_and_what_is_left_out() -> None:
+    both = [a_line([a_point(0), a_point(1, "2.14.0")]), a_line([a_point(0, "2.12.0", RESNET)], "B")]
+    told = words.against(metric("latency"), "2.13.0", {"A": 2.0}, both, run=False)
+    assert told.startswith("0 % is 2.13.0, the median over its runs: A 2.00 ms.")
+    assert "B has nothing measured with 2.13.0" in told and "a hint, not a verdict" in told
+    assert "that run's point" in words.against(metric("latency"), "run-0", {"A": 2.0}, both, run=True)
+
+
+def test_the_meaning_of_a_metric_is_its_tellers() -> None:
+    latency = metric("latency", {"latency": MetricDefinition("latency", "x", "s", "higher")})
+    assert "Latency: as the script tells it." in words.how_to_read(latency, "date", "the script")
+    assert "as " not in words.how_to_read(latency, "date").partition("Latency:")[2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "command"),
+    [
+        (
+            "2.13.0+cu130",
+            "2.15.0rc1+cpu",
+            "pyrometer upgrade 2.13.0 2.15.0rc1 --case mlp_overhead/infer/batch=8/eager",
+        ),
+        (
+            "2.13.0",
+            "2.16.0.dev20261120+cpu",
+            "pyrometer upgrade 2.13.0 2.16.0.dev20261120 --case mlp_overhead/infer/batch=8/eager",
+        ),
+        (
+            "2.13.0",
+            "2.14.0a0+git12",
+            "pyrometer upgrade 2.13.0 'my build' --case mlp_overhead/infer/batch=8/eager",
+        ),
+        ("2.13.0", "2.13.0", ""),
+        ("", "2.13.0", ""),
+    ],
+)
+def test_two_points_are_measured_against_each_other_by_a_command(
+    before: str, after: str, command: str
+) -> None:
+    old, new = a_point(0, before), a_point(1, after)
+    names = {place: about for place, about in (told([old]) | told([new], name="my build")).items()}
+    sides = names.get(lines.place_of(old)), names.get(lines.place_of(new))
+    assert words.comparison(*sides, old, new) == command
+
+
+def test_a_chart_in_words_names_lines_points_and_hardware() -> None:
+    both = [a_line([a_point(0), a_point(1)]), a_line([a_point(0)], "B", a_key(hardware=EPYC))]
+    said = words.in_words(metric("latency"), both, 2, "2.13.0")
+    assert said.startswith("Latency, against 2.13.0: 2 lines in 2 tracks with 3 points on ")
+    assert XEON in said and EPYC in said and said.count("mlp_overhead") == 1
+
+
+def test_moments_are_utc_wherever_they_come_from() -> None:
+    (row,) = frames.points([a_line([a_point(0)])], ONE, "date").to_dict("records")
+    assert (row["measured"], row["x"]) == ("2026-09-01 02:00 UTC", datetime(2026, 9, 1, 2, tzinfo=UTC))

@@ -1,0 +1,249 @@
+"""Series as lines: tracks do not zigzag, what lines are set against, what moved and what changed."""
+
+import math
+
+import pytest
+from builders import MLP, RESNET
+from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
+
+from dashboard.trends import lines, marks, moves
+from dashboard.trends.lines import OTHER
+from db.finding_records import RunChange
+from db.records import SeriesPoint
+
+KEY = a_key()
+
+
+def two_tracks() -> tuple[list[SeriesPoint], lines.Told]:
+    """Ten nights of a nightly and of the pinned baseline, each with a run of its own."""
+    nightly = [a_point(night, f"2.14.0.dev{night}", point=2.2, run=f"new-{night}") for night in range(10)]
+    pinned = [a_point(night, "2.13.0", point=2.0, run=f"old-{night}") for night in range(10)]
+    about = told(nightly, track="nightly", baseline="2.13.0") | told(
+        pinned, track="2.13.0", baseline="2.13.0"
+    )
+    return [point for pair in zip(nightly, pinned, strict=True) for point in pair], about
+
+
+def test_what_a_schedule_measures_in_two_environments_is_two_tracks() -> None:
+    points, about = two_tracks()
+    (line,) = drawn({KEY: points}, about)
+    assert [point.run for point in line.of_track("nightly")] == [f"new-{night}" for night in range(10)]
+    assert [point.run for point in line.of_track("2.13.0")] == [f"old-{night}" for night in range(10)]
+    assert lines.in_order(line.tracks, about) == ["nightly", "2.13.0"]
+    assert line.within({"2.13.0"}).points == line.of_track("2.13.0")
+
+
+def test_what_was_measured_by_hand_one_after_the_other_is_one_track() -> None:
+    points = [a_point(night, version) for night, version in enumerate(("2.12.0", "2.12.0", "2.13.0"))]
+    assert set(lines.tracks_of(points, told(points)).values()) == {OTHER}
+
+
+def test_an_environment_that_comes_back_by_hand_is_a_track_of_its_own() -> None:
+    versions = ["2.13.0", "2.14.0.dev1", "2.13.0", "2.14.0.dev2", "2.13.0"]
+    points = [a_point(night, version) for night, version in enumerate(versions)]
+    tracks = lines.tracks_of(points, told(points))
+    assert [tracks[lines.place_of(point)] for point in points] == ["2.13.0", OTHER, "2.13.0", OTHER, "2.13.0"]
+
+
+def test_the_old_side_of_a_session_is_no_part_of_the_line_of_its_candidate() -> None:
+    old, new = a_point(0, "2.13.0", run="session"), a_point(0, "2.14.0", run="session", point=1.9)
+    about = told([old], last=False) | told([new])
+    assert lines.tracks_of([old, new], about) == {
+        ("session", "environment-2.13.0"): "2.13.0",
+        ("session", "environment-2.14.0"): OTHER,
+    }
+    (line,) = drawn({KEY: [old, new]}, about)
+    assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "2.14.0"}
+
+
+def test_what_has_no_pytorch_is_never_a_track_of_its_own() -> None:
+    canary = [a_point(night, "", environment="canary") for night in range(3)]
+    models = [a_point(night, "2.13.0") for night in range(3)]
+    about = told(canary, name="canary", last=False) | told(models)
+    assert set(lines.tracks_of([*canary, *models], about).values()) == {OTHER}
+    # Nothing is known of a run that went meanwhile.
+    assert lines.tracks_of(models, {}) == {("run-0", "environment-2.13.0"): OTHER} | {
+        (f"run-{night}", "environment-2.13.0"): OTHER for night in (1, 2)
+    }
+
+
+def test_tracks_are_those_of_each_hardware() -> None:
+    here = [a_point(0, "2.12.0", run="a"), a_point(3, "2.13.0", run="d")]
+    there = [a_point(1, "2.13.0", run="b"), a_point(2, "2.12.0", run="c")]
+    keys = {a_key(): here, a_key(hardware=EPYC): there}
+    both = drawn(keys, told([*here, *there]))
+    assert {track for line in both for track in line.tracks} == {OTHER}
+    assert [line.letter for line in both] == ["A", "B"]
+
+
+def test_the_default_baseline_is_the_pinned_one_else_the_oldest_version_else_the_oldest_run() -> None:
+    points, about = two_tracks()
+    (line,) = drawn({KEY: points}, about)
+    assert lines.pinned([line], about) == "2.13.0"
+    assert lines.pinned([line], {}) == "2.14.0.dev0"
+    assert lines.pinned([a_line([a_point(1, ""), a_point(2, "")])], {}) == "run-1"
+    assert lines.pinned([], {}) == ""
+
+
+def test_a_level_is_the_median_of_a_version_or_the_point_of_a_run() -> None:
+    values = [("2.13.0+cpu", 2.0), ("2.13.0+cpu", 4.0), ("2.13.0+cu130", 3.5), ("2.14.0+cpu", 0.0)]
+    line = a_line([a_point(night, version, point=value) for night, (version, value) in enumerate(values)])
+    assert lines.level(line, "2.13.0") == 3.5
+    assert lines.level(line, "2.13.0+cpu") == 3.0
+    assert lines.level(line, "run-1") == 4.0
+    assert lines.level(line, "2.12.0") is None
+    assert lines.level(line, "2.14.0") is None, "there is nothing to divide by"
+
+
+def test_of_a_run_with_two_environments_the_candidate_is_the_level() -> None:
+    line = a_line([a_point(0, "2.13.0", run="s", point=2.0), a_point(0, "2.14.0", run="s", point=3.0)])
+    assert lines.level(line, "s") == 3.0
+
+
+def stepped(better: str = "lower", at: int = 15, nights: int = 30) -> list[SeriesPoint]:
+    """A line that takes ten per cent more from a night on, with noise of about half a per cent."""
+    noise = (0.0, 0.006, -0.004, 0.003, -0.006, 0.001, 0.005, -0.002, -0.005, 0.004, 0.002, -0.001)
+    return [
+        a_point(night, point=(2.2 if night >= at else 2.0) * (1 + noise[night % 12]))
+        for night in range(nights)
+    ]
+
+
+def test_a_confirmed_finding_stands_at_its_first_night_and_nothing_is_computed_beside_it() -> None:
+    points, about = stepped(), {}
+    line = a_line(points)
+    one = found(points[16], KEY, track=OTHER)
+    (move,) = moves.found([line], [one])
+    assert (move.point.run, move.finding, move.word) == ("run-16", 7, "regression")
+    assert (marks.sign(move), marks.tone(move)) == ("▲", "bad")
+    assert marks.what(move) == "regression: +10.0 % [+9.4 %, +10.5 %], worse"
+    assert moves.seen([line], [one], about, (), "lower") == []
+
+
+@pytest.mark.parametrize(
+    ("state", "change", "direction", "sign", "tone"),
+    [
+        ("confirmed", -0.05, "better", "▼", "good"),
+        ("confirmed", -0.05, "worse", "▼", "bad"),
+        ("candidate", 0.05, "worse", "?", "odd"),
+        ("confirming", 0.05, "worse", "?", "odd"),
+        ("unclear", 0.05, "worse", "?", "odd"),
+        ("machine", 0.05, "worse", "!", "odd"),
+    ],
+)
+def test_a_mark_says_by_its_sign_what_is_known(
+    state: str, change: float, direction: str, sign: str, tone: str
+) -> None:
+    point = a_point(3)
+    one = found(point, KEY, state=state, change=change, direction=direction)
+    (move,) = moves.found([a_line([point])], [one])
+    assert (marks.sign(move), marks.tone(move)) == (sign, tone)
+
+
+@pytest.mark.parametrize("changes", [{"state": "refuted"}, {"state": "no longer"}, {"at_run": "older"}])
+def test_what_was_taken_back_or_is_not_shown_has_no_mark(changes: dict[str, str]) -> None:
+    point = a_point(3)
+    assert moves.found([a_line([point])], [found(point, KEY, **changes)]) == []
+    assert moves.found([a_line([point])], [found(point, a_key(RESNET))]) == []
+
+
+def test_of_a_run_with_two_environments_the_one_that_the_finding_is_about_is_marked() -> None:
+    old, new = a_point(0, "2.13.0", run="s"), a_point(0, "2.14.0", run="s")
+    (move,) = moves.found([a_line([old, new])], [found(new, KEY)])
+    assert move.point is new
+
+
+def test_a_line_that_nobody_watches_says_itself_where_it_moved() -> None:
+    line = a_line(stepped(at=15))
+    (move,) = moves.seen([line], [], {}, (), "lower")
+    assert (move.point.run, move.state, move.direction, move.before) == ("run-15", "moved", "worse", "run-14")
+    assert move.change == pytest.approx(math.log(1.1), abs=0.005)
+    assert (marks.sign(move), marks.tone(move), move.finding) == ("△", "quiet", None)
+    assert marks.what(move).startswith("moved here by +") and "(not confirmed), worse" in marks.what(move)
+    (move,) = moves.seen([line], [], {}, (), "higher")
+    assert move.direction == "better"
+
+
+def test_a_border_hides_a_step_and_machines_are_judged_apart() -> None:
+    points = stepped(at=15)
+    line = a_line(points)
+    assert moves.seen([line], [], {}, {("A", lines.place_of(points[15]))}, "lower") == []
+    assert moves.seen([line], [], {}, {("B", lines.place_of(points[15]))}, "lower")
+    mixed = [a_point(night, point=2.0 + night % 2, machine=f"bench-{night % 2}") for night in range(30)]
+    assert moves.seen([a_line(mixed)], [], {}, (), "lower") == []
+
+
+def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
+    points = stepped()
+    watched, other = a_key(metric="latency_floor"), a_key(metric="throughput")
+    about = told(points, track="nightly")
+    for key, many in ((watched, 0), (other, 1)):
+        (line,) = drawn({key: points}, about)
+        assert len(moves.seen([line], [], about, (), "lower")) == many
+    # By hand nobody watches it.
+    (line,) = drawn({watched: points}, told(points))
+    assert len(moves.seen([line], [], told(points), (), "lower")) == 1
+
+
+def test_values_without_a_logarithm_are_passed_over() -> None:
+    points = [*stepped(), a_point(40, point=0.0), a_point(41, point=math.inf)]
+    (move,) = moves.seen([a_line(points)], [], {}, (), "lower")
+    assert move.point.run == "run-15"
+    assert moves.seen([a_line([a_point(0, point=0.0)])], [], {}, (), "lower") == []
+
+
+def test_a_metric_of_another_tool_is_judged_by_the_usual_rules() -> None:
+    line = a_line(stepped(), key=a_key(metric="tool.speed"))
+    assert len(moves.seen([line], [], {}, (), "neither")) == 1
+
+
+def test_what_changed_along_the_way_is_told_once_and_without_pytorch_itself() -> None:
+    points, others = [a_point(night) for night in range(3)], [a_point(n, case=RESNET) for n in range(3)]
+    both = [a_line(points), a_line(others, "B")]
+    driver = RunChange("machine", "driver", "580", "590")
+    own = RunChange("environment", "torch", "2.13.0", "2.14.0")
+    changes = {lines.place_of(points[1]): [driver, own], lines.place_of(points[2]): [own]}
+    (step,) = marks.steps(both, changes)
+    assert (step.point.run, step.changes, step.told) == ("run-1", (driver,), "driver 580 → 590")
+    (tick,) = marks.ticks([step]).to_dict("records")
+    assert (tick["x"], tick["what"], tick["where"]) == (
+        points[1].started_at,
+        "driver 580 → 590",
+        f"bench-1, {XEON}",
+    )
+    (row,) = marks.step_table([step], {OTHER: "other runs"}).to_dict("records")
+    assert (row["of"], row["what"], row["was"], row["is"], row["run"]) == (
+        "machine",
+        "driver",
+        "580",
+        "590",
+        "run-1",
+    )
+
+
+def test_the_canary_beside_a_case_tells_nothing_twice() -> None:
+    case, canary = a_point(1), a_point(1, "", environment="canary")
+    harness, triton = RunChange("harness", "harness", "1", "2"), RunChange("environment", "triton", "3", "4")
+    changes = {lines.place_of(case): [harness, triton], lines.place_of(canary): [harness]}
+    for both in ([case, canary], [canary, case]):
+        (step,) = marks.steps([a_line([both[0]]), a_line([both[1]], "B")], changes)
+        assert set(step.changes) == {harness, triton} and len(step.changes) == 2
+
+
+def test_many_changes_before_one_point_are_counted_and_those_of_one_moment_are_one_tick() -> None:
+    many = tuple(RunChange("environment", f"package-{number}", "1", "2") for number in range(7))
+    point = a_point(1)
+    steps = [marks.Step(point, track, XEON, many) for track in ("nightly", "2.13.0")]
+    assert steps[0].told.endswith("package-3 1 → 2 and 3 more")
+    assert len(marks.ticks(steps)) == 1
+    assert marks.ticks([]).empty
+
+
+def test_the_moves_table_says_what_is_confirmed() -> None:
+    points = stepped()
+    line = a_line(points)
+    moved = [*moves.found([line], [found(points[16], KEY)]), *moves.seen([line], [], {}, (), "lower")]
+    table = marks.move_table(moved, {OTHER: "other runs"})
+    assert table["what"].tolist() == ["regression", "moved, not confirmed"]
+    assert table["case"].tolist() == [MLP, MLP]
+    assert table["finding"].tolist()[0] == 7

@@ -1,0 +1,289 @@
+"""The Trends page on nights of a schedule: tracks, marks, a baseline, an opened point; and its address."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_outcome, measurements_for
+from dashboard_pages import Open, html, text
+from streamlit.testing.v1 import AppTest
+from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression
+
+from dashboard import parts
+from db import findings, queries, store
+from db.engine import Database, open_database
+from db.finding_records import NewFinding
+
+PAGE = "app_pages/trends.py"
+NIGHTS = 24
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Nights of a nightly and of a pinned release; from the third night on one case takes longer."""
+    found = f"sqlite:///{tmp_path_factory.mktemp('nights')}/pyrometer.db"
+    with open_database(found) as database:
+        fill(database)
+    return found
+
+
+def fill(database: Database) -> None:
+    nightly, pinned = Nights(database), Nights(database, track="2.13.0", environment=lambda night: PINNED)
+    for night in range(NIGHTS):
+        slower = {MLP: 1.1} if night >= 2 else {}
+        nightly.add(range(night, night + 1), slower, driver="590" if night >= 12 else "580")
+        pinned.add(range(night, night + 1), driver="590" if night >= 12 else "580")
+    a_regression(database)
+    a_finding(database, RESNET, direction="better", night=5)
+
+
+@pytest.fixture
+def shown(open_page: Open, url: str) -> Any:
+    """Opens the page on them."""
+    return lambda **query: open_page(url, PAGE, **{"metric": METRIC, "case": MLP, **query})
+
+
+def spec(at: AppTest) -> dict[str, Any]:
+    """The chart's spec as the browser gets it."""
+    (chart,) = [*at.get("arrow_vega_lite_chart"), *at.get("vega_lite_chart")]
+    return json.loads(chart.proto.spec)
+
+
+def layers(at: AppTest) -> list[str]:
+    """The named data that the chart's layers draw."""
+    return [each["data"].get("name", "") for each in spec(at)["layer"]]
+
+
+def addresses(at: AppTest, label: str) -> list[str]:
+    """Where the links with some label lead."""
+    return [unescape(each) for each in re.findall(rf'href="([^"]+)"[^>]*>{label}', html(at))]
+
+
+def warned(at: AppTest) -> list[str]:
+    return [str(each.value) for each in at.warning]
+
+
+def test_two_environments_of_a_schedule_are_two_tracks_with_a_legend(shown: Any) -> None:
+    at = shown()
+    # Without a baseline in the schedule they are numbered by name.
+    assert at.multiselect(key="choose-tracks").options == ["2.13.0", "nightly"]
+    assert "1 2.13.0" in html(at) and "2 nightly" in html(at)
+    encoding = next(each for each in spec(at)["layer"] if each["mark"]["type"] == "line")["encoding"]
+    assert encoding["detail"]["field"] == encoding["strokeDash"]["field"] == "track"
+    assert not at.warning
+
+
+def test_a_track_can_be_chosen_and_the_address_holds_it(shown: Any) -> None:
+    at = shown()
+    at.multiselect(key="choose-tracks").set_value(["2.13.0"]).run()
+    assert at.query_params["track"] in ("2.13.0", ["2.13.0"])
+    again = shown(track="2.13.0")
+    assert "dev2026" not in html(again) and "2.13.0+cpu" in html(again)
+    assert "strokeDash" not in str([each["encoding"] for each in spec(again)["layer"]])
+    assert not again.warning
+
+
+def test_an_unknown_track_is_said_and_all_are_shown(shown: Any) -> None:
+    at = shown(track="nigthly")
+    assert "nightly" in warned(at)[0] and "dev2026" in html(at)
+
+
+def test_along_versions_each_version_is_one_point_of_one_line(shown: Any) -> None:
+    at = shown(axis="version")
+    assert "median over all runs of a version" in text(at)
+    assert "Tracks</ul>" not in html(at) and "detail" not in spec(at)["layer"][1]["encoding"]
+    assert "What changed along the way" not in [each.value for each in at.header]
+
+
+def test_a_confirmed_finding_is_marked_and_listed_with_its_page(shown: Any) -> None:
+    at = shown()
+    assert "moves" in layers(at)
+    assert "Where lines moved" in [each.value for each in at.header]
+    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    assert "× regression" in listed and "▲ +10.0 % [+9.4 %, +10.5 %]" in listed and "worse" in listed
+    assert addresses(at, "Finding") == ["/regressions?finding=1"]
+    assert "not confirmed" not in listed, "a schedule watches it"
+
+
+def test_a_candidate_is_a_question(shown: Any) -> None:
+    at = shown(case=RESNET)
+    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    assert "? -9.5 %" in listed and "candidate" in listed and "better" in listed
+
+
+def test_what_else_changed_is_ticked_and_listed(shown: Any) -> None:
+    at = shown()
+    assert "ticks" in layers(at)
+    listed = html(at).partition('aria-label="What changed along the way"')[2].partition("</table>")[0]
+    assert listed.count("driver: 580 → 590") == 2, "once for each track"
+    assert "triton: 3.0.0 → 3.1.0" in listed and "torch:" not in listed
+    assert listed.count("<tr>") == 1 + (NIGHTS - 1) + 1
+
+
+def test_relative_is_against_the_version_in_the_address(shown: Any) -> None:
+    at = shown(scale="relative", baseline="2.13.0")
+    assert parts.plain("Latency floor, change against 2.13.0 (%) · below 0 % is better") in [
+        each.value for each in at.header
+    ]
+    told = text(at).replace("\\", "")
+    assert "0 % is 2.13.0, the median over its runs: A 10.0 ms." in told and "a hint, not a verdict" in told
+    (upgrade,) = addresses(at, "Measured in turns")
+    query = parse_qs(urlsplit(upgrade).query)
+    assert query["from"] == ["2.13.0"] and query["to"] == ["2.16.0.dev20260924"]
+    only = text(shown(scale="relative", baseline="2.13.0", track="nightly")).replace("\\", "")
+    assert "0 % is 2.13.0, the median over its runs: A 10.0 ms." in only, "its track need not be drawn"
+    # The track that takes a tenth more, and the pinned one.
+    rows = re.findall(r"([+−±][\d.]+) %</td>", html(at))
+    assert {round(float(each.replace("−", "-").replace("±", ""))) for each in rows} <= {-1, 0, 1, 9, 10, 11}
+    assert not at.warning
+
+
+def test_without_a_baseline_the_oldest_version_is_taken_and_pinned(shown: Any) -> None:
+    at = shown(scale="relative")
+    assert at.selectbox(key="choose-baseline").value == "2.16.0.dev20260901"
+    (pinned,) = addresses(at, "Link to this view")
+    assert parse_qs(urlsplit(pinned).query)["baseline"] == ["2.16.0.dev20260901"]
+
+
+def test_an_unknown_baseline_is_said_and_another_is_taken(shown: Any) -> None:
+    at = shown(scale="relative", baseline="2.31.0")
+    assert 'did you mean "2.13.0"?' in warned(at)[0].replace("\\", "")
+
+
+def test_a_point_is_opened_by_its_run(shown: Any) -> None:
+    run = "alone-nightly-bench-1-005"
+    at = shown(at=run)
+    assert "opened" in layers(at)
+    assert parts.plain(f"Point of run {run}") in [each.value for each in at.header]
+    page = html(at)
+    assert "Against the point before" in page and "<dt>replicates (n)</dt><dd>3</dd>" in page
+    assert addresses(at, "The whole run")[0] == f"/run?run={run}"
+    assert addresses(at, "Samples and log")[0].startswith(f"/run?run={run}&case=mlp_overhead")
+    assert "at=alone-nightly-bench-1-004" in addresses(at, "← The point before")[0]
+    assert f"baseline={run}" in addresses(at, "Set all against it")[0]
+    (command,) = [str(each.value) for each in at.code]
+    assert command.startswith("pyrometer upgrade 2.16.0.dev20260905 2.16.0.dev20260906 --case mlp_overhead/")
+    differs = page.partition('aria-label="What changed"')[2].partition("</table>")[0]
+    assert "triton" in differs and "3.5.0" in differs
+
+
+def test_the_first_point_has_none_before_it(shown: Any) -> None:
+    at = shown(at="alone-nightly-bench-1-000")
+    assert "Against the point before" not in html(at) and not at.code and not at.warning
+
+
+def test_a_run_without_a_point_is_said(shown: Any) -> None:
+    at = shown(at="gone")
+    assert warned(at) == [parts.plain("Run gone has no point in what is shown.")]
+
+
+def test_every_point_in_the_table_leads_to_itself_and_to_its_samples(shown: Any) -> None:
+    at = shown()
+    opened = [parse_qs(urlsplit(each).query)["at"][0] for each in addresses(at, "Point<")]
+    assert len(opened) == len(set(opened)) == 2 * NIGHTS
+    assert len(addresses(at, "Samples<")) == 2 * NIGHTS
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Forty runs by hand on two kinds of hardware, one of which became slower; and the fingerprints."""
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    hardware = ["Xeon 6430, 2 cores", "EPYC, <b>64</b> cores"]
+    with open_database(found) as database:
+        for night in range(40):
+            for place, label in enumerate(hardware):
+                machine = a_machine(f"bench-{place}", label)
+                latency = (1.0 + place) * (1.2 if place and night >= 20 else 1.0) * (1 + night % 3 / 500)
+                run = a_run(f"run-{place}-{night}", started_at=a_night(night), machine=machine)
+                outcomes = [an_outcome(MLP, latency=latency), an_outcome(RESNET, latency=latency)]
+                store.save_run(database, run)
+                store.save_measurements(database, run.id, measurements_for(outcomes))
+        yield found, [k.hardware for k in queries.series_keys(database) if k.metric == "latency"][:2]
+
+
+def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
+    open_page: Open, two: tuple[str, list[str]]
+) -> None:
+    url, hardware = two
+    at = open_page(url, PAGE, hardware=hardware, case=MLP)
+    legend = html(at).partition('class="py-legend"')[2].partition("</ul>")[0]
+    assert legend.count("<li>") == 2 and "Xeon 6430, 2 cores" in legend
+    assert "EPYC, &lt;b&gt;64&lt;/b&gt; cores" in legend
+    assert len(at.multiselect(key="choose-hardware").value) == 2
+    # What nobody watches tells itself that it moved: one of the two, at its night.
+    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    assert listed.count("moved here, not confirmed") == 1 and "△ +20" in listed
+    assert f"{a_night(20):%Y-%m-%d}" in listed and "bench-1" in listed
+    assert not at.warning
+
+
+def test_a_link_from_before_shows_one_line(open_page: Open, two: tuple[str, list[str]]) -> None:
+    url, hardware = two
+    with open_database(url) as database:
+        profile = queries.series_keys(database)[0].profile
+    at = open_page(
+        url, PAGE, metric="latency", hardware=hardware[0][:12], profile=profile[:12], axis="date", case=MLP
+    )
+    legend = html(at).partition('class="py-legend"')[2].partition("</ul>")[0]
+    assert legend.count("<li>") == 1 and not at.warning
+
+
+def test_both_sides_of_a_session_by_hand_are_apart(open_page: Open, tmp_path: Path) -> None:
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    sides = [an_environment("2.13.0+cpu", "stable"), an_environment("2.15.0+cpu", "candidate")]
+    with open_database(found) as database:
+        run = a_run("session", environments=sides)
+        outcomes = [an_outcome(MLP, environment=each, latency=2.0 + n) for n, each in enumerate(sides)]
+        store.save_run(database, run)
+        store.save_measurements(database, run.id, measurements_for(outcomes))
+    at = open_page(found, PAGE, at="session")
+    assert at.multiselect(key="choose-tracks").options == ["stable", "candidate"]
+    assert html(at).count("replicates (n)") == 2
+    assert not at.code and not at.warning
+
+
+def test_a_finding_of_a_hostile_schedule_stays_text(open_page: Open, tmp_path: Path) -> None:
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    hostile = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1))"
+    with open_database(found) as database:
+        Nights(database, track=hostile).add(range(4))
+        other = Nights(database, track="2.13.0", machine=a_machine("bench-22"), environment=lambda _: PINNED)
+        other.add(range(4))
+        one = findings.save_findings(database, [hostile_finding(database, hostile)], a_night(4))
+    assert one
+    opened = {"metric": METRIC, "case": MLP, "at": "alone-2.13.0-bench-22-002"}
+    at = open_page(found, PAGE, **opened)
+    assert "<img" not in html(at) and "2 &lt;img" in html(at)
+    assert open_page(found, PAGE, **opened, track=hostile).warning.values == []
+    for each in [at, open_page(found, PAGE, **opened, track=f"{hostile} {hostile}")]:
+        shown = [*each.caption, *each.header, *each.warning]
+        assert not [one for one in shown if re.search(r"(?<!\\)(<img|\*\*b|\[x\])", str(one.value))]
+
+
+def hostile_finding(database: Database, track: str) -> NewFinding:
+    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (MLP, METRIC))
+    runs = [run for run in queries.runs_by_age(database) if "2.13.0" not in run]
+    points = {point.run: point for point in queries.series(database, [key])}
+    return NewFinding(
+        key=key,
+        schedule="alone",
+        track=track,
+        label="",
+        direction="worse",
+        shape="step",
+        at_run=runs[2],
+        before_run=runs[1],
+        old_environment=points[runs[1]].environment,
+        new_environment=points[runs[2]].environment,
+        change=0.1,
+    )
+
+
+def test_the_same_address_draws_the_same_chart(shown: Any) -> None:
+    one, other = shown(), shown()
+    assert spec(one) == spec(other)
