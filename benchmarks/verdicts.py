@@ -6,7 +6,7 @@ Every comparison is measured as an upgrade measures a case: pairs of fresh proce
 the stopping rule says stop. It is kept in FILE as one line of JSON as soon as it ends, so that many short
 sittings add up, and the table is over all that FILE holds; without one, `measured/verdicts.jsonl`. Beside our
 verdict the same processes are judged by rules of the field, from what such a tool would look at: one process
-of either side. Half of the comparisons plant nothing.
+of either side. What is measured next is drawn in proportion to what FILE still lacks of `WANTED`.
 """
 
 import argparse
@@ -42,6 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "benchmarks" / "measured" / "planted.py"
 NAMES = ("planted_mlp", "planted_conv", "planted_encoder")
 PLANTED = (1, 2, 3, 5, 10)
+#: Comparisons wanted by planted slow-down in per cent: the most where a goal is set.
+WANTED = {0: 200, 1: 15, 2: 35, 3: 35, 5: 10, 10: 10}
 METRIC = "latency_floor"
 #: As suite smoke has it.
 TIMING = Timing(measure_seconds=1.0, max_seconds=4.0, warm_up_max_seconds=4.0, contention_limit=0.05)
@@ -71,12 +73,17 @@ def main() -> None:
 
 def _measure(file: Path, until: float) -> None:
     rng = random.Random(uuid.uuid4().int)
+    lacking = dict(WANTED)
+    for line in file.read_text().splitlines() if file.exists() else ():
+        lacking[json.loads(line)["planted"]] -= 1
     with tempfile.TemporaryDirectory() as folder, file.open("a") as out:
         bench = _Bench(Path(folder))
         try:
             while time.monotonic() < until:
-                slow = 0 if rng.random() < 0.5 else rng.choice(PLANTED)
+                weights = [max(lacking[planted], 1) for planted in WANTED]
+                slow = rng.choices(tuple(WANTED), weights)[0]
                 line = bench.compare(rng.choice(NAMES), slow)
+                lacking[slow] -= 1
                 out.write(json.dumps(line) + "\n")
                 out.flush()
                 cost = f"{line['pairs']} pairs, {line['seconds']:.0f} s"
