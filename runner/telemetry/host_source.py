@@ -57,7 +57,7 @@ class HostSource:
         self._watched = 0
         self._last: _Moment | None = None
         self._owed_ns = 0
-        self._next_seldom = 0.0
+        self._next_seldom: float | None = None
         self._nodes = _own_nodes(self._measured)
         self.members: frozenset[int] = frozenset()
 
@@ -80,7 +80,7 @@ class HostSource:
 
     def begin(self, root: int, hz: float, spool: Spool) -> float:
         """Start the first row; answers the seconds from row to row."""
-        self._watched, self._owed_ns, self._next_seldom = root, 0, 0.0
+        self._watched, self._owed_ns, self._next_seldom = root, 0, None
         spool.device(HOST, "CPU", "none")
         self._last = self._read(root)
         if self._last.tree.waited_ns is None:
@@ -163,6 +163,10 @@ class HostSource:
 
     def _seldom(self, now: _Moment, spool: Spool) -> dict[str, float | None]:
         started = time.monotonic()
+        if self._next_seldom is None:
+            # The first row begins before the window does and is never kept: what it told would be lost.
+            self._next_seldom = started
+            return {}
         if started < self._next_seldom:
             return {}
         clocks = _frequencies(self._measured)

@@ -82,7 +82,8 @@ def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) ->
     assert recording.started_ns[1:] == recording.ended_ns[:-1]
     assert all(start < end for start, end in zip(recording.started_ns, recording.ended_ns, strict=True))
     assert {"cpu_busy", "foreign", "steal", "run_queue", "tree_memory", "cpu0"} <= recording.values.keys()
-    assert recording.values["tree_memory"][0]
+    # The first row begins before the window does and is cut off: what is read seldom has to be in the second.
+    assert recording.values["tree_memory"][0] is None and recording.values["tree_memory"][1]
     shares = [value for value in recording.values["cpu_busy"] if value is not None]
     assert all(0 <= share <= 100 for share in shares)
     readable = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").exists()
