@@ -1,16 +1,20 @@
 """Workers that have answered before they are asked: journals, database and verdicts around them are real."""
 
+import json
 import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from measuring_site import Done, Site
+from referencing import Registry, Resource
 from typer.testing import CliRunner
 
 from cli import commands
@@ -27,6 +31,17 @@ from scheduled_jobs.bisections import Shelf
 CASE = "planted/infer/-/eager"
 WORKLOAD = {"name": "planted", "phases": ["infer"], "grid": {}, "source": "user_cases.planted"}
 STARTED = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def _schema(name: str) -> Any:
+    return json.loads(resources.files("reports").joinpath(name).read_text(encoding="utf-8"))
+
+
+_UPGRADE: Resource[Any] = Resource.from_contents(_schema("upgrade.schema.json"))
+#: What a bisection tells as JSON.
+BISECTION = Draft202012Validator(
+    _schema("bisection.schema.json"), registry=Registry().with_resource("urn:pyrometer:upgrade:1", _UPGRADE)
+)
 
 
 @dataclass
@@ -161,6 +176,8 @@ def a_row(count: int, first_bad: int, bad: float | str = 1.1) -> dict[str, float
 
 
 def end_of(done: Done) -> Mapping[str, Any]:
-    """The last event, which tells the end."""
-    assert done.events[-1]["event"] == "bisected", done
-    return done.events[-1]
+    """The last event, which tells the end, as the schema has it."""
+    last = done.events[-1]
+    assert last["event"] == "bisected", done
+    BISECTION.validate({name: value for name, value in last.items() if name != "event"})
+    return last
