@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, exc, make_url
 
-from . import median
+from . import median, sorted_points
 from .errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, ReadOnly
 
 #: Execution option of a connection whose transactions take the write lock at once. On SQLite a
@@ -99,7 +99,8 @@ def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
         connection.found = found
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
-        connection.create_aggregate(median.NAME, 1, median.AGGREGATE)
+        for known in (median, sorted_points):
+            connection.create_aggregate(known.NAME, 1, known.AGGREGATE)
         return connection
 
     # What was read of a file at rest is remembered, and wrong as soon as somebody writes.

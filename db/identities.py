@@ -4,15 +4,19 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from . import tables
 from .bulk import insert_rows
-from .parts import in_parts
+from .parts import among, as_one, fetched
 from .records import Environment, Hardware, Machine, Profile
 from .series_names import AnySelect
+
+#: The cases that a transaction has met, by its connection: each has its own. Nobody takes a case away.
+_KNOWN_CASES: WeakKeyDictionary[Connection, dict[str, int]] = WeakKeyDictionary()
 
 Values = Mapping[str, Any]
 Named = type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile]
@@ -24,13 +28,15 @@ def insert_for(dialect: str, table: type[tables.Base]) -> sqlite.Insert | postgr
     return build(table)
 
 
-def insert_missing(connection: Connection, table: type[tables.Base], rows: Sequence[Values]) -> None:
+def insert_missing(connection: Connection, table: type[tables.Base], rows: Sequence[Values]) -> int:
     """Insert the rows whose key is not there yet, waiting for whoever is just inserting the same.
 
-    All rows name the same columns in the same order.
+    All rows name the same columns in the same order. Answers how many were not there.
     """
-    if rows:
-        insert_rows(connection, table, tuple(rows[0]), [tuple(row.values()) for row in rows], missing=True)
+    if not rows:
+        return 0
+    values = [tuple(row.values()) for row in rows]
+    return insert_rows(connection, table, tuple(rows[0]), values, missing=True)
 
 
 def machine_id(connection: Connection, machine: Machine) -> int:
@@ -69,20 +75,22 @@ def environment_ids(connection: Connection, environments: Sequence[Environment])
 
 
 def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    """The ids of cases by key, stored if need be; raises ValueError for a text that is no case key."""
-    table = tables.BenchmarkCase
-    wanted = set(keys)
+    """The ids of these cases, and maybe of others, by key, stored if need be.
 
-    def stored() -> dict[str, int]:
-        found: dict[str, int] = {}
-        for some in in_parts(list(wanted)):
-            found |= {key: id for key, id in connection.execute(_CASES, {"keys": some})}
-        return found
+    Raises ValueError for a text that is no case key.
+    """
+    dialect = connection.dialect.name
+    known = _KNOWN_CASES.setdefault(connection, {})
 
-    known = stored()
-    if missing := sorted(wanted - known.keys()):
-        insert_missing(connection, table, [_parts(key) for key in missing])
-        known = stored()
+    def look(wanted: Collection[str]) -> list[str]:
+        """Look for some, and answer which are not there."""
+        if wanted:
+            known.update(fetched(connection, _cases(dialect), {"keys": as_one(dialect, wanted)}))
+        return sorted(key for key in wanted if key not in known)
+
+    if missing := look({*keys} - known.keys()):
+        insert_missing(connection, tables.BenchmarkCase, [_parts(key) for key in missing])
+        look(missing)
     return known
 
 
@@ -90,15 +98,13 @@ def series_ids(
     connection: Connection, hardware: int, profile: int, pairs: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
     """The ids of the series of (case id, metric) on one hardware under one profile, stored if need be."""
-    table = tables.Series
+    table, dialect = tables.Series, connection.dialect.name
     wanted = set(pairs)
 
     def stored() -> dict[tuple[int, str], int]:
-        found: dict[tuple[int, str], int] = {}
-        for some in in_parts(list({case for case, _ in wanted})):
-            asked = {"cases": some, "hardware": hardware, "profile": profile}
-            found |= {(case, metric): id for case, metric, id in connection.execute(_SERIES, asked)}
-        return found
+        cases = as_one(dialect, {case for case, _ in wanted})
+        asked = {"cases": cases, "hardware": hardware, "profile": profile}
+        return {(case, metric): id for case, metric, id in fetched(connection, _series(dialect), asked)}
 
     known = stored()
     if missing := sorted(wanted - known.keys()):
@@ -120,10 +126,11 @@ def _by_fingerprint(
 
     What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
     """
-    query = _with_fingerprints(table, tuple(telling))
+    dialect = connection.dialect.name
+    query = _with_fingerprints(dialect, table, tuple(telling))
 
     def stored() -> dict[str, int]:
-        found = connection.execute(query, {"fingerprints": list(rows)}).all()
+        found = connection.execute(query, {"fingerprints": as_one(dialect, rows)}).all()
         for row in found:
             for name in telling:
                 here, there = getattr(row, name), rows[row.fingerprint][name]
@@ -141,21 +148,28 @@ def _by_fingerprint(
 
 
 # Put together once: SQLAlchemy takes longer to do that than a database to answer.
-_CASES = select(tables.BenchmarkCase.key, tables.BenchmarkCase.id).where(
-    tables.BenchmarkCase.key.in_(bindparam("keys", expanding=True))
-)
-_SERIES = select(tables.Series.case_id, tables.Series.metric, tables.Series.id).where(
-    tables.Series.case_id.in_(bindparam("cases", expanding=True)),
-    tables.Series.hardware_id == bindparam("hardware"),
-    tables.Series.profile_id == bindparam("profile"),
-)
+@cache
+def _cases(dialect: str) -> AnySelect:
+    table = tables.BenchmarkCase
+    return select(table.key, table.id).where(among(dialect, table.key, "keys"))
 
 
 @cache
-def _with_fingerprints(table: Named, telling: tuple[str, ...]) -> AnySelect:
+def _series(dialect: str) -> AnySelect:
+    table = tables.Series
+    return select(table.case_id, table.metric, table.id).where(
+        among(dialect, table.case_id, "cases"),
+        table.hardware_id == bindparam("hardware"),
+        table.profile_id == bindparam("profile"),
+    )
+
+
+@cache
+def _with_fingerprints(dialect: str, table: Named, telling: tuple[str, ...]) -> AnySelect:
     columns = [getattr(table, name) for name in telling]
-    wanted = table.fingerprint.in_(bindparam("fingerprints", expanding=True))
-    return select(table.fingerprint, table.id, *columns).where(wanted)
+    return select(table.fingerprint, table.id, *columns).where(
+        among(dialect, table.fingerprint, "fingerprints")
+    )
 
 
 def _parts(key: str) -> Values:

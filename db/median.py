@@ -1,5 +1,6 @@
 """The median as an aggregate: Postgres has one, SQLite is given the same."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, func
@@ -8,11 +9,17 @@ from sqlalchemy import ColumnElement, func
 NAME = "median"
 
 
-class Median:
-    """The middle number of a group, or halfway from the lower to the upper one of an even number.
+def middle(ordered: Sequence[float]) -> float:
+    """The middle one of sorted numbers, or halfway from the lower to the upper one of an even number.
 
     The halfway point is reckoned as Postgres' percentile_cont does it, to the last bit.
     """
+    lower, upper = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return lower + 0.5 * (upper - lower)
+
+
+class Median:
+    """The `middle` of a group."""
 
     def __init__(self) -> None:
         self._values: list[float] = []
@@ -20,11 +27,7 @@ class Median:
 
     def finalize(self) -> float | None:
         """None for an empty group."""
-        values = sorted(self._values)
-        if not values:
-            return None
-        lower, upper = values[(len(values) - 1) // 2], values[len(values) // 2]
-        return lower + 0.5 * (upper - lower)
+        return middle(sorted(self._values)) if self._values else None
 
 
 #: What SQLite is given; the types of its module know of aggregates over integers only.

@@ -1,6 +1,7 @@
 """Release rollups: what the measurements of one PyTorch version in one series come to, ready for pages."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -20,15 +21,50 @@ from sqlalchemy import (
 )
 
 from . import tables
+from .bulk import insert_rows
 from .engine import Database
 from .identities import insert_for
-from .median import median
-from .parts import among, as_one
+from .median import median, middle
+from .parts import among, as_one, fetched
 from .records import ReleasePoint, SeriesKey
 from .series_names import AnySelect, by_name, series_key, series_names
+from .sorted_points import as_bytes, sorted_points, with_more
 
 #: Key of the Postgres advisory lock under which rollups are written ("roll" in ASCII).
 _LOCK = 0x726F6C6C
+
+_COLUMNS = tuple(tables.ReleaseRollup.__table__.columns.keys())
+
+
+def add_to_rollups(
+    connection: Connection, points: Mapping[tuple[str, int], Sequence[float]], started_at: datetime
+) -> None:
+    """Count the points of one run in, by version and series, in which it had none before.
+
+    No measurement is read: what a rollup is made of is stored with it. Else as `update_rollups`.
+    """
+    _wait_for_others(connection)
+    dialect = connection.dialect.name
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for version, series in points:
+        if version:
+            wanted[version].append(series)
+    rows: list[tuple[Any, ...]] = []
+    for version in sorted(wanted):
+        about = {"version": version, "series": as_one(dialect, wanted[version])}
+        stored: dict[int, bytes] = dict(fetched(connection, _stored(dialect), about))
+        for series in sorted(wanted[version]):
+            values = with_more(stored.get(series, b""), points[version, series])
+            levels = middle(values), values[0], values[-1]
+            rows.append((version, series, 1, *levels, started_at, started_at, as_bytes(values)))
+    insert_rows(
+        connection,
+        tables.ReleaseRollup,
+        _COLUMNS,
+        rows,
+        replacing=_COLUMNS[:2],
+        otherwise=_ONE_MORE[dialect],
+    )
 
 
 def update_rollups(
@@ -69,7 +105,7 @@ def rebuild_rollups(database: Database) -> int:
         _wait_for_others(connection)
         connection.execute(delete(table))
         rows = _computed(connection.dialect.name)
-        connection.execute(insert(table).from_select(table.__table__.columns.keys(), rows))
+        connection.execute(insert(table).from_select(_COLUMNS, rows))
         return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
@@ -142,6 +178,7 @@ def _come_to(dialect: str) -> tuple[ColumnElement[Any], ...]:
         func.max(table.point),
         func.min(table.started_at),
         func.max(table.started_at),
+        sorted_points(dialect, table.point),
     )
 
 
@@ -158,6 +195,28 @@ def _computed(dialect: str) -> AnySelect:
 
 
 _VERSION = bindparam("version", type_=tables.PlainText())
+
+
+def _one_more(earlier: str, later: str) -> dict[str, str]:
+    """What becomes of columns that a rollup has already, where a run is added to it."""
+    table = tables.ReleaseRollup.__tablename__
+    return {
+        "runs": f"{table}.runs + 1",
+        "oldest_at": f"{earlier}({table}.oldest_at, excluded.oldest_at)",
+        "newest_at": f"{later}({table}.newest_at, excluded.newest_at)",
+    }
+
+
+_ONE_MORE = {"sqlite": _one_more("min", "max"), "postgresql": _one_more("least", "greatest")}
+
+
+@cache
+def _stored(dialect: str) -> AnySelect:
+    """The points of a version in some series, by series."""
+    table = tables.ReleaseRollup
+    return select(table.series_id, table.points).where(
+        table.torch_version == _VERSION, among(dialect, table.series_id, "series")
+    )
 
 
 @cache
@@ -183,10 +242,9 @@ def _update(dialect: str) -> Insert:
         )
         .group_by(table.series_id)
     )
-    columns = tables.ReleaseRollup.__table__.columns.keys()
-    statement = insert_for(dialect, tables.ReleaseRollup).from_select(columns, rows)
-    changes = {name: statement.excluded[name] for name in columns[2:]}
-    return statement.on_conflict_do_update(index_elements=columns[:2], set_=changes)
+    statement = insert_for(dialect, tables.ReleaseRollup).from_select(_COLUMNS, rows)
+    changes = {name: statement.excluded[name] for name in _COLUMNS[2:]}
+    return statement.on_conflict_do_update(index_elements=_COLUMNS[:2], set_=changes)
 
 
 def _wait_for_others(connection: Connection) -> None:

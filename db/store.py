@@ -1,8 +1,9 @@
 """Everything that is written: a function called again with the same records changes nothing."""
 
-import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import cache
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -20,8 +21,10 @@ from .identities import (
     profile_id,
     series_ids,
 )
+from .parts import among, as_one, fetched
 from .records import Measurement, Outcome, Run
-from .rollups import update_rollups
+from .rollups import add_to_rollups, update_rollups
+from .series_names import AnySelect
 from .telemetry import stored_values
 
 Values = dict[str, Any]
@@ -55,9 +58,14 @@ _RUN = (
     .where(tables.Run.id == bindparam("id"))
     .with_for_update(of=tables.Run)
 )
+_OF_RUN = update(tables.Run).where(tables.Run.number == bindparam("of"))
+_CHANGES = ("ended_at", "state", "planned", "notes", "facts")
+_LATER = _OF_RUN.values({name: bindparam(name) for name in _CHANGES})
+_COUNTS = _OF_RUN.values(counts=bindparam("counts"))
 _THE_OUTCOME = [column == bindparam(f"the_{column.name}") for column in tables.Outcome.__table__.primary_key]
 _METRICS = select(tables.Outcome.metrics).where(*_THE_OUTCOME)
 _MORE_METRICS = update(tables.Outcome).where(*_THE_OUTCOME).values(metrics=bindparam("more"))
+_MEASURED = select(tables.Measurement.series_id).where(tables.Measurement.run_number == bindparam("number"))
 _ENVIRONMENTS = (
     select(tables.Environment.fingerprint, tables.Environment.id, tables.Environment.torch_version)
     .join(tables.RunEnvironment, tables.RunEnvironment.environment_id == tables.Environment.id)
@@ -89,11 +97,11 @@ def save_run(database: Database, run: Run) -> None:
             "harness": run.harness,
         }
         first: Values = {"id": run.id, "command": run.command, "counts": {}, **identity}
-        insert_missing(connection, tables.Run, [first | later])
+        new = insert_missing(connection, tables.Run, [first | later])
         stored = _lock_run(connection, run.id)
         _same_run(run, stored, identity)
-        if stored.state != "complete" or run.state == "complete":
-            connection.execute(update(tables.Run).where(tables.Run.number == stored.number).values(later))
+        if new != 1 and (stored.state != "complete" or run.state == "complete"):
+            connection.execute(_LATER, later | {"of": stored.number})
         places = [
             {"run_number": stored.number, "environment_id": environments[each.fingerprint], "position": place}
             for place, each in enumerate(run.environments)
@@ -121,7 +129,7 @@ def save_outcomes(
         insert_rows(connection, tables.Outcome, _OUTCOME, [key + _ended(each) for key, each in new])
         samples = [key + codec.encode(each.blocks) for key, each in new if each.blocks]
         insert_rows(connection, tables.Samples, _SAMPLES, samples)
-        telemetry = [row for key, each in new for row in _telemetry_rows(key, each)]
+        telemetry = [row for key, each in new if each.telemetry for row in _telemetry_rows(key, each)]
         if telemetry:
             insert_rows(
                 connection,
@@ -131,9 +139,7 @@ def save_outcomes(
             )
         if planned:
             counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
-            connection.execute(
-                update(tables.Run).where(tables.Run.number == run.number).values(counts=dict(counts))
-            )
+            connection.execute(_COUNTS, {"of": run.number, "counts": dict(counts)})
         return len(new)
 
 
@@ -167,7 +173,7 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
     was never stored.
     """
     for each in measurements:
-        if not all(map(math.isfinite, (each.point, each.smallest, each.largest))):
+        if not (isfinite(each.point) and isfinite(each.smallest) and isfinite(each.largest)):
             raise ValueError(f"{each.metric} of {each.case} is not a finite number")
     if not measurements:
         return
@@ -175,25 +181,29 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         run = _lock_run(connection, run_id)
         environments = _environments_of(connection, run)
         cases = case_ids(connection, {each.case for each in measurements})
-        pairs = {(cases[each.case], each.metric) for each in measurements}
+        pairs = [(cases[each.case], each.metric) for each in measurements]
         series = series_ids(connection, run.hardware_id, run.profile_id, pairs)
+        # Of two of the same the last one counts.
+        values = {
+            (series[pair], each.environment): each for pair, each in zip(pairs, measurements, strict=True)
+        }
+        used = {fingerprint: environments[fingerprint].id for _, fingerprint in values}
+        stored = {each for (each,) in fetched(connection, _MEASURED, {"number": run.number})}
+        started_at, number = run.started_at, run.number
         rows = [
-            (
-                series[cases[each.case], each.metric],
-                run.started_at,
-                run.number,
-                environments[each.environment].id,
-                *_numbers(each),
-            )
-            for each in measurements
+            (place, started_at, number, used[fingerprint], *_numbers(each))
+            for (place, fingerprint), each in values.items()
         ]
-        insert_rows(connection, tables.Measurement, (*_POINT, *_NUMBERS), rows, replacing=_POINT)
-        update_rollups(
-            connection,
-            {row[0] for row in rows},
-            {environments[each.environment].torch_version for each in measurements},
-            run.started_at,
-        )
+        key = _POINT if stored else ()
+        insert_rows(connection, tables.Measurement, (*_POINT, *_NUMBERS), rows, replacing=key)
+        versions = {fingerprint: environments[fingerprint].torch_version for fingerprint in used}
+        new: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for (place, fingerprint), each in values.items():
+            if place not in stored:
+                new[versions[fingerprint], place].append(each.point)
+        if again := stored.intersection(place for place, _ in values):
+            update_rollups(connection, again, set(versions.values()), started_at)
+        add_to_rollups(connection, new, started_at)
 
 
 #: What a run cannot change without being another, by its column.
@@ -239,13 +249,9 @@ def _not_stored(
     """The outcomes whose key is not taken yet, each with that key; of several with the same key the first."""
     environments = _environments_of(connection, run)
     cases = case_ids(connection, {outcome.case for outcome in outcomes})
-    table = tables.Outcome
-    stored = connection.execute(
-        select(table.case_id, table.environment_id, table.replicate).where(
-            table.run_number == run.number, table.case_id.in_(cases.values())
-        )
-    )
-    taken = {(row.case_id, row.environment_id, row.replicate) for row in stored}
+    dialect = connection.dialect.name
+    asked = {"number": run.number, "cases": as_one(dialect, cases.values())}
+    taken = set(fetched(connection, _taken(dialect), asked))
     new: list[tuple[Key, Outcome]] = []
     for outcome in outcomes:
         case, environment = cases[outcome.case], environments[outcome.environment].id
@@ -254,6 +260,15 @@ def _not_stored(
         taken.add((case, environment, outcome.replicate))
         new.append(((run.number, case, environment, outcome.replicate), outcome))
     return new
+
+
+@cache
+def _taken(dialect: str) -> AnySelect:
+    """The keys of a run's outcomes of some cases."""
+    table = tables.Outcome
+    return select(table.case_id, table.environment_id, table.replicate).where(
+        table.run_number == bindparam("number"), among(dialect, table.case_id, "cases")
+    )
 
 
 def _later_values(run: Run) -> Values:

@@ -11,7 +11,8 @@ from sqlalchemy.types import TypeDecorator
 
 Facts = Mapping[str, Any]
 
-_JSON = json.JSONEncoder(separators=(",", ":"))
+#: A JSON document as text.
+as_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def one_of(column: str, values: Sequence[str]) -> str:
@@ -55,7 +56,7 @@ class Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str:
-        return _JSON.encode(value)
+        return as_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)

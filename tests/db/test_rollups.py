@@ -1,6 +1,7 @@
 """What a release comes to in a series: always what its measurements say, in whatever order they arrived."""
 
 import random
+import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from builders import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
 from db import rollups, store, tables
 from db.engine import Database, open_database
@@ -202,8 +203,59 @@ def test_only_the_time_of_the_release_is_read(database: Database) -> None:
             update(table).where(table.started_at == a_night(1)).values(started_at=a_night(1) - timedelta(9))
         )
         connection.execute(update(tables.ReleaseRollup).values(oldest_at=a_night(2)))
-    _measure(database, 7, 8.0)
-    assert _only(database).runs == 3
+    _measure(database, 5, 8.0)
+    found = _only(database)
+    assert (found.runs, found.lowest, found.highest) == (2, 4.0, 8.0)
+
+
+def test_a_new_run_is_counted_in_without_a_look_at_the_others(database: Database) -> None:
+    for night in range(3):
+        _measure(database, night, 1.0 + night)
+    table = tables.Measurement
+    with database.writing() as connection:
+        connection.execute(delete(table).where(table.started_at < a_night(2)))
+    _measure(database, 3, 9.0)
+    assert (_only(database).runs, _only(database).median) == (4, 2.5)
+    assert len(rollups.rollup_differences(database)) == 1
+    _measure(database, 3, 8.0)
+    assert (_only(database).runs, _only(database).median) == (2, 5.5), "of what is stored again all is read"
+    assert rollups.rollup_differences(database) == []
+
+
+def test_a_run_that_comes_in_pieces_is_one_run(database: Database) -> None:
+    twin = an_environment("2.10.0+cu126", name="with-other-packages")
+    run = a_run("night-0", environments=(NEW, twin), started_at=a_night(0))
+    store.save_run(database, run)
+    for case, environment, latency in ((MLP, NEW, 5.0), (RESNET, NEW, 1.0), (MLP, twin, 6.0)):
+        outcome = an_outcome(case, environment=environment, metrics={"latency": latency})
+        store.save_measurements(database, run.id, measurements_for([outcome]))
+    found = {each.key.case: each for each in rollups.release_points(database, [NEW.torch_version], "latency")}
+    assert (found[MLP].runs, found[MLP].median, found[RESNET].runs) == (1, 5.5, 1)
+    assert rollups.rollup_differences(database) == []
+
+
+def test_of_two_measurements_of_the_same_the_last_one_counts(database: Database) -> None:
+    run = a_run("night-0", environments=(NEW,), started_at=a_night(0))
+    store.save_run(database, run)
+    outcomes = [an_outcome(environment=NEW, metrics={"latency": latency}) for latency in (5.0, 6.0)]
+    twice = [each for one in outcomes for each in measurements_for([one])]
+    store.save_measurements(database, run.id, twice * 4)
+    assert (_only(database).runs, _only(database).median) == (1, 6.0)
+    assert rollups.rollup_differences(database) == []
+
+
+def test_one_zero_is_as_good_as_the_other(database: Database) -> None:
+    for night, value in enumerate((0.0, -0.0, 0.0, -0.0, 1.0)):
+        _measure(database, night, value)
+    assert rollups.rollup_differences(database) == []
+    stored = _points(database)
+    rollups.rebuild_rollups(database)
+    assert _points(database) == stored == struct.pack(">5d", 0, 0, 0, 0, 1)
+
+
+def _points(database: Database) -> bytes:
+    with database.reading() as connection:
+        return connection.execute(select(tables.ReleaseRollup.points)).scalar_one()
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9))

@@ -182,6 +182,25 @@ def test_samples_come_back_to_the_nanosecond(database: Database) -> None:
     assert queries.samples(database, "run-2", MLP, outcome.environment, 0) is None
 
 
+def test_more_than_goes_into_one_message_comes_back_to_the_last_bit(database: Database) -> None:
+    outcomes = [an_outcome(replicate=number, blocks=((number, 2**62),)) for number in range(1203)]
+    outcomes[7] = replace(outcomes[7], wall_seconds=3, log_tail='{"quoted": \\N, "NULL", {}}')
+    environment = an_environment().fingerprint
+    # Whole numbers and none at all among the others: all of a column go to Postgres as one array.
+    points = [(5e-324, None), (0.1 + 0.2, 1 / 3), (2, 3), (-(2**60), None), (1.7e308, 1e-300)] * 201
+    measured = [
+        Measurement(MLP, environment, f"metric_{number}", point, None, high, point, point, high, number)
+        for number, (point, high) in enumerate(points)
+    ]
+    store.save_run(database, a_run())
+    assert store.save_outcomes(database, "run-1", outcomes) == 1203
+    store.save_measurements(database, "run-1", measured)
+    assert queries.outcomes_of_run(database, "run-1") == _without_blocks(outcomes)
+    assert queries.samples(database, "run-1", MLP, environment, 1202) == ((1202, 2**62),)
+    found = queries.measurements_of_run(database, "run-1")
+    assert found == sorted(measured, key=lambda each: each.metric)
+
+
 def test_of_two_outcomes_of_one_replicate_the_first_stays(database: Database) -> None:
     store.save_run(database, a_run())
     first, second = an_outcome(latency=2.0), an_outcome(status="crashed")
