@@ -3,15 +3,17 @@
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from db import codec, store, tables
 from db.engine import Database
+from db.median import middle
 from db.records import Measurement, Outcome, Run
+from db.sorted_points import as_bytes, with_more
 from db.together import together
 
 from .filling import Names, Rows, Values, run_row
-from .history import REPLICATES, History, Night
+from .history import REPLICATES, History, Night, Row, environment
 
 _NUMBERS = attrgetter("point", "low", "high", "smallest", "largest", "spread", "n")
 
@@ -31,6 +33,14 @@ def store_night(database: Database, history: History, night: Night, records: Rec
         store.save_measurements(one, run.id, measurements)
 
 
+def settle(database: Database) -> None:
+    """Empty SQLite's log, so that no night pays for the pages of the one before it."""
+    if database.engine.dialect.name == "sqlite":
+        with database.engine.connect() as connection:
+            driver: Any = connection.connection.dbapi_connection
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 class BareNight:
     """Nights as rows that are ready for the driver, stored by nothing but its executemany."""
 
@@ -41,7 +51,23 @@ class BareNight:
             self._names = Names(connection, history)
         self._number = 1_000_000_000
 
-    def rows(self, night: Night, records: Records) -> Rows:
+    def rollups(self, night: Night, records: Records) -> list[Row]:
+        """What the rollups come to with this night: the store finds out, the bare way is told."""
+        version, table = environment(night.release).torch_version, tables.ReleaseRollup
+        series, at = self._names.series[night.machine], night.started_at
+        query = select(table).where(table.torch_version == version, table.series_id.in_(series))
+        with self._database.reading() as connection:
+            stored = {row.series_id: row for row in connection.execute(query)}
+        rows: list[Row] = []
+        for number, each in zip(series, records[2], strict=True):
+            row = stored.get(number)
+            values = with_more(row.points if row else b"", [each.point])
+            levels = (row.runs if row else 0) + 1, middle(values), values[0], values[-1]
+            ends = min(at, row.oldest_at if row else at), max(at, row.newest_at if row else at)
+            rows.append((version, number, *levels, *map(self._values.moment, ends), as_bytes(values)))
+        return rows
+
+    def rows(self, night: Night, records: Records, rollups: list[Row]) -> Rows:
         """The rows of the records, encoded as the store does it, of a run that the store will not number."""
         # SQLite counts on from the highest number there is.
         self._number += 1000
@@ -80,6 +106,7 @@ class BareNight:
                 (number, at, self._number, used, *_NUMBERS(each))
                 for number, each in zip(series, measurements, strict=True)
             ],
+            tables.ReleaseRollup: rollups,
         }
 
     def store(self, rows: Rows) -> None:
@@ -98,4 +125,9 @@ def _driver(connection: Connection) -> Any:
 def _insert(table: type[tables.Base], mark: str) -> str:
     columns = [f'"{column.name}"' for column in table.__table__.columns]
     places = ", ".join([mark] * len(columns))
-    return f"INSERT INTO {table.__tablename__} ({', '.join(columns)}) VALUES ({places})"
+    statement = f"INSERT INTO {table.__tablename__} ({', '.join(columns)}) VALUES ({places})"
+    if table is not tables.ReleaseRollup:
+        return statement
+    # The one table whose rows are there already.
+    changes = ", ".join(f"{name} = excluded.{name}" for name in columns[2:])
+    return f"{statement} ON CONFLICT ({', '.join(columns[:2])}) DO UPDATE SET {changes}"
