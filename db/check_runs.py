@@ -40,6 +40,7 @@ def unseen(what: str, done: int, there: int) -> None:
 def measurement_check(
     database: Database,
     measure: Measure,
+    imported: Callable[[str], bool],
     *,
     unfinished: Collection[str] = (),
     newest: int | None = None,
@@ -47,16 +48,15 @@ def measurement_check(
 ) -> Checked:
     """Whether the measurements of each run are what `measure` makes of its outcomes.
 
-    Of the `newest` runs only, None for all. Imported runs hold what their files said, and a run that is
-    running or `unfinished` is not all there yet: neither are compared.
+    Of the `newest` runs only, None for all. Runs that by their ids are `imported` hold what their files said,
+    and a run that is running or `unfinished` is not all there yet: neither are compared.
     """
     runs, notes = _runs(database, newest)
-    count = imported = open_runs = 0
+    count = elsewhere = open_runs = 0
     problems: list[Problem] = []
     for run in _with_progress(runs, "measurements", progress):
-        record = queries.run_record(database, run.id)
-        if record is not None and "imported_from" in record.facts:
-            imported += 1
+        if imported(run.id):
+            elsewhere += 1
         elif run.state == "running" or run.id in unfinished:
             open_runs += 1
         else:
@@ -67,8 +67,8 @@ def measurement_check(
                 wrong, stored = _compared(database, run.id, measure)
             count += stored
             problems += [Problem(wrong, STORE_AGAIN)] if wrong else []
-    if imported:
-        notes += (f"{_runs_in_words(imported)} imported, and taken as it came",)
+    if elsewhere:
+        notes += (f"{_runs_in_words(elsewhere)} imported, and taken as it came",)
     if open_runs:
         notes += (f"{_runs_in_words(open_runs)} not stored to its end, and not compared",)
     return Checked("measurements", count, "measurements", tuple(problems), notes)

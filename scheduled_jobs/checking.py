@@ -9,6 +9,7 @@ from db.check_runs import Progress, measurement_check, sample_check, telemetry_c
 from db.engine import Database
 from db.errors import DatabaseError
 from db.replicates import stored_outcomes
+from exchange.formats import came_from
 from runner import journal
 from runner.errors import JournalError
 
@@ -37,7 +38,12 @@ def check(
         "measurements",
         "measurements",
         lambda: measurement_check(
-            database, measured, unfinished=unfinished, newest=newest, progress=progress
+            database,
+            measured,
+            lambda run: bool(came_from(run)),
+            unfinished=unfinished,
+            newest=newest,
+            progress=progress,
         ),
     )
     yield guarded("samples", "outcomes", lambda: sample_check(database, newest=newest, progress=progress))
