@@ -21,14 +21,6 @@ _TASK = queue_tables.Task
 _MEASURED = (_TASK.job == "measure", _TASK.state.in_(("done", "failed")), _TASK.run_id.is_not(None))
 
 
-def tracks(database: Database) -> list[Track]:
-    """Every track that has a run, by schedule, track and label."""
-    query = select(_TASK.schedule, _TASK.spec, _TASK.label).where(*_MEASURED).distinct()
-    with database.reading() as connection:
-        found = {Track(schedule, _track(spec), label) for schedule, spec, label in connection.execute(query)}
-    return sorted(found, key=lambda each: (each.schedule, each.track, each.label))
-
-
 def history(
     database: Database, track: Track, metrics: Collection[str], *, newest: int = 180
 ) -> list[SeriesHistory]:

@@ -74,31 +74,6 @@ def nightly(database: Database, night: int, *, latency: float = 2.0, **how: Any)
     scheduled(database, run.id, due_at=a_night(night), **how)
 
 
-def test_the_tracks_are_those_that_measured_something(database: Database) -> None:
-    others = [
-        Track("nightly", "nightly", "a10"),
-        Track("nightly", "2.13.0", "h200"),
-        Track("arm", "latest", ""),
-    ]
-    for night, track in enumerate([NIGHTLY, *others, NIGHTLY]):
-        scheduled(database, f"run-{night}", track=track, due_at=a_night(night))
-    scheduled(database, "run-x", track=Track("failed", "nightly", ""), due_at=a_night(0), state="failed")
-    scheduled(database, "run-y", track=Track("lost", "nightly", ""), due_at=a_night(0), state="lost")
-    scheduled(database, "run-z", track=Track("running", "nightly", ""), due_at=a_night(0), state="running")
-    scheduled(database, None, track=Track("no run", "nightly", ""), due_at=a_night(0))
-    scheduled(
-        database, "run-d", track=Track("detect:nightly", "nightly", ""), due_at=a_night(0), job="detect"
-    )
-    found = histories.tracks(database)
-    assert found == [
-        Track("arm", "latest", ""),
-        Track("failed", "nightly", ""),
-        Track("nightly", "2.13.0", "h200"),
-        Track("nightly", "nightly", "a10"),
-        NIGHTLY,
-    ]
-
-
 def test_a_history_is_what_its_nights_measured_in_order(database: Database) -> None:
     for night in (2, 0, 1):
         nightly(database, night, latency=2.0 + night)
