@@ -1,6 +1,6 @@
 """Findings: what detection saw, what became of it when it was measured again, and what people did with it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -89,6 +89,20 @@ def decide(
             values["returns_of"] = _fixed_before(connection, found)
         connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(values))
         return _one(connection, finding_id)
+
+
+def note_evidence(database: Database, noted: Mapping[int, Facts]) -> None:
+    """Add to the evidence of findings, by id, and change nothing else; of an id that is not there nothing."""
+    if not noted:
+        return
+    with database.writing() as connection:
+        # In order, so that two writers of the same rows wait for each other in turn and never in a circle.
+        about = (
+            select(_FINDING.id, _FINDING.evidence).where(_FINDING.id.in_(list(noted))).order_by(_FINDING.id)
+        )
+        for row in connection.execute(about.with_for_update()).all():
+            evidence = {**row.evidence, **noted[row.id]}
+            connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(evidence=evidence))
 
 
 def set_state(database: Database, ids: Collection[int], state: str) -> None:

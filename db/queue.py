@@ -4,17 +4,22 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
 from . import queue_tables
+from .bulk import insert_rows
 from .engine import Database
 from .identities import insert_for
+from .parts import in_parts
 from .queue_queries import task_of
-from .queue_records import Facts, NewTask, SchedulerSeen, Task
+from .queue_records import Facts, NewTask, SchedulerSeen, Task, machine_of
 
 Values = dict[str, Any]
 
 _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+
+#: What a scheduler says of itself.
+_SAID = ("owner", "machine", "labels", "started_at", "seen_at", "beats", "version", "facts")
 
 
 def plan_fire(
@@ -52,7 +57,8 @@ def claim(
 ) -> Task | None:
     """Take up the task that is due longest, of these jobs and for any machine or one of these labels.
 
-    It is `running` then, under `token`, with an attempt more; asked again with that token, it is the answer
+    Before others comes one whose run was begun on the owner's machine: only there it can be gone on with. It
+    is `running` then, under `token`, with an attempt more; asked again with that token, it is the answer
     again for as long as the attempt is the task's. None where nothing waits. Of several who claim at once
     each gets another task.
     """
@@ -61,7 +67,7 @@ def claim(
         if connection.execute(tried).first() is not None:
             mine = connection.execute(select(_TASK).where(_TASK.token == token)).mappings().first()
             return None if mine is None else task_of(mine)
-        task_id = connection.execute(_next_waiting(labels, jobs, now)).scalar()
+        task_id = connection.execute(_next_waiting(machine_of(owner), labels, jobs, now)).scalar()
         if task_id is None:
             return None
         taken: Values = {"state": "running", "token": token, "owner": owner, "started_at": now}
@@ -97,6 +103,18 @@ def beat(database: Database, token: str) -> bool:
     """Show that the attempt lives; false where it is no longer the task's: stop at once."""
     with database.writing() as connection:
         return _change(connection, token, {"beats": _TASK.beats + 1})
+
+
+def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
+    """Show that these attempts live, in one statement; answers those that are still their tasks'."""
+    mine: set[str] = set()
+    if not tokens:
+        return frozenset()
+    with database.writing() as connection:
+        for some in in_parts(sorted(tokens)):
+            beaten = update(_TASK).where(_TASK.token.in_(some)).values(beats=_TASK.beats + 1)
+            mine |= {token for token in connection.execute(beaten.returning(_TASK.token)).scalars() if token}
+    return frozenset(mine)
 
 
 def finish(database: Database, token: str, state: str, result: Facts, error: str, now: datetime) -> bool:
@@ -175,28 +193,25 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
         return connection.execute(statement).rowcount
 
 
-def seen(database: Database, scheduler: SchedulerSeen) -> None:
-    """Store what a scheduler says of itself, in the place of what it said before."""
-    values: Values = {
-        "machine": scheduler.machine,
-        "labels": list(scheduler.labels),
-        "started_at": scheduler.started_at,
-        "seen_at": scheduler.seen_at,
-        "beats": scheduler.beats,
-        "version": scheduler.version,
-        "facts": dict(scheduler.facts),
-    }
-    statement = insert_for(database.engine.dialect.name, queue_tables.Scheduler)
-    said = statement.values(owner=scheduler.owner, **values)
+def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
+    """Store what schedulers say of themselves, in the place of what they said before; each owner once."""
+    rows = [
+        (
+            *(each.owner, each.machine, each.labels, each.started_at),
+            *(each.seen_at, each.beats, each.version, dict(each.facts)),
+        )
+        for each in schedulers
+    ]
     with database.writing() as connection:
-        connection.execute(said.on_conflict_do_update(index_elements=["owner"], set_=values))
+        insert_rows(connection, queue_tables.Scheduler, _SAID, rows, replacing=("owner",))
 
 
-def gone(database: Database, owner: str) -> None:
-    """Forget a scheduler that has stopped."""
+def gone_all(database: Database, owners: Collection[str]) -> None:
+    """Forget schedulers that have stopped."""
     table = queue_tables.Scheduler
     with database.writing() as connection:
-        connection.execute(delete(table).where(table.owner == owner))
+        for some in in_parts(sorted(owners)):
+            connection.execute(delete(table).where(table.owner.in_(some)))
 
 
 def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
@@ -216,8 +231,12 @@ def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
     }
 
 
-def _next_waiting(labels: Collection[str], jobs: Collection[str], now: datetime) -> Select[int]:
-    """The id of the task that is due longest; on Postgres locked, and what others have locked passed over."""
+def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], now: datetime) -> Select[int]:
+    """The id of the task to be taken; on Postgres locked, and what others have locked passed over."""
+    mine = _ATTEMPT.owner.startswith(f"{machine}/", autoescape=True)
+    begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, mine)
+    # Looked up for the few that have a run.
+    first = and_(_TASK.run_id.is_not(None), begun.correlate(_TASK))
     return (
         select(_TASK.id)
         .where(
@@ -226,7 +245,7 @@ def _next_waiting(labels: Collection[str], jobs: Collection[str], now: datetime)
             _TASK.job.in_(jobs),
             or_(_TASK.not_before.is_(None), _TASK.not_before <= now),
         )
-        .order_by(_TASK.due_at, _TASK.id)
+        .order_by(first.desc(), _TASK.due_at, _TASK.id)
         .limit(1)
         .with_for_update(skip_locked=True)
     )

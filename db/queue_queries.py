@@ -4,11 +4,11 @@ import json
 from collections import defaultdict
 from datetime import datetime
 
-from sqlalchemy import RowMapping, func, select, tuple_, type_coerce
+from sqlalchemy import RowMapping, func, or_, select, tuple_, type_coerce
 
 from . import queue_tables
 from .engine import Database
-from .queue_records import Attempt, Fire, SchedulerSeen, Task
+from .queue_records import Attempt, Fire, SchedulerSeen, Task, machine_of
 from .series_names import AnySelect
 from .table_base import PlainText
 
@@ -39,6 +39,25 @@ def tasks(
         if wanted is not None:
             query = query.where(column == wanted)
     return _tasks(database, query)
+
+
+def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:
+    """The jobs and labels of what waits and may begin now: who has none of them need not try to claim."""
+    due = or_(_TASK.not_before.is_(None), _TASK.not_before <= now)
+    query = select(_TASK.job, _TASK.label).where(_TASK.state == "waiting", due).distinct()
+    with database.reading() as connection:
+        return frozenset((job, label) for job, label in connection.execute(query))
+
+
+def begun_on(database: Database) -> frozenset[str]:
+    """The machines on which the runs of what waits were begun, and can be gone on with."""
+    query = (
+        select(_ATTEMPT.owner)
+        .join(_TASK, _TASK.id == _ATTEMPT.task_id)
+        .where(_TASK.state == "waiting", _ATTEMPT.run_id == _TASK.run_id)
+    )
+    with database.reading() as connection:
+        return frozenset(map(machine_of, connection.execute(query).scalars()))
 
 
 def task(database: Database, task_id: int) -> Task | None:

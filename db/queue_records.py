@@ -102,3 +102,8 @@ class Fire:
     how: str
     made_at: datetime
     tasks: tuple[Task, ...] = ()
+
+
+def machine_of(owner: str | None) -> str:
+    """The machine on which an owner has things done; empty where there is none."""
+    return (owner or "").partition("/")[0]

@@ -121,7 +121,7 @@ class Mornings:
             "0.1.0",
             {} if facts is None else facts,
         )
-        queue.seen(self.database, one)
+        queue.seen_all(self.database, [one])
         return one
 
 

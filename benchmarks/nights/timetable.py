@@ -46,7 +46,7 @@ def keep_watch(database: Database, history: History) -> None:
         owner = f"bench-{each}-4711"
         labels, now = (f"label-{each}",), datetime.now(UTC)
         seen = SchedulerSeen(owner, f"bench-{each}", labels, now, now, 1000, "0.1.0", _served(history))
-        queue.seen(database, seen)
+        queue.seen_all(database, [seen])
     _find(database, history)
 
 

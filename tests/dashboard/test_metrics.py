@@ -117,7 +117,7 @@ def test_of_several_schedulers_of_a_machine_the_newest_speaks_and_no_name_breaks
 ) -> None:
     for number, machine in enumerate(("h200", "h200", HOSTILE)):
         seen = NOW + timedelta(seconds=number, milliseconds=500)
-        queue.seen(database, SchedulerSeen(f"o{number}", machine, (), NOW, seen, 1, "0.1.0"))
+        queue.seen_all(database, [SchedulerSeen(f"o{number}", machine, (), NOW, seen, 1, "0.1.0")])
     did(database, HOSTILE, HOSTILE, "failed", NOW)
     samples = parsed(exposition(database))[1]
     name = "scheduler_seen_timestamp_seconds"

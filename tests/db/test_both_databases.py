@@ -27,6 +27,7 @@ from postgres_server import PostgresServer
 
 import db
 from db import (
+    attempts,
     check,
     check_runs,
     deliveries,
@@ -99,7 +100,7 @@ def _fill(database: Database) -> None:
 
 def _schedule(database: Database) -> None:
     """What a service did of itself: a night measured, one lost, a finding, a notice."""
-    queue.seen(database, SchedulerSeen("one", "bench-1", ("h200",), a_night(0), a_night(1), 7, "0.7.0"))
+    queue.seen_all(database, [SchedulerSeen("one", "bench-1", ("h200",), a_night(0), a_night(1), 7, "0.7.0")])
     for night in range(4):
         task = NewTask("nightly@h200", "measure", {"track": "nightly"}, "h200")
         queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(night))
@@ -196,6 +197,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     queue_queries.running: queue_queries.running,
     queue_queries.tasks: lambda database: queue_queries.tasks(database, schedule="nightly", newest=2),
+    queue_queries.waiting_for: lambda database: queue_queries.waiting_for(database, a_night(4)),
     queue_queries.task: lambda database: queue_queries.task(database, 2),
     queue_queries.task_of_run: lambda database: queue_queries.task_of_run(database, "night-1"),
     queue_queries.fires: lambda database: queue_queries.fires(database, "nightly", 2),
@@ -213,7 +215,6 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     nights.compared: lambda database: nights.compared(database, ["night-0", "traced"]),
     fleet.newest_of_machines: fleet.newest_of_machines,
     fleet.environments_used: lambda database: fleet.environments_used(database, 3),
-    histories.tracks: histories.tracks,
     histories.history: lambda database: histories.history(
         database, Track("nightly", "nightly", "h200"), ["latency", "rss_peak"]
     ),
@@ -229,6 +230,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, [_finding(database)], a_night(4)
     ),
     findings.set_state: lambda database: findings.set_state(database, [1], "confirming"),
+    findings.note_evidence: lambda database: findings.note_evidence(database, {1: {"seen": 2}, 99: {}}),
     findings.decide: lambda database: findings.decide(
         database, 1, "confirmed", 0.1, 0.05, 0.2, {"pairs": 9}, a_night(4)
     ),
@@ -249,20 +251,27 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     endings.endings: lambda database: endings.endings(database, ["night-2", "night-1"]),
     tallies.tallies: tallies.tallies,
     queue.beat: lambda database: queue.beat(database, "token-2"),
+    queue.beat_all: lambda database: queue.beat_all(database, ["token-2", "token-9"]),
     queue.release: lambda database: queue.release(database, "token-2", "stopped", a_night(4)),
+    # Of what was given back and not taken up yet.
+    queue_queries.begun_on: queue_queries.begun_on,
     queue.claim: lambda database: _claim(database, "token-4", 4),
     queue.set_run: lambda database: queue.set_run(database, "token-4", "night-2"),
+    attempts.say: lambda database: attempts.say(database, "token-4", "another run measures this machine"),
+    attempts.said: lambda database: attempts.said(database, [1, 2, 3, 4, 5, 6]),
     queue.finish: lambda database: queue.finish(database, "token-4", "failed", {}, "no", a_night(4)),
+    attempts.spent: lambda database: attempts.spent(database, [1, 2, 3, 4, 5, 6]),
     queue.plan_fire: lambda database: queue.plan_fire(
         database, "nightly", a_night(5), "missed", [NewTask("", "check", {})], a_night(6)
     ),
     queue.cancel: lambda database: queue.cancel(database, 6, a_night(6)),
     queue.supersede: lambda database: queue.supersede(database, "monthly", a_night(6), a_night(6)),
     queue.lose: lambda database: queue.lose(database, "token-3", "gone", a_night(6), 3),
-    queue.seen: lambda database: queue.seen(
-        database, SchedulerSeen("two", "bench-2", (), a_night(0), a_night(1), 7, "0.7.0")
+    queue.seen_all: lambda database: queue.seen_all(
+        database,
+        [SchedulerSeen(owner, "bench-2", (), a_night(0), a_night(1), 7, "0.7.0") for owner in ("one", "two")],
     ),
-    queue.gone: lambda database: queue.gone(database, "one"),
+    queue.gone_all: lambda database: queue.gone_all(database, ["one", "two"]),
     # It raises or says nothing.
     check_fits: lambda database: check_fits(database) is None,
     check.schema_check: check.schema_check,
@@ -274,7 +283,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.rollup_check: check.rollup_check,
     check.queue_check: check.queue_check,
-    check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
+    check_runs.measurement_check: lambda database: check_runs.measurement_check(
+        database, measurements_for, lambda run: False
+    ),
     check_runs.sample_check: check_runs.sample_check,
     check_runs.telemetry_check: check_runs.telemetry_check,
     forget.forget_run: lambda database: forget.forget_run(database, "traced"),
@@ -289,8 +300,9 @@ WRITERS = {
     store.save_measurements,
     metrics.save_metrics,
     findings.set_state,
-    queue.seen,
-    queue.gone,
+    findings.note_evidence,
+    queue.seen_all,
+    queue.gone_all,
 }
 
 

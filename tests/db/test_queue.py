@@ -139,6 +139,52 @@ def test_nothing_is_taken_before_its_time(database: Database) -> None:
     assert claim(database, now=LATER) is not None
 
 
+def test_what_was_begun_on_a_machine_is_gone_on_with_there_before_anything_else(database: Database) -> None:
+    # Names that a pattern of SQL would take for one another.
+    machines = ("h_1", "hx1", "h_10")
+    plan(database, due_at=a_night(0))
+    plan(database, *(NewTask(part, "measure", SPEC) for part in machines), due_at=a_night(1))
+    claim(database, "first")
+    for machine in machines:
+        claim(database, machine, owner=f"{machine}/boot/1/2")
+        queue.set_run(database, machine, f"run-{machine}")
+    for token in ("first", *machines):
+        queue.release(database, token, "stopped", LATER)
+    assert queue_queries.begun_on(database) == set(machines)
+    taken = {
+        machine: claim(database, f"{machine}-2", owner=f"{machine}/boot/3/4") for machine in machines[1:]
+    }
+    assert {machine: task and task.part for machine, task in taken.items()} == {"hx1": "hx1", "h_10": "h_10"}
+    assert queue_queries.begun_on(database) == {"h_1"}
+    for part in ("", "h_1"):
+        other = claim(database, f"other-{part}", owner="other/boot/1/2")
+        assert other is not None and other.part == part, "for others it is due as it was"
+
+
+def test_what_waits_is_told_by_job_and_label_from_its_time_on(database: Database) -> None:
+    for night in range(3):
+        later = NewTask("later", "upgrade", {}, "a10", not_before=LATER)
+        plan(database, NewTask("now", "measure", SPEC, "h200"), later, due_at=a_night(night))
+    plan(database, NewTask("", "prune", {}), schedule="tidy", due_at=a_night(0))
+    early = {("measure", "h200"), ("prune", "")}
+    assert queue_queries.waiting_for(database, LATER - timedelta(microseconds=1)) == early
+    assert queue_queries.waiting_for(database, LATER) == early | {("upgrade", "a10")}
+    claim(database, jobs=["prune"])
+    assert queue_queries.waiting_for(database, NOW) == {("measure", "h200")}
+
+
+def test_many_attempts_show_at_once_that_they_live_and_hear_which_do_not(database: Database) -> None:
+    plan(database, *(NewTask(str(each), "measure", SPEC) for each in range(4)))
+    for each in range(3):
+        claim(database, f"token-{each}")
+    queue.lose(database, "token-0", "silent", LATER, 3)
+    before = {task.part: task.beats for task in queue_queries.tasks(database)}
+    assert queue.beat_all(database, []) == frozenset()
+    assert queue.beat_all(database, ["token-0", "token-1", "token-2", "never"]) == {"token-1", "token-2"}
+    after = {task.part: task.beats for task in queue_queries.tasks(database)}
+    assert {part for part in after if after[part] != before[part]} == {"1", "2"}
+
+
 def test_a_task_is_done_once(database: Database) -> None:
     plan(database)
     assert claim(database) is not None
@@ -286,17 +332,18 @@ def test_a_scheduler_is_seen_until_it_goes(database: Database) -> None:
         facts = {"schedules": [{"schedule": "nightly"}], "measures": beats > 1}
         return SchedulerSeen(owner, "bench-1", ("h200", "a10"), NOW, a_night(beats), beats, "0.7.0", facts)
 
-    for each in (one(1, "owner-2"), one(1), one(2)):
-        queue.seen(database, each)
+    queue.seen_all(database, [one(1, "owner-2"), one(1)])
+    queue.seen_all(database, [one(2)])
+    queue.seen_all(database, [])
     assert queue_queries.schedulers(database) == [one(2), one(1, "owner-2")]
-    queue.gone(database, "owner-1")
-    queue.gone(database, "owner-1")
+    for _ in range(2):
+        queue.gone_all(database, ["owner-1", "nobody"])
     assert queue_queries.schedulers(database) == [one(1, "owner-2")]
 
 
 def test_a_scheduler_of_a_version_that_told_no_facts_has_none(database: Database) -> None:
     one = SchedulerSeen("owner-1", "bench-1", ("bench-1",), NOW, NOW, 1, "0.0.9")
-    queue.seen(database, one)
+    queue.seen_all(database, [one])
     with database.writing() as connection:
         connection.execute(text("UPDATE scheduler SET facts = NULL"))
     assert queue_queries.schedulers(database) == [one]

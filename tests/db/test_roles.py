@@ -116,14 +116,14 @@ def one_night(database: Database) -> int:
     new = a_finding(database)
     task = NewTask("", "measure", {})
     about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
-    queue.seen(database, SchedulerSeen("one", "bench-1", (), a_night(0), a_night(0), 1, "0.7.0"))
+    queue.seen_all(database, [SchedulerSeen("one", "bench-1", (), a_night(0), a_night(0), 1, "0.7.0")])
     for night in range(3):
         queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(0))
     queue.claim(database, token="a", **about)
     assert queue.beat(database, "a") and queue.finish(database, "a", "done", {}, "", a_night(0))
     queue.claim(database, token="b", **about)
     assert queue.lose(database, "b", "", a_night(0), 1) == "lost"
-    queue.gone(database, "one")
+    queue.gone_all(database, ["one"])
     (found,) = findings.save_findings(database, [new], a_night(3))
     assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, {}, a_night(3))
     assert findings.triage(database, found.id, "note", "ann", "", None, a_night(3))
