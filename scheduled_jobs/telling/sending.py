@@ -14,6 +14,7 @@ from db.engine import Database
 from db.finding_records import Notice
 
 from ..errors import TargetsUnreadable
+from .bounded import bound_answers
 
 if TYPE_CHECKING:
     from apprise import AppriseAsset, NotifyBase
@@ -95,6 +96,7 @@ def post(target: Target, message: Message) -> str:
     formats = service.notify_format if isinstance(service.notify_format, tuple) else (service.notify_format,)
     # Mail shows all of HTML. A chat's own markup is a dialect each, and the plain text reads well in all.
     rich = formats[0] == NotifyFormat.HTML and NotifyFormat.MARKDOWN not in formats
+    bound_answers()
     teller = Apprise(asset=_asset())
     teller.add(service)
     room = service.body_maxlen or len(message.markdown) + len(message.text)
