@@ -1,6 +1,7 @@
 """How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from .metrics import METRICS
 from .words import percent
@@ -47,3 +48,12 @@ def moved(metric: str, change: float) -> str:
     verb = "rose" if change > 0 else "fell"
     size = percent(change).lstrip("+-")
     return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"
+
+
+def goes_on(told: Mapping[str, Any]) -> str:
+    """What is noted of a change that went on: `now about +9.3 %, by its nights up to 2026-09-20`."""
+    night = str(told["night"])[: len("2026-09-20")]
+    change = percent(float(told["change"]))
+    if "finding" in told:
+        return f"{change} since the night of {night}, measured again: finding {told['finding']}"
+    return f"now about {change}, by its nights up to {night}"

@@ -332,7 +332,9 @@ def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
 
 
 def shown(schedule: str, part: str) -> str:
-    """A part of a schedule for people."""
+    """A part of a schedule for people: `nightly (2.13.0@h200)`, and nothing that is said twice."""
+    if part == schedule or part.startswith(f"{schedule}@"):
+        return part
     return f"{schedule} ({part})" if part else schedule
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from analysis.finding_words import STATES, TRIAGES, interval, kind, moved
+from analysis.finding_words import STATES, TRIAGES, goes_on, interval, kind, moved
 from analysis.metrics import METRICS
 from analysis.words import figure, percent, printable
 from db.finding_records import Finding, TriageEntry
@@ -18,6 +18,8 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
     yield _row("case", one.key.case)
     yield _row("metric", f"{one.key.metric} ({_meaning(one.key.metric)})")
     yield _row("change", f"{interval(one.change, one.low, one.high)}, {one.direction}, a {one.shape}")
+    if further := one.evidence.get("goes_on"):
+        yield _row("goes on", goes_on(further))
     yield _row("where", f"{one.machine}, {one.key.hardware_label}, profile {one.key.profile_name}")
     yield _row(
         "followed as",
@@ -118,6 +120,8 @@ def _operators(told: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _triage(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: datetime) -> Iterator[str]:
     yield _row("triage", f"{one.triage}: {TRIAGES.get(one.triage, one.triage)}")
+    if began_as := one.evidence.get("began_as"):
+        yield _row("began as", f"finding {began_as} of the same series: the drift went on")
     if one.returns_of is not None:
         yield _row("returned", f"finding {one.returns_of} of the same series was called fixed")
     if one.muted_until is not None and one.muted_until > now:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from analysis.finding_words import STATES, TRIAGES, interval, kind, moved
+from analysis.finding_words import STATES, TRIAGES, goes_on, interval, kind, moved
 from analysis.words import percent
 from dashboard import links, markup, wording
 from db.finding_records import Finding, TriageEntry
@@ -88,8 +88,11 @@ def cards(one: Finding, now: datetime) -> str:
     because = str(one.evidence.get("reason") or one.evidence.get("waits") or "")
     state = STATES.get(one.state, one.state) + (f"; {because}" if because else "")
     before, after = links.run(one.before_run), links.run(one.at_run)
+    further = one.evidence.get("goes_on")
+    on = [markup.card("Goes on", "yes", escape(goes_on(further)))] if further else []
     return markup.panels(
         markup.card("Change", _change(one), escape(_shape(one))),
+        *on,
         markup.card("State", escape(one.state), escape(state)),
         markup.card(
             "Between",
@@ -112,6 +115,10 @@ def ways(one: Finding) -> str:
     told = [markup.link(trend, "Trend →")]
     if run := one.evidence.get("run"):
         told.append(markup.link(links.run(str(run)), "The session that measured it again →"))
+    if began_as := one.evidence.get("began_as"):
+        told.append(markup.link(links.finding(int(began_as)), f"Goes on from finding {began_as} →"))
+    if further := (one.evidence.get("goes_on") or {}).get("finding"):
+        told.append(markup.link(links.finding(int(further)), f"Went on: finding {further} →"))
     if one.returns_of is not None:
         told.append(
             markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")

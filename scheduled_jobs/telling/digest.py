@@ -8,6 +8,9 @@ from datetime import date, datetime
 from analysis.freshness import Disturbed, Fallen, Silence, shown
 from db.finding_records import Finding
 
+from ..watching.findings import BEGAN_AS
+from .going_on import GoesOn, going_on
+
 #: Changes of a group that are told one by one.
 TOP = 5
 
@@ -54,12 +57,15 @@ class Upgraded:
 class Trouble:
     """Something about the machines or the service that people should know. `kind` sorts it, `key` is its own.
 
-    `kind`: silent, missing, coverage, disturbed, failed, undelivered.
+    `kind`: silent, missing, coverage, disturbed, failed, undelivered. Of what is missing, `part` is whose
+    night it is and `due_at` when that was due.
     """
 
     kind: str
     key: str
     sentence: str
+    part: str = ""
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,8 @@ class Night:
     """Everything that is known of a night; `told` are the findings that earlier digests told of.
 
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
-    Of different `cases` that were measured so many are `not_ok`; so many confirmed regressions are `open`.
+    Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
+    nobody has triaged, of which so many are regressions: `open`.
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
     `changed`: what of the machines is another than the night before.
     """
@@ -80,6 +87,7 @@ class Night:
     cases: int = 0
     not_ok: int = 0
     findings: Sequence[Finding] = ()
+    still: Sequence[Finding] = ()
     open: int = 0
     told: Collection[int] = frozenset()
     upgrades: Sequence[Upgraded] = ()
@@ -96,7 +104,10 @@ class Night:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A case that moved: of its metrics the one that moved most, as log ratios of new to old."""
+    """A case that moved: of its metrics the one that moved most, as log ratios of new to old.
+
+    `began_as` is the finding that a drift was told as before.
+    """
 
     finding: int
     case: str
@@ -106,6 +117,7 @@ class Moved:
     high: float | None
     shape: str
     returned: bool
+    began_as: int | None
     link: str
     others: tuple[str, ...]
 
@@ -150,6 +162,7 @@ class Digest:
     regressions: tuple[Group, ...]
     improvements: tuple[Group, ...]
     machine: tuple[Group, ...]
+    going_on: tuple[GoesOn, ...]
     waiting: tuple[tuple[str, int], ...]
     refuted: int
     unclear: int
@@ -169,6 +182,7 @@ class Digest:
             self.regressions,
             self.improvements,
             self.machine,
+            self.going_on,
             self.upgrades,
             self.news,
             self.changed,
@@ -199,6 +213,7 @@ def digest(night: Night) -> Digest:
         regressions=groups(one for one in confirmed if one.direction == "worse"),
         improvements=groups(one for one in confirmed if one.direction == "better"),
         machine=groups(one for one in new if one.state == "machine"),
+        going_on=going_on(night.still, night.since, night.until),
         waiting=_waiting(one for one in night.findings if not one.silenced(night.until)),
         refuted=sum(one.state == "refuted" for one in ended),
         unclear=sum(one.state == "unclear" for one in ended),
@@ -250,6 +265,7 @@ def _moved(findings: Sequence[Finding]) -> Moved:
         high=largest.high,
         shape=largest.shape,
         returned=any(one.returns_of is not None for one in findings),
+        began_as=largest.evidence.get(BEGAN_AS),
         link=largest.link,
         others=tuple(dict.fromkeys(one.key.metric for one in others if one.key.metric != largest.key.metric)),
     )
@@ -267,7 +283,9 @@ def _waiting(findings: Iterable[Finding]) -> tuple[tuple[str, int], ...]:
 
 def _troubles(night: Night) -> tuple[Trouble, ...]:
     silent = [
-        Trouble("silent" if one.kind == "machine" else "missing", one.key, one.sentence)
+        Trouble("silent", one.key, one.sentence)
+        if one.kind == "machine"
+        else Trouble("missing", one.key, one.sentence, one.name, one.since)
         for one in night.silences
     ]
     spoiled = [
@@ -291,9 +309,10 @@ def _missing(night: Night) -> list[Trouble]:
         latest = whole.get(ran.schedule) if ran.state == "missed" else done.get((ran.schedule, ran.part))
         if ran.state not in _NOT_DONE or (latest is not None and latest >= ran.due_at):
             continue
-        if ran.state != "cancelled" or shown(ran.schedule, ran.part) not in silent:
-            name = f"{ran.schedule} {ran.part}".strip()
-            found.append(Trouble("missing", f"{name} {ran.due_at.isoformat()}", _not_done(ran, name)))
+        name = shown(ran.schedule, ran.part)
+        if ran.state != "cancelled" or name not in silent:
+            key = f"{name} {ran.due_at.isoformat()}"
+            found.append(Trouble("missing", key, _not_done(ran, name), name, ran.due_at))
     return found
 
 
@@ -317,7 +336,7 @@ def _coverage(night: Night) -> list[Trouble]:
         first = "; ".join(f"{one.case} {_ended(one)}" for one in new[:TOP])
         more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
         count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
-        name = f"{schedule} {part}".strip()
+        name = shown(schedule, part)
         sentence = f"{count} of {name} used to be measured and {verb} no longer: {first}{more}"
         found.append(Trouble("coverage", name, sentence))
     return found

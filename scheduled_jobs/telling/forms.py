@@ -9,16 +9,20 @@ from urllib.parse import urlencode
 
 from analysis import markdown, words
 from analysis.finding_words import interval
+from analysis.freshness import shown
 from analysis.metrics import METRICS
 from configuration.schedules import zone
 
 from .digest import Digest, Group, Moved, Ran, Trouble, Upgraded
+from .going_on import GoesOn
 
 #: A sign that chats take for the beginning of somebody's name.
 _MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
 
 #: Mail programs and chats show about so much of a subject.
 _SUBJECT = 200
+#: In a subject, parts of schedules are named one by one up to so many.
+_NAMED = 3
 
 #: Troubles by kind, the loudest first, and what there are so many of.
 _TROUBLES: Mapping[str, tuple[str, str]] = {
@@ -63,7 +67,8 @@ def subject(digest: Digest) -> str:
     """One line, the worst first: regressions, then what is missing or refused, and good news last."""
     parts = [
         *_moved_in_all(digest.regressions, "regression"),
-        *_troubles_in_all(digest.troubles),
+        *_going_on_in_all(digest.going_on),
+        *_troubles_in_all(digest.troubles, zone(digest.timezone)),
         *(f"upgrade {one.old} to {one.new}: {one.decision}" for one in digest.upgrades),
         *_moved_in_all(digest.machine, "change", " with the machine"),
         *digest.changed,
@@ -92,7 +97,8 @@ def quiet_line(digest: Digest) -> str:
 def tone(digest: Digest) -> str:
     """How loud a digest is: failure, warning, success or info."""
     refused = any(one.decision == "no-go" for one in digest.upgrades)
-    if digest.regressions or refused or any(one.kind in ("missing", "silent") for one in digest.troubles):
+    worse = digest.regressions or any(one.direction == "worse" for one in digest.going_on)
+    if worse or refused or any(one.kind in ("missing", "silent") for one in digest.troubles):
         return "failure"
     if digest.troubles or digest.machine or any(ran.state != "done" for ran in digest.ran):
         return "warning"
@@ -136,6 +142,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
     place = _Place(zone(digest.timezone), (dashboard_url or "").rstrip("/"))
     found = [
         Section("Regressions", _groups(digest.regressions, place)),
+        Section("Going on since they were told", [(0, _goes_on(one, place)) for one in digest.going_on]),
         Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.troubles)]),
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
         Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
@@ -185,17 +192,37 @@ def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
 
 
 def _moved(one: Moved, place: _Place) -> Line:
-    name = METRICS[one.metric].title if one.metric in METRICS else one.metric
+    name = _title(one.metric)
     line: list[Piece] = [f"{interval(one.change, one.low, one.high)} {name}: ", Code(one.case)]
     if one.shape == "drift":
         line.append(", a slow drift")
+    if one.began_as is not None:
+        url = place.link("regressions", finding=one.began_as)
+        first = f"finding {one.began_as}"
+        line += [", goes on from ", Link(first, url) if url else first]
     if one.returned:
         line.append(", came back after it was fixed")
     if one.others:
-        others = ", ".join(METRICS[each].title if each in METRICS else each for each in one.others)
-        line.append(f", moved too: {others}")
-    url = place.link("regressions", finding=one.finding)
-    return (*line, ", ", Link(f"finding {one.finding}", url) if url else f"finding {one.finding}")
+        line.append(f", moved too: {', '.join(map(_title, one.others))}")
+    return (*line, ", ", _finding(one.finding, place))
+
+
+def _goes_on(one: GoesOn, place: _Place) -> Line:
+    """What nights say of a change since it was measured in pairs is about right, and no measurement."""
+    since, now = place.day(one.since), place.day(one.now)
+    told = f"since the night of {since}, told as {words.percent(one.told)}"
+    head = f"now about {words.percent(one.change)} (night of {now}) {_title(one.metric)}: "
+    return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else metric
+
+
+def _finding(number: int, place: _Place) -> Piece:
+    """Where everything about a finding is: its page, or what to type."""
+    url = place.link("regressions", finding=number)
+    return Link(f"finding {number}", url) if url else Code(f"pyrometer regressions show {number}")
 
 
 def _upgrade(one: Upgraded, place: _Place) -> list[tuple[int, Line]]:
@@ -206,7 +233,7 @@ def _upgrade(one: Upgraded, place: _Place) -> list[tuple[int, Line]]:
 
 
 def _ran(one: Ran, place: _Place) -> Line:
-    name = f"{one.schedule} {one.part}".strip()
+    name = shown(one.schedule, one.part)
     where = f" on {one.machine}" if one.machine else ""
     what = f"{name}{where}, due {place.time(one.due_at)}: {one.state}"
     if one.state != "done" or not one.cases:
@@ -237,15 +264,34 @@ def _loudest(troubles: Iterable[Trouble]) -> list[Trouble]:
     return sorted(troubles, key=lambda one: list(_TROUBLES).index(one.kind))
 
 
-def _troubles_in_all(troubles: Sequence[Trouble]) -> list[str]:
+def _troubles_in_all(troubles: Sequence[Trouble], place: tzinfo) -> list[str]:
     found: list[str] = []
     for kind, names in _TROUBLES.items():
         own = [one for one in troubles if one.kind == kind]
         if len(own) == 1 and kind in ("missing", "silent"):
             found.append(own[0].sentence)
+        elif own and kind == "missing":
+            # Two parts of one night are one night.
+            nights = {one.due_at.astimezone(place).date() for one in own if one.due_at}
+            found.append(f"{_count(len(nights), *names)}: {_some([one.part for one in own])}")
         elif own:
             found.append(_count(len(own), *names))
     return found
+
+
+def _some(names: Iterable[str]) -> str:
+    each = list(dict.fromkeys(names))
+    more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
+    return f"{', '.join(each[:_NAMED])}{more}"
+
+
+def _going_on_in_all(going_on: Sequence[GoesOn]) -> list[str]:
+    worse = [one for one in going_on if one.direction == "worse"]
+    if not worse:
+        return []
+    first = worse[0]
+    count = _count(len(worse), "regression goes on", "regressions go on")
+    return [f"{count}, largest now about {words.percent(first.change)} {first.case} on {first.machine}"]
 
 
 def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str]:

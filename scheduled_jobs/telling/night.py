@@ -119,6 +119,7 @@ def gather(
         cases=len({ending.case for ending in here}),
         not_ok=len({ending.case for ending in here if ending.status != "ok"}),
         findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
+        still=still,
         open=sum(one.direction == "worse" for one in still),
         told=earlier.told,
         upgrades=[

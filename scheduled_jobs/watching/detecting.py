@@ -2,7 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 
 from analysis.change_points import detect as judge
 from analysis.metrics import METRICS
@@ -12,7 +13,7 @@ from configuration.schedules import ScheduleSettings
 from db import findings as stored
 from db import queue_queries
 from db.engine import Database
-from db.finding_records import Finding, NewFinding, Track
+from db.finding_records import Facts, Finding, NewFinding, Track
 from db.histories import history, run_changes
 from db.queue_records import NewTask, Task
 from scheduled_jobs.errors import JobError
@@ -20,6 +21,7 @@ from scheduled_jobs.service.jobs import Done, FollowUp, Hands
 
 from .evidence import changes_body
 from .findings import MachineSeries, seen
+from .going_on import going_on
 from .histories import (
     Place,
     by_machine,
@@ -69,6 +71,18 @@ class _Look:
     known: Mapping[Place, Sequence[Finding]]
 
 
+@dataclass(slots=True)
+class _Shown:
+    """What all series of a track show.
+
+    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones.
+    """
+
+    fresh: list[NewFinding] = field(default_factory=list[NewFinding])
+    returned: list[int] = field(default_factory=list[int])
+    going_on: dict[int, Facts] = field(default_factory=dict[int, Facts])
+
+
 def detect(task: Task, hands: Hands) -> Done:
     """Judge the newest nights of a track, store what is found, and have candidates measured again.
 
@@ -79,9 +93,11 @@ def detect(task: Task, hands: Hands) -> Done:
     with hands.open_database() as database:
         look = _look(database, track, hands.settings.schedules.get(track.schedule))
         counted = Counted(series=len(look.series))
-        fresh, returned = _judged(look, counted, hands.check_stopped)
-        kept = stored.save_findings(database, _with_changes(database, fresh), now)
+        shown = _judged(look, counted, now, hands.check_stopped)
+        returned = shown.returned
+        kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
         stored.set_state(database, returned, "no longer")
+        stored.note_evidence(database, shown.going_on)
         sessions = _sessions(database, track, look.series)
     new = Counter(one.state for one in kept if one.found_at == now)
     counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
@@ -116,26 +132,20 @@ def _known(database: Database, track: Track, states: Collection[str] | None) -> 
     return [one for one in found if (one.track, one.label) == (track.track, track.label)]
 
 
-def _judged(
-    look: _Look, counted: Counted, check_stopped: Callable[[], None]
-) -> tuple[list[NewFinding], list[int]]:
-    """What all series of a track show, and which findings (ids) later nights took back."""
-    fresh: list[NewFinding] = []
-    returned: list[int] = []
+def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callable[[], None]) -> _Shown:
+    shown = _Shown()
     for series in look.series:
         check_stopped()
         metric, place = series.key.metric, place_of(series)
-        judged = judge(
-            nights(series, look.borders, look.runs[series.machine]),
-            METRICS[metric].better,
-            rules_of(metric),
-            control_of(series, look.controls.get(place)),
-        )
+        own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
+        control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
+        judged = judge(own, METRICS[metric].better, rules, control)
         counted.unwatchable += not judged.watchable
-        found = seen(look.track, series, judged, look.known.get(place, ()))
-        fresh += found.findings
-        returned += found.returned
-    return fresh, returned
+        found = seen(look.track, series, judged, known)
+        shown.fresh += found.findings
+        shown.returned += found.returned
+        shown.going_on |= going_on(series, known, own, control, rules, now)
+    return shown
 
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:

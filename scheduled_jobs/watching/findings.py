@@ -13,6 +13,8 @@ from db.records import SeriesKey
 
 #: States of findings that nothing has been decided about.
 OPEN = ("candidate", "confirming")
+#: In the evidence of a drift, the finding that it was first told as.
+BEGAN_AS = "began_as"
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
 #: How much of a fingerprint tells two environments of one night apart.
@@ -45,9 +47,8 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     """What is to be done about a series; `known` are its findings on this track, of any state."""
     places = series.places
     indices = {change.index for change in judged.candidates}
-    tried = {(one.at_run, one.direction): _tried(one) for one in known}
     fresh = [
-        _finding(track, series, change, judged, tried)
+        _finding(track, series, change, judged, _known_of(change, series, known))
         for change in judged.candidates
         if not any(_same(one, change, places, indices) for one in known)
     ]
@@ -68,9 +69,29 @@ def _same(known: Finding, change: Change, places: Mapping[str, int], indices: Co
     return place not in indices and abs(place - change.index) <= _WOBBLE
 
 
-def _tried(one: Finding) -> dict[str, Any]:
-    """What is known of earlier tries to have a finding measured, which a later look must not forget."""
-    return {name: one.evidence[name] for name in ("waits", "tries") if name in one.evidence}
+def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -> dict[str, Any]:
+    """What earlier looks and findings say of a change.
+
+    Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
+    `began_as` is the first of those that were confirmed before it was seen to be one.
+    """
+    at, places = series.points[change.index].run, series.places
+    alike = [one for one in known if one.direction == change.direction]
+    told = {
+        name: one.evidence[name]
+        for one in alike
+        if one.at_run == at
+        for name in ("waits", "tries")
+        if name in one.evidence
+    }
+    pieces = [
+        (places[one.at_run], one.id)
+        for one in alike
+        if one.state == "confirmed" and change.since <= places.get(one.at_run, -1) < change.index
+    ]
+    if change.shape == "drift" and pieces:
+        told[BEGAN_AS] = min(pieces)[1]
+    return told
 
 
 def _finding(
@@ -78,7 +99,7 @@ def _finding(
     series: MachineSeries,
     change: Change,
     judged: Judged,
-    tried: Mapping[tuple[str, str], Mapping[str, Any]],
+    told: Mapping[str, Any],
 ) -> NewFinding:
     points = series.points
     low, high = compared(change, len(points))
@@ -98,7 +119,7 @@ def _finding(
         new_environment=after.environment,
         change=change.change,
         evidence={
-            **tried.get((at.run, change.direction), {}),
+            **told,
             "new_run": after.run,
             "detected": {
                 "nights": len(points),

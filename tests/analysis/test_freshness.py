@@ -52,7 +52,7 @@ def test_a_night_that_nobody_began_is_missing_and_says_whether_anybody_could() -
     (alone,) = overdue(task)
     assert (
         alone.sentence
-        == "nightly (nightly@h200) was due 5 hours ago and has not begun: no scheduler is there for h200"
+        == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
     )
     gone = a_scheduler("other", MORNING - timedelta(days=1), labels=("h200",))
     assert overdue(task, seen=(gone,)) == [alone]
@@ -87,7 +87,7 @@ def test_back_is_what_was_seen_since_and_not_what_is_merely_forgotten() -> None:
     old = a_scheduler("a10", DUE)
     assert not is_back("machine", "a10", DUE, [old], [])
     assert is_back("machine", "a10", DUE, [old, a_scheduler("a10", MORNING)], [])
-    name = "nightly (nightly@h200)"
+    name = "nightly@h200"
     waiting = a_task(**WAITING)
     superseded = replace(waiting, state="cancelled")
     assert not is_back("night", name, DUE, [], [superseded, replace(waiting, due_at=MORNING)])

@@ -54,7 +54,7 @@ def silent(typed: Typed) -> Typed:
     """A machine was last seen two hours ago."""
     with open_database(typed.database) as database:
         at = datetime.now(UTC) - timedelta(hours=2, minutes=1)
-        queue.seen(database, SchedulerSeen("o", "a<10>", (), at, at, 1, "0.1.0"))
+        queue.seen_all(database, [SchedulerSeen("o", "a<10>", (), at, at, 1, "0.1.0")])
     return typed
 
 

@@ -56,6 +56,18 @@ def test_a_list_has_what_is_to_act_on(database: Database) -> None:
     assert 'did you mean "nightly"' in call("list", "--schedule", "nightli", code=2).output
 
 
+def test_one_that_goes_on_says_so_and_which_one_it_was(database: Database) -> None:
+    one = a_regression(database)
+    night = {"change": 0.2, "run": one.at_run, "night": "2026-09-20T02:00:00+00:00", "noted_at": "2026"}
+    findings.note_evidence(database, {one.id: {"goes_on": night, "began_as": 4}})
+    told = call("show", str(one.id)).output
+    assert "goes on      now about +22.1 %, by its nights up to 2026-09-20" in told
+    assert "began as     finding 4 of the same series" in told
+    findings.note_evidence(database, {one.id: {"goes_on": night | {"finding": 8}}})
+    told = call("show", str(one.id)).output
+    assert "goes on      +22.1 % since the night of 2026-09-20, measured again: finding 8" in told
+
+
 @pytest.mark.parametrize("relative", [True, False])
 def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, relative: bool) -> None:
     one = a_finding(database)

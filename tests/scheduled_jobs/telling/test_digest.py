@@ -1,5 +1,6 @@
 """What is told of a night and what is not: pure, from what is known of it."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from builders import BERT, MLP, RESNET, RESNET_COMPILED
@@ -99,7 +100,7 @@ def test_a_night_that_was_due_and_not_done_is_missing() -> None:
     failed = a_ran("a10", state="failed", cases=0, ok=0, run="", error="no index answers")
     told = digest(a_night(ran=[a_ran(), failed]))
     assert [(one.kind, one.sentence) for one in told.troubles] == [
-        ("missing", "nightly nightly@a10 was due and failed: no index answers")
+        ("missing", "nightly@a10 was due and failed: no index answers")
     ]
 
 
@@ -120,8 +121,7 @@ def test_silence_coverage_and_disturbance_are_troubles() -> None:
     told = digest(a_night(silences=[silent], fallen=fallen, disturbed=spoiled))
     assert [one.kind for one in told.troubles] == ["silent", "coverage", "disturbed"]
     assert told.troubles[1].sentence.startswith(
-        "7 cases of nightly nightly@h200 used to be measured and are no longer: "
-        "case0 (oom: out of memory); case1"
+        "7 cases of nightly@h200 used to be measured and are no longer: case0 (oom: out of memory); case1"
     )
     assert told.troubles[1].sentence.endswith("; and 2 more")
     assert told.troubles[2].sentence == "machine h200: 3 throttled and 2 contended of 100 outcomes (5 %)"
@@ -140,3 +140,16 @@ def test_coverage_that_fell_before_is_not_told_again() -> None:
 def test_a_judged_upgrade_and_what_is_not_done_are_not_quiet() -> None:
     assert not digest(a_night(upgrades=[Upgraded("2.13.0", "2.14.0", "go", "h200", "run-5", ())])).quiet
     assert not digest(a_night(ran=[a_ran(state="running")])).quiet
+
+
+def test_what_goes_on_is_told_in_the_night_in_which_it_was_noted() -> None:
+    night = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": MORNING.isoformat()}
+    one = a_finding(1, evidence={"goes_on": night})
+    told = digest(a_night(still=[one], told=[1]))
+    (goes_on,) = told.going_on
+    assert (goes_on.told, goes_on.change, goes_on.since, goes_on.now) == (0.1, 0.2, one.at, DUE)
+    assert (told.regressions, told.ids, told.quiet) == ((), (), False)
+    earlier = a_finding(1, evidence={"goes_on": night | {"noted_at": BEFORE.isoformat()}})
+    measured = a_finding(1, evidence={"goes_on": night | {"finding": 2}})
+    for other in (earlier, measured, a_finding(1), replace(one, triage="acknowledged")):
+        assert digest(a_night(still=[other], told=[1])).quiet

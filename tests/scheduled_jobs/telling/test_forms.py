@@ -48,6 +48,15 @@ def told(**changes: object) -> str:
         ),
         ({"findings": [a_finding(1, state="candidate")]}, "1 candidate to be measured again"),
         ({"ran": [a_ran(state="running")]}, "1 task not done yet"),
+        # Two tracks of one night are one night, and each is named.
+        (
+            {"ran": [a_ran(state="failed"), a_ran(part="2.13.0@h200", state="lost")]},
+            "1 missing night: nightly@h200, nightly (2.13.0@h200)",
+        ),
+        (
+            {"ran": [a_ran(n, state="failed", due_at=DUE - timedelta(days=int(n))) for n in "01234"]},
+            "5 missing nights: nightly@0, nightly@1, nightly@2 and 2 more",
+        ),
         (
             {"findings": [a_finding(1, state="machine")]},
             f"1 change with the machine, largest +10.5 % {RESNET} on h200",
@@ -98,15 +107,38 @@ def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index an
 def test_the_text_has_everything_and_says_how_much_more_there_is() -> None:
     text = digest_text(digest(a_full_night()))
     assert "  h200, night of 2026-11-21, 2.14.0.dev20261119 to 2.14.0.dev20261120: 7 cases\n" in text
-    assert "+7.3 % [+8.3 %, +12.7 %] Latency: resnet50/infer/-/eager7, finding 7\n" in text
+    assert "+7.3 % [+8.3 %, +12.7 %] Latency: resnet50/infer/-/eager7, pyrometer regressions show 7\n" in text
     assert "      and 2 more\n" in text and "eager2," not in text
-    assert f"Latency: {MLP}, came back after it was fixed, finding 22" in text
+    assert f"Latency: {MLP}, came back after it was fixed, pyrometer regressions show 22" in text
     assert "a slow drift" in text and "12 regressions are open in all" in text
-    assert "nightly nightly@a10 on a10, due Sun 2026-11-22 02:30: failed: no index answers" in text
-    assert "nightly nightly@h200 on h200, due Sun 2026-11-22 02:30: done, all 17 cases ok" in text
+    assert "nightly@a10 on a10, due Sun 2026-11-22 02:30: failed: no index answers" in text
+    assert "nightly@h200 on h200, due Sun 2026-11-22 02:30: done, all 17 cases ok" in text
     assert "pyrometer report run-5" in text
     titles = re.findall(r"^[A-Z].*[A-Z]$", text, re.MULTILINE)
     assert titles[:3] == ["REGRESSIONS", "NOT AS IT SHOULD BE", "UPGRADES"]
+
+
+def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
+    noted = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": DUE.isoformat()}
+    better = a_finding(
+        2, MLP, direction="better", change=-0.1, evidence={"goes_on": noted | {"change": -0.3}}
+    )
+    still = [a_finding(1, evidence={"goes_on": noted}), better]
+    one = digest(a_night(still=still, told=[1, 2]))
+    assert subject(one).endswith(f"1 regression goes on, largest now about +22.1 % {RESNET} on h200")
+    assert tone(one) == "failure"
+    text = digest_text(one)
+    assert "GOING ON SINCE THEY WERE TOLD\n  now about +22.1 % (night of 2026-11-22) Latency: " in text
+    assert f"{RESNET} on h200, since the night of 2026-11-21, told as +10.5 %, pyrometer regressions" in text
+    assert "now about -25.9 %" in text
+    assert tone(digest(a_night(still=[better], told=[2]))) == "success"
+
+
+def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
+    drift = a_finding(9, shape="drift", evidence={"began_as": 3})
+    assert "a slow drift, goes on from finding 3, pyrometer regressions show 9" in digest_text(
+        digest(a_night(findings=[drift]))
+    )
 
 
 def test_another_machine_is_told_and_is_not_a_quiet_night() -> None:

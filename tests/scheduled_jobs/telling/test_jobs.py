@@ -94,7 +94,7 @@ class Place:
         assert queue.finish(self.database, str(now), state, {}, error, now)
 
     def seen(self, machine: str, at: datetime) -> None:
-        queue.seen(self.database, a_scheduler(machine, at))
+        queue.seen_all(self.database, [a_scheduler(machine, at)])
 
     def found(self, case: str = RESNET, **changes: Any) -> Finding:
         """A candidate of the newest two nights."""
@@ -141,7 +141,7 @@ def test_a_quiet_night_is_one_line_and_is_sent(place: Place) -> None:
     assert done.state == "done" and done.result["summary"] == "1 sent"
     assert place.subjects() == ["Pyrometer 2026-11-22: all 2 cases as before on 1 machine"]
     assert (
-        "nightly nightly@h200 on h200, due Sun 2026-11-22 02:30: done, all 2 cases ok"
+        "nightly@h200 on h200, due Sun 2026-11-22 02:30: done, all 2 cases ok"
         in place.web.posts[0]["message"]
     )
 
@@ -167,7 +167,7 @@ def test_a_quiet_night_may_be_skipped_and_a_loud_one_may_not(
     place.due(DUE + DAY)
     place.ended("failed", DUE + DAY, "no index answers")
     place.told(MORNING + DAY)
-    line = "nightly nightly@h200 was due and failed: no index answers"
+    line = "nightly@h200 was due and failed: no index answers"
     assert place.subjects() == [f"Pyrometer 2026-11-23: {line}"]
 
 
@@ -248,7 +248,7 @@ def test_coverage_that_fell_is_told_once_with_how_it_ended(place: Place) -> None
     first, then = place.web.posts
     assert first["title"] == "Pyrometer 2026-11-22: 1 part lost coverage"
     assert (
-        "1 case of nightly nightly@h200 used to be measured and is no longer: "
+        "1 case of nightly@h200 used to be measured and is no longer: "
         f"{RESNET} (oom: it ended as oom)" in first["message"]
     )
     assert then["title"] == "Pyrometer 2026-11-23: all 2 cases as before on 1 machine, 1 of them not ok"
@@ -296,7 +296,7 @@ def test_a_silence_is_told_at_once_and_once_and_so_is_its_end(place: Place) -> N
 
 def test_a_machine_that_stops_as_told_or_is_forgotten_is_neither_silent_nor_back(place: Place) -> None:
     place.seen("a10", MORNING)
-    queue.gone(place.database, a_scheduler("a10").owner)
+    queue.gone_all(place.database, [a_scheduler("a10").owner])
     place.seen("old", MORNING - 13 * DAY)
     place.checked()
     assert len(place.web.posts) == 1
@@ -307,7 +307,7 @@ def test_a_machine_that_stops_as_told_or_is_forgotten_is_neither_silent_nor_back
 def test_a_night_that_nobody_begins_is_told_at_once_and_in_the_digest(place: Place) -> None:
     place.due(MORNING - DAY)
     place.checked()
-    sentence = "nightly (nightly@h200) was due 24 hours ago and has not begun: no scheduler is there for h200"
+    sentence = "nightly@h200 was due 24 hours ago and has not begun: no scheduler is there for h200"
     assert place.subjects() == [f"Pyrometer: {sentence}"]
     place.told()
     assert place.subjects()[1].startswith(f"Pyrometer 2026-11-22: {sentence}")

@@ -1,0 +1,64 @@
+"""Whether a change that was told goes on: its series has moved further the same way since."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from .controls import known_of
+from .night_noise import NightNoise
+from .nights import Night, Rules, logs_of
+
+#: So many nights right after the change are set against so many newest ones.
+_NIGHTS = 5
+#: What is told again has to stand out by so many standard errors: it is asked of each night anew.
+_CLEARLY = 4.0
+#: The standard error of a median of normal values, over that of their mean.
+_MEDIAN_ERROR = 1.25
+#: Not even exact values are judged finer than this part of the floor.
+_FINEST = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """By how much a series moved on (a log ratio), and what of that has to be there to be told of."""
+
+    change: float
+    smallest: float
+
+    def clear(self, direction: float, before: float = 0.0) -> bool:
+        """Whether it moved on the way that `direction` points, and by enough beyond `before`."""
+        return math.copysign(1.0, direction) * (self.change - before) >= self.smallest
+
+
+def further(
+    nights: Sequence[Night], start: int, rules: Rules, control: Sequence[Night | None] | None = None
+) -> Further | None:
+    """How far the newest nights are off those from night `start` on, which lies surely after a change.
+
+    With a `control`, the pinned environment on the same nights, the ratio to it is looked at, so that nothing
+    of it is the machine's. Without one nobody can tell across a border. None there, and too early.
+
+    Raises ValueError for a value that is not above 0.
+    """
+    logs = logs_of(nights)
+    known = {} if control is None else known_of(control)
+    own = sorted(known) if control is not None else list(range(len(logs)))
+    if control is None and any(night.border for night in nights[start + 1 :]):
+        return None
+    values = [logs[night] - known.get(night, 0.0) for night in own]
+    after = [value for night, value in zip(own, values, strict=True) if night >= start]
+    if len(after) < 2 * _NIGHTS:
+        return None
+    change = median(after[-_NIGHTS:]) - median(after[:_NIGHTS])
+    error = _MEDIAN_ERROR * _spread(values, rules) * math.sqrt(2 / _NIGHTS)
+    return Further(change, max(rules.log_floor, _CLEARLY * error))
+
+
+def _spread(values: Sequence[float], rules: Rules) -> float:
+    """What nights differ by, more than was seen of few. To the few borders among them it is deaf."""
+    noise = NightNoise()
+    for before, after in pairwise(values):
+        noise.add(after - before)
+    return max((noise.spread or 0.0) * (1 + 3 / max(1, len(noise))), _FINEST * rules.log_floor)
