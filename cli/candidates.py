@@ -1,6 +1,6 @@
 """What lies between the two ends of a bisection: as the package index offers it, or as it was listed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from packaging.version import Version
@@ -19,11 +19,12 @@ _LIST_THEM = "name what lies between with --candidates A,B,C"
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end that is nothing but a version: as it is typed, as a version, and whether it is a nightly."""
+    """One end that is nothing but a version: as typed, as a version, whether a nightly, and its recipe."""
 
     spec: str
     version: Version
     nightly: bool
+    recipe: Recipe
 
 
 def choose_candidates(settings: Settings, good: str, bad: str, listed: str | None) -> tuple[str, ...]:
@@ -52,6 +53,9 @@ def _lasting(settings: Settings, text: str) -> str:
     one = wanted(settings, text)
     if one.recipe is None:
         return str(one.python).removesuffix("/bin/python")
+    if one.recipe.torch and one.recipe.dated and one.recipe != _as_those_between(settings, one.recipe.torch):
+        # A day of a declared nightly, which has an index of its own.
+        return text
     recipe = one.recipe if one.recipe.dated else dated(one.recipe, look_at(one.recipe.base_python))
     return recipe.wheel or recipe.torch
 
@@ -61,7 +65,7 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
     first, last = _end(settings, good), _end(settings, bad)
     if first.nightly != last.nightly:
         raise UsageError(f"one of {good} and {bad} is a nightly and the other is not: {_LIST_THEM}")
-    recipe = Recipe(torch=NIGHTLY) if first.nightly else Recipe(torch=good)
+    recipe = replace(first.recipe, torch=NIGHTLY) if first.nightly else first.recipe
     found = offered(recipe, look_at(""), pre=first.nightly)
     return between(first.version, last.version, found)
 
@@ -69,7 +73,7 @@ def _between(settings: Settings, good: str, bad: str) -> list[str]:
 def _end(settings: Settings, spec: str) -> _End:
     # A declared one may have an index or packages of its own, which those between would not have.
     one = None if spec in declared(settings) else wanted(settings, spec)
-    if one is None or one.recipe is None or not one.recipe.torch:
+    if one is None or one.recipe is None or one.recipe != _as_those_between(settings, one.recipe.torch):
         raise UsageError(
             f"{spec} is no version that the package index could have others beside: {_LIST_THEM}"
         )
@@ -77,7 +81,12 @@ def _end(settings: Settings, spec: str) -> _End:
     text = f"0.dev{torch.split()[1].replace('-', '')}" if torch.startswith(NIGHTLY) else torch
     version = parse(text)
     assert version is not None, torch
-    return _End(spec, version, date_of(version) is not None)
+    return _End(spec, version, date_of(version) is not None, one.recipe)
+
+
+def _as_those_between(settings: Settings, torch: str) -> Recipe | None:
+    """What a version is built from that is nothing but one; None for none."""
+    return wanted(settings, torch).recipe if torch else None
 
 
 def between(good: Version, bad: Version, versions: list[str]) -> list[str]:

@@ -23,7 +23,7 @@ from . import run as runs
 from .context import UsageError, context, in_one_sentence, store_pending
 from .interrupts import interruptible
 from .operator_tables import print_difference
-from .options import CaseFiles, Device, finite
+from .options import CaseFiles, Device, RunId, finite
 
 _DEFAULT = "case"
 
@@ -65,6 +65,7 @@ def trace(
         float | None, typer.Option(min=1, callback=finite, help="seconds one case may take")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    run_id: RunId = None,
 ) -> None:
     """Run one case under torch.profiler: operator table and trace, stored as a run, never a measurement."""
     request = runs.RunRequest(
@@ -77,6 +78,7 @@ def trace(
         deadline=deadline,
         json=as_json,
         trace_steps=steps,
+        run_id=run_id,
     )
     with in_one_sentence(), interruptible() as interrupts:
         raise typer.Exit(runs.exit_code(lambda: runs.start(context(), request, interrupts)))

@@ -11,6 +11,7 @@ from ..errors import BadSpec
 from .recipe import NIGHTLY, Recipe
 from .versions import date_of, parse
 
+_DAY_OF = re.compile(r"(.+?)[ :@=-]+(\d{4}-\d{2}-\d{2})")
 _NIGHTLY = re.compile(rf"{NIGHTLY}(?:[ :@=-]+(\S+))?", re.IGNORECASE)
 
 
@@ -26,11 +27,14 @@ class Wanted:
 def parse_spec(text: str, declared: Mapping[str, Wanted], defaults: Recipe | None = None) -> Wanted:
     """What `text` means. A declared name comes first, so that `nightly` can be one.
 
-    `defaults` is a recipe that a version, a nightly or a wheel completes. Paths may begin with `~`, and count
-    from the current folder. Raises BadSpec with one sentence.
+    A declared nightly has all its days: `NAME 2026-11-20` is the one of that day, from the same index and
+    with the same packages. `defaults` is a recipe that a version, a nightly or a wheel completes. Paths may
+    begin with `~`, and count from the current folder. Raises BadSpec with one sentence.
     """
     if text in declared:
         return declared[text]
+    if of_day := _of_day(text, declared):
+        return of_day
     recipe = defaults or Recipe()
     if _is_wheel(text):
         wheel = _address(text)
@@ -45,6 +49,16 @@ def parse_spec(text: str, declared: Mapping[str, Wanted], defaults: Recipe | Non
         )
     torch = which_torch(text)
     return Wanted(torch, recipe=replace(recipe, torch=torch))
+
+
+def _of_day(text: str, declared: Mapping[str, Wanted]) -> Wanted | None:
+    """The nightly of some day where `text` names a declared one and a day."""
+    named = _DAY_OF.fullmatch(text.strip())
+    recipe = declared[named[1]].recipe if named and named[1] in declared else None
+    if named is None or recipe is None or recipe.torch != NIGHTLY:
+        return None
+    torch = which_torch(f"{NIGHTLY} {named[2]}")
+    return Wanted(torch.replace(NIGHTLY, named[1], 1), recipe=replace(recipe, torch=torch))
 
 
 def which_torch(text: str) -> str:

@@ -3,17 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analysis.plan import Plan
 from db import queries
 from db.engine import Database
 from db.finding_records import Finding
 from db.records import Environment, Run
 from runner.environments.store import Store
 from scheduled_jobs.service.jobs import Hands
+from scheduled_jobs.service.measuring import case_files
 
-from .sides import Gone, Side, find_side
+from .sessions import COLD
+from .sides import Gone, Side, find_side, side_elsewhere
 
 #: Runs among which the newest one of an environment's name is looked for.
 _SEARCHED_RUNS = 200
+#: As many cold pairs as there may be at most, spare ones included.
+_COLD = ("--cold-pairs", str(2 * Plan().largest))
 #: What a run's suite is called where its cases were chosen one by one.
 _CHOSEN = "chosen"
 
@@ -22,8 +27,8 @@ _CHOSEN = "chosen"
 class Planned:
     """A session that can be measured: what it judges, its two sides, and what its command takes.
 
-    `options` are those that every command about these cases takes: the profile, and the device where it is
-    the CPU. `suite` says how long is measured.
+    `options` are those that every command about these cases takes: the profile, the files of own cases, and
+    the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold.
     """
 
     findings: tuple[Finding, ...]
@@ -32,12 +37,13 @@ class Planned:
     new: Side
     options: tuple[str, ...]
     suite: tuple[str, ...]
+    cold: tuple[str, ...] = ()
 
     @property
     def command(self) -> list[str]:
         """What stands behind `pyrometer`."""
         cases = [part for case in self.cases for part in ("--case", case)]
-        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *self.options]
+        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *self.options, *self.cold]
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -62,13 +68,22 @@ def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: S
         cases=tuple(cases),
         old=old,
         new=new,
-        options=("--profile", first.key.profile_name, *_device(after)),
+        options=("--profile", first.key.profile_name, *_device(after), *_own_cases(hands, first.schedule)),
         suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
+        cold=_COLD if any(one.key.metric in COLD for one in found) else (),
     )
+
+
+def _own_cases(hands: Hands, schedule: str) -> list[str]:
+    """The files of own cases that a schedule measures as well, if it is still written down."""
+    written = hands.settings.schedules.get(schedule)
+    return case_files((written and written.case_files) or (), hands)
 
 
 def _side(database: Database, hands: Hands, store: Store, machine: str, environment: Environment) -> Side:
     newest = _newest_named(database, machine, environment.name)
+    if hands.away:
+        return side_elsewhere(environment, newest)
     return find_side(environment, newest, hands.settings.environments, store)
 
 

@@ -13,10 +13,10 @@ from db.engine import Database
 from db.finding_records import Finding
 from db.queue_records import Task
 from scheduled_jobs.header import Header
-from scheduled_jobs.measure import RunResult
+from scheduled_jobs.measure import RunResult, new_run_id
 from scheduled_jobs.retold import retell
 from scheduled_jobs.service.jobs import Done, Hands
-from scheduled_jobs.service.runs import Measured, measured
+from scheduled_jobs.service.runs import Measured, measured, store_runs
 
 from .comparing import Planned, planned
 from .evidence import bisect_offer, moved_with, operator_difference, verdict_body
@@ -98,11 +98,16 @@ def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
     largest = sorted(worse, key=lambda one: -abs(one.change))
     for case in list(dict.fromkeys(one.key.case for one in largest))[:_TRACED]:
         for side in (session.old, session.new):
-            ended = hands.child(["profile", case, "--environment", side.text, *session.options, "--json"])
+            run = new_run_id()
+            command = ["profile", case, "--environment", side.text, *session.options, "--json"]
+            ended = hands.child([*command, "--run-id", run], run=run)
             if ended.code != 0:
                 # The verdict stands without it.
                 hands.say(f"{case} was not traced in {side.text}: {ended.sentence}")
                 break
+    if worse and hands.away:
+        # On another machine they went into its own database.
+        store_runs(hands)
 
 
 def _evidence(

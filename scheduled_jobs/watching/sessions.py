@@ -16,6 +16,8 @@ from scheduled_jobs.service.planning import DETECT, detect_task
 MOST_CASES = 12
 #: Of these, cases that were found: what is left over has room for neighbours.
 MOST_FOUND = 8
+#: Cases of a cold session, which compiles each of them up to two dozen times.
+MOST_COLD = 4
 #: How much of a fingerprint tells environments apart.
 _FINGERPRINT = 12
 #: Sessions that may fail before a finding waits for people.
@@ -23,12 +25,17 @@ MOST_TRIES = 3
 
 CONFIRM = "confirm"
 
+#: What vanishes with a filled compile cache: of the usual pairs only the first one of a case could tell it.
+COLD = frozenset({"compile_cold", "first_call", "cold_start", "new_shape"})
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
 
-    `old` and `new` are fingerprints; `cases` are those of the findings, then their neighbours.
+    `old` and `new` are fingerprints; `cases` are those of the findings, then their neighbours. In a `cold`
+    one every pair finds its compile cache empty, so what is measured with a filled one needs another; it has
+    no neighbours.
     """
 
     old: str
@@ -38,6 +45,7 @@ class Session:
     findings: tuple[int, ...]
     cases: tuple[str, ...]
     left: tuple[int, ...] = ()
+    cold: bool = False
 
     def task(self, track: Track) -> NewTask:
         """As a task of the machine that saw the change: no other can tell whether it is still there."""
@@ -50,6 +58,7 @@ class Session:
             "left": len(self.left),
         }
         pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.profile}"
+        pair += "-cold" if self.cold else ""
         return NewTask(f"{track.track}-{pair}@{self.machine}", CONFIRM, spec, label=self.machine)
 
 
@@ -64,9 +73,10 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
 
     `measured` are the cases that a machine's nights hold, among which neighbours are looked for.
     """
-    pairs: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
+    pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
-        pairs[one.old_environment, one.new_environment, one.machine, one.key.profile_name].append(one)
+        sides = one.old_environment, one.new_environment
+        pairs[*sides, one.machine, one.key.profile_name, one.key.metric in COLD].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
         for pair, own in pairs.items()
@@ -75,12 +85,15 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
     return sorted(sessions, key=lambda session: -largest[session.findings[0]])
 
 
-def _session(pair: tuple[str, str, str, str], found: Sequence[Finding], measured: Sequence[str]) -> Session:
-    cases = list(dict.fromkeys(one.key.case for one in found))[:MOST_FOUND]
+def _session(
+    pair: tuple[str, str, str, str, bool], found: Sequence[Finding], measured: Sequence[str]
+) -> Session:
+    *sides, cold = pair
+    cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_FOUND]
     judged = tuple(one.id for one in found if one.key.case in cases)
     left = tuple(one.id for one in found if one.key.case not in cases)
-    beside = neighbours(cases, measured)[: MOST_CASES - len(cases)]
-    return Session(*pair, findings=judged, cases=(*cases, *beside), left=left)
+    beside = () if cold else neighbours(cases, measured)[: MOST_CASES - len(cases)]
+    return Session(*sides, findings=judged, cases=(*cases, *beside), left=left, cold=cold)
 
 
 def neighbours(cases: Sequence[str], measured: Sequence[str]) -> list[str]:

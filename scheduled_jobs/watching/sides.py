@@ -56,7 +56,34 @@ def find_side(
             f"environment {environment.name} (torch {environment.torch_version}) is gone, and its version is "
             "none that a package index offers"
         )
+    return Side(_from_its_index(spec, environment, declared), environment, rebuilt=True)
+
+
+def side_elsewhere(environment: Environment, newest: str) -> Side:
+    """What stands for an environment on a machine whose files are not seen from here; raises Gone.
+
+    Its name, where the newest run of that machine saw it under it; a nightly's name stands for another one
+    every day, so it is asked for by its day, as everything else is by its version.
+    """
+    spec = version_spec(environment.torch_version)
+    if environment.fingerprint == newest and not (spec or "").startswith(NIGHTLY):
+        return Side(environment.name, environment)
+    if spec is None:
+        raise Gone(
+            f"environment {environment.name} (torch {environment.torch_version}) is another one today, and "
+            "its version is none that a package index offers"
+        )
     return Side(spec, environment, rebuilt=True)
+
+
+def _from_its_index(spec: str, environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> str:
+    """The nightly of a day by the declared name that stood for it, which has its index and its packages."""
+    kind, _, day = spec.partition(" ")
+    for name in (environment.name, environment.name.removesuffix(f"-{day}")) if kind == NIGHTLY else ():
+        written = declared.get(name)
+        if written is not None and written.torch and which_torch(written.torch) == NIGHTLY:
+            return f"{name} {day}"
+    return spec
 
 
 def interpreter_of(environment: Environment, declared: Mapping[str, EnvironmentSettings]) -> Path | None:

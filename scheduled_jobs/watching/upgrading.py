@@ -21,7 +21,9 @@ def upgrade(task: Task, hands: Hands) -> Done:
     old, new = (resolved(str(task.spec[name]), hands.settings) for name in ("old", "new"))
     report = report_file(hands.data_dir, old, new, task)
     report.parent.mkdir(parents=True, exist_ok=True)
-    run = measured(task, hands, ["upgrade", old, new, *options(task.spec), "--report", str(report)])
+    # Another machine would write it into a folder of its own.
+    told = [] if hands.away else ["--report", str(report)]
+    run = measured(task, hands, ["upgrade", old, new, *options(task.spec, hands), *told])
     if not run.complete:
         return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
     return Done(result=_decided(hands, run, old, new, report))
@@ -47,7 +49,8 @@ def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> d
         "decision": verdict.decision,
         "reasons": list(reasons),
         "broken": [one.case for one in verdict.broken],
-        # One that was gone on with after an interruption writes none: `pyrometer report RUN` tells it.
+        # One that was gone on with after an interruption writes none, nor does another machine:
+        # `pyrometer report RUN` tells it.
         "report": str(report) if report.exists() else "",
         "summary": f"{old} -> {new}: {verdict.decision}, {reasons[0]}",
     }

@@ -39,7 +39,16 @@ def test_one_torch_has_one_spelling(text: str, torch: str) -> None:
 
 def test_a_declared_name_comes_before_what_else_it_could_mean() -> None:
     assert parse_spec("nightly", DECLARED) is DECLARED["nightly"]
-    assert parse_spec("nightly 2026-11-20", DECLARED).recipe == Recipe(torch="nightly 2026-11-20")
+    # All of its days come from the index that it has.
+    of_day = parse_spec("nightly 2026-11-20", DECLARED)
+    assert of_day.name == "nightly 2026-11-20"
+    assert of_day.recipe == Recipe(torch="nightly 2026-11-20", index="https://our/nightlies")
+    ours = {"ours": DECLARED["nightly"], "pinned": Wanted("pinned", recipe=Recipe(torch="2.13.0"))}
+    assert parse_spec("ours@2026-11-20", ours).recipe == of_day.recipe
+    assert parse_spec("nightly 2026-11-20", ours).recipe == Recipe(torch="nightly 2026-11-20")
+    for text in ("pinned 2026-11-20", "ours 2026-13-20"):
+        with pytest.raises(BadSpec):
+            parse_spec(text, ours)
 
 
 def test_a_wheel_and_an_interpreter_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 from builders import MLP, RESNET, RESNET_COMPILED, a_night, a_run, an_outcome
-from watched_nights import Child, Nights, a_task, build, claimed, finish, hands, nightly, waiting
+from watched_nights import TOML, Child, Nights, a_task, build, claimed, finish, hands, nightly, waiting
 
 from db import findings, store
-from db.engine import Database
-from db.finding_records import Finding, NewFinding
+from db.engine import Database, open_database
+from db.finding_records import Finding, NewFinding, Track
 from db.queue_records import Task
 from scheduled_jobs.service.jobs import Done
+from scheduled_jobs.watching.comparing import planned
 from scheduled_jobs.watching.confirming import confirm
 from scheduled_jobs.watching.detecting import detect
-from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours
+from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours, plan_sessions
 
 SLOWER, LAST = 14, 18
 #: The two environments that are compared: of the nights that lie surely before and after.
@@ -200,6 +201,42 @@ def test_what_was_decided_meanwhile_is_not_measured(watched: Watched, sqlite: Da
     child = watched.child()
     done = watched.confirm(child)
     assert (done.state, child.commands) == ("done", []) and "nothing" in done.result["summary"]
+
+
+def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watched: Watched) -> None:
+    one, again = watched.finding, Track("alone", "nightly", "")
+    compiles = replace(one, id=77, key=replace(one.key, metric="compile_cold"))
+    warm = replace(one, id=78, key=replace(one.key, metric="compile_warm"))
+    # In one session the other would find no cache that is filled.
+    both = plan_sessions([one, compiles, warm], {one.machine: [RESNET]})
+    assert {each.cold: each.cases for each in both} == {
+        False: (RESNET_COMPILED, RESNET),
+        True: (RESNET_COMPILED,),
+    }
+    assert sorted(each.findings for each in both) == [(watched.id, 78), (77,)]
+    assert len({each.task(again).part for each in both}) == 2
+    with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
+        commands = {
+            found.key.metric: planned(database, hands(watched.folder, MORNING), [found], []).command
+            for found in (one, compiles, warm)
+        }
+    given = {metric: "--cold-pairs" in command for metric, command in commands.items()}
+    assert given == {"latency_floor": False, "compile_cold": True, "compile_warm": False}
+    command = commands["compile_cold"]
+    # As many as there are, spare ones included.
+    assert int(command[command.index("--cold-pairs") + 1]) >= 15
+
+
+def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:
+    toml = TOML + 'case_files = ["mine.py", "/elsewhere/cases.py"]\n'
+    (task,) = waiting(watched.database, "confirm")
+    child = watched.child()
+    confirm(task, hands(watched.folder, MORNING, child, toml))
+    own = ["--cases", str(watched.folder / "mine.py"), "--cases", "/elsewhere/cases.py"]
+    for command in child.commands:
+        at = command.index("--cases")
+        assert command[at : at + 4] == own
+    assert [command[0] for command in child.commands] == ["upgrade", "profile"]
 
 
 def test_the_others_of_the_workload_are_neighbours() -> None:

@@ -147,6 +147,14 @@ def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
     )
 
 
+def test_of_an_upgrade_on_another_machine_no_file_is_asked_for(sqlite: Database, tmp_path: Path) -> None:
+    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50": 0.8})
+    done = upgrade(an_upgrade(sqlite), replace(hands(tmp_path, a_night(1), child), away=True))
+    (command,) = child.commands
+    assert "--report" not in command
+    assert (done.state, done.result["decision"], done.result["report"]) == ("done", "go", "")
+
+
 def test_an_upgrade_that_cannot_begin_failed(sqlite: Database, tmp_path: Path) -> None:
     child = Child(
         tmp_path / "data", (nightly(1), nightly(2)), refuses="the package index offers no torch 2.13.0"

@@ -10,8 +10,10 @@ from builders import an_environment
 from watched_nights import build, nightly
 
 from configuration.schema import EnvironmentSettings
+from runner.environments.recipe import Recipe
+from runner.environments.spec import Wanted, parse_spec
 from runner.environments.store import Store
-from scheduled_jobs.watching.sides import Gone, Side, find_side, version_spec
+from scheduled_jobs.watching.sides import Gone, Side, find_side, side_elsewhere, version_spec
 
 STABLE = an_environment("2.13.0+cpu", name="stable")
 
@@ -31,6 +33,21 @@ def test_what_was_built_is_known_by_its_fingerprint(tmp_path: Path) -> None:
 def test_a_nightly_that_is_gone_is_asked_for_by_its_day(tmp_path: Path) -> None:
     found = side(tmp_path, nightly(1), nightly=EnvironmentSettings(torch="nightly"))
     assert (found.text, found.rebuilt) == ("nightly 2026-09-02", True)
+
+
+def test_a_nightly_that_is_gone_is_built_from_the_index_that_it_had(tmp_path: Path) -> None:
+    declared = EnvironmentSettings(torch="nightly", index="https://mirror.example.org/nightly/cu130")
+    text = side(tmp_path, nightly(1), nightly=declared).text
+    known = Wanted("nightly", recipe=Recipe(torch="nightly", index=str(declared.index)))
+    recipe = parse_spec(text, {"nightly": known}).recipe
+    assert recipe is not None
+    assert (recipe.torch, recipe.index) == ("nightly 2026-09-02", declared.index)
+    # So has one of another name, which is called so whatever its day is.
+    ours = replace(nightly(1), name="ours")
+    assert side(tmp_path, ours, ours=declared).text == "ours 2026-09-02"
+    # Meanwhile the name stands for a release: nobody knows where that nightly came from.
+    released = EnvironmentSettings(torch="2.13.0", index=declared.index)
+    assert side(tmp_path, ours, ours=released).text == "nightly 2026-09-02"
 
 
 def test_a_declared_one_is_built_again_under_its_name(tmp_path: Path) -> None:
@@ -64,3 +81,14 @@ def test_a_version_is_asked_for_without_its_local_part() -> None:
     assert version_spec("2.13.0+cu130") == "2.13.0" and version_spec("2.14.0rc1+cpu") == "2.14.0rc1"
     assert version_spec("2.16.0.dev20260920+cpu") == "nightly 2026-09-20"
     assert [version_spec(text) for text in ("", "mine", "2.14.0a0+git12", "2.14.0.dev3")] == [None] * 4
+
+
+def test_on_another_machine_nothing_of_ours_stands_for_it() -> None:
+    ours = replace(STABLE, torch_version="2.14.0a0+git1234")
+    assert side_elsewhere(STABLE, STABLE.fingerprint) == Side("stable", STABLE)
+    assert side_elsewhere(STABLE, "other") == Side("2.13.0", STABLE, rebuilt=True)
+    # Its name is another day's by now, even where it was the newest.
+    assert side_elsewhere(nightly(1), nightly(1).fingerprint).text == "nightly 2026-09-02"
+    assert side_elsewhere(ours, ours.fingerprint).text == "stable"
+    with pytest.raises(Gone, match="is another one today"):
+        side_elsewhere(ours, "other")
