@@ -14,9 +14,10 @@ from configuration.places import Places, resolve_places
 from configuration.settings import Settings, load_settings
 from db.engine import Database, open_database
 from db.errors import DatabaseError
+from db.replicates import stored_outcomes
 from runner.errors import JournalError, RunnerError
 from scheduled_jobs.errors import JobError
-from scheduled_jobs.ingest import ingest_pending
+from scheduled_jobs.ingest import ingest_pending, pending
 
 #: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -84,6 +85,30 @@ def store_pending(here: Context) -> None:
                     say(f"note: run {done.run}: journal {line}; set aside")
     except DatabaseError as error:
         say(f"note: {error}")
+
+
+def store_beside_looking(here: Context) -> None:
+    """`store_pending` where the database is this folder's; of another one only say what it lacks.
+
+    A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
+    Who looks at one wants nothing stored in it.
+    """
+    named = here.settings.by_variable
+    if "database_url" not in named or "data_dir" in named:
+        store_pending(here)
+        return
+    try:
+        with here.open_database() as database:
+            left = len(pending(here.places.data_dir, stored_outcomes(database)))
+    except DatabaseError as error:
+        say(f"note: {error}")
+        return
+    if left:
+        runs, them = ("1 run", "it") if left == 1 else (f"{left} runs", "them")
+        say(
+            f"note: {runs} of {here.runs} would be stored in the database that PYROMETER_DATABASE_URL names, "
+            f"but not by looking at it: `pyrometer run` and `pyrometer report` store {them}"
+        )
 
 
 def say(sentence: str) -> None:

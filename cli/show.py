@@ -2,7 +2,7 @@
 
 import os
 
-from .context import UsageError, context, in_one_sentence, say, store_pending
+from .context import UsageError, context, in_one_sentence, say, store_beside_looking
 from .options import AllowHost, Host, Port
 
 
@@ -25,7 +25,7 @@ def dashboard(
         rules = settled(here.settings.dashboard)
         if rules.login == "none" and not server.is_loopback(host):
             say(f"note: nobody logs in, so whoever reaches {host} looks and triages; see docs/dashboard.md")
-        store_pending(here)
+        store_beside_looking(here)
         # What it named is settled; beside the URL itself it would be a contradiction.
         os.environ.pop("PYROMETER_DATABASE_URL_FILE", None)
         os.environ["PYROMETER_DATABASE_URL"] = here.places.database_url
