@@ -10,7 +10,9 @@ import struct
 import subprocess
 import termios
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, wait_for_nobody
 
@@ -85,6 +87,21 @@ def test_other_signals_do_the_same_even_before_the_first_case_stands(
     running.process.send_signal(number)
     run = interrupted(running.end())
     assert journal.read(site.journal(run)).ended is not None
+
+
+def test_a_signal_to_the_whole_tree_is_no_crash_of_a_case(site: Site) -> None:
+    running = site.start_suite("long")
+    running.until("outcome")
+    running.until("phase", phase="measure")
+    tree = psutil.Process(running.process.pid)
+    # As scancel does it, and systemd where nobody says otherwise: all of them, the oldest first.
+    for process in (tree, *tree.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGTERM)
+    run = interrupted(running.end())
+    kept = journal.read(site.journal(run))
+    assert {outcome.status for outcome in kept.outcomes} == {"ok"}
+    assert len(kept.outcomes) < 12
 
 
 def test_a_signal_before_anything_is_measured(site: Site) -> None:
