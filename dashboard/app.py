@@ -5,27 +5,14 @@ import streamlit as st
 from dashboard import parts
 from dashboard.access import admission
 from dashboard.exports import foot
+from dashboard.navigation import PAGES
 from db.errors import DatabaseError
 
 parts.frame_page()
 page = st.navigation(
     [
-        st.Page("app_pages/overview.py", title="Overview", icon=":material/monitoring:", default=True),
-        st.Page("app_pages/upgrade.py", title="Upgrade", icon=":material/balance:", url_path="upgrade"),
-        st.Page("app_pages/trends.py", title="Trends", icon=":material/show_chart:", url_path="trends"),
-        st.Page("app_pages/techniques.py", title="Techniques", icon=":material/tune:", url_path="techniques"),
-        st.Page("app_pages/hardware.py", title="Hardware", icon=":material/memory:", url_path="hardware"),
-        st.Page(
-            "app_pages/utilisation.py", title="Utilisation", icon=":material/speed:", url_path="utilisation"
-        ),
-        st.Page(
-            "app_pages/regressions.py",
-            title="Regressions",
-            icon=":material/trending_down:",
-            url_path="regressions",
-        ),
-        st.Page("app_pages/run_detail.py", title="Runs", icon=":material/fact_check:", url_path="run"),
-        st.Page("app_pages/fleet.py", title="Fleet", icon=":material/dns:", url_path="fleet"),
+        st.Page(one.script, title=one.title, icon=one.icon, url_path=one.path or None, default=not one.path)
+        for one in PAGES
     ],
     position="top",
 )

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from dashboard import database, metrics, warm
+from dashboard import database, front, metrics, warm
 from dashboard.access.gate import MAY_LOOK, Gate
 from dashboard.access.rules import Rules
 from dashboard.settings import Settings
@@ -141,6 +141,7 @@ def application(rules: Rules) -> st.App:
         lifespan=warm.while_serving,
         secrets={"auth": dict(rules.provider)} if rules.provider else None,
         routes=[
+            *front.routes(),
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
         ],

@@ -1,0 +1,81 @@
+"""The file that browsers open first: Streamlit's own, which also says where the server is and what is needed.
+
+Without it a page below any path asks for the server there first, is told 404, and asks again at the root;
+then it asks for settings, and opens its WebSocket after that. What a page is made of, a chart above all, is
+only loaded when the first message with such a part has come.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
+
+import streamlit
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from dashboard.navigation import EVERYWHERE, PAGES, Page
+
+_STATIC = Path(streamlit.__file__).parent / "static"
+_JS = _STATIC / "static" / "js"
+#: Streamlit's program reads this before it asks for anything; its own hosting tells it the same way. No other
+#: site may talk to a page.
+_SERVER = """<script>
+      window.__streamlit = {
+        BACKEND_BASE_URL: new URL("./", location.href).href,
+        HOST_CONFIG: { allowedOrigins: [location.origin], useExternalAuthToken: false },
+      }
+    </script>"""
+#: Streamlit's own font, which no page of ours is set in.
+_FONT = re.compile(r'<link\s+rel="preload"[^>]*SourceSans[^>]*>\s*')
+_PROGRAM = re.compile(r'<script type="module"')
+_IMPORTS = re.compile(r'(?:from|import)"\./([\w.-]+\.js)"')
+
+
+def routes() -> list[Route]:
+    """A route for each page of the navigation; every other address stays Streamlit's."""
+    return [Route(f"/{page.path}", _answer(page), methods=["GET"]) for page in PAGES]
+
+
+def text(page: Page) -> str:
+    """The file for one page, as HTML."""
+    front = (_STATIC / "index.html").read_text()
+    more = [
+        f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
+        for name in _files((*EVERYWHERE, *page.needs))
+        if name not in front
+    ]
+    front = _FONT.sub("", front)
+    return _PROGRAM.sub("\n    ".join([_SERVER, *more, '<script type="module"']), front, count=1)
+
+
+def _answer(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    told = text(page)
+
+    async def answer(_request: Request) -> Response:
+        return HTMLResponse(told, headers={"cache-control": "no-cache"})
+
+    return answer
+
+
+@cache
+def _files(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The files of some parts of Streamlit's program with all that they import, each once.
+
+    Parts that this Streamlit does not have are left out: they only come later.
+    """
+    wanted = [file.name for part in parts for file in sorted(_JS.glob(f"{part}.*.js"))]
+    found: dict[str, None] = {}
+    while wanted:
+        name = wanted.pop(0)
+        if name not in found:
+            found[name] = None
+            wanted += _imported(name)
+    return tuple(found)
+
+
+@cache
+def _imported(name: str) -> tuple[str, ...]:
+    file = _JS / name
+    return tuple(_IMPORTS.findall(file.read_text())) if file.is_file() else ()
