@@ -1,8 +1,10 @@
-"""Vega-Lite charts of named rows: words and a number above, an interval or dots below, along ratios to 1.
+"""Vega-Lite charts of named rows: words and a number above, an interval or dots below, along one axis.
 
 The words stand inside, so that a long name takes no room from the ratios, on a phone either.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dashboard.charts import QUIET, RENDERED, Spec
@@ -14,8 +16,6 @@ TIMES = "format(datum.value, '~g') + '×'"
 _ROW, _AXIS = 36, 62
 #: Where in its row the words stand, what is drawn, and from where to where the rule at 1 is.
 _WORDS, _DRAWN, _RULE = 0.28, 0.72, (0.5, 0.94)
-#: Pixels at the right of the words that belong to the number.
-_NUMBER = 96
 #: The colour of words, on a light and on a dark page: text is not the theme's by itself.
 _INK = ("#1c2230", "#e6e9ef")
 
@@ -29,26 +29,43 @@ _BESIDE: list[dict[str, Any]] = [
 ]
 
 
-def chart(rows: int, title: str, layers: list[Spec], *, dark: bool) -> Spec:
-    """So many rows below each other with `layers` drawn in them, and a rule at 1; `title` is of the axis.
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a row's words are set: so many pixels at their right belong to the number.
 
-    Named data `rows`: columns row (from 0), label and text, and whatever the layers need; see `ratio`.
+    Where the chart is narrower than `narrow`, the words take it all and the table below has the number.
     """
-    y, ink = height(rows), _INK[dark]
-    limit = {"expr": f"width - {_NUMBER}"}
-    label = {"type": "text", "align": "left", "fontSize": 11.5, "limit": limit, "color": ink}
+
+    number: int = 96
+    narrow: int = 0
+
+    @property
+    def limit(self) -> Spec:
+        """Of the words' width."""
+        return {"expr": f"width < {self.narrow} ? width : width - {self.number}"}
+
+    @property
+    def opacity(self) -> Spec:
+        """Of the number."""
+        return {"expr": f"width < {self.narrow} ? 0 : 1"}
+
+
+def chart(
+    rows: int, layers: Sequence[Spec], *, dark: bool, behind: Sequence[Spec] = (), words: Words | None = None
+) -> Spec:
+    """So many rows below each other with `layers` drawn in them, and what lies `behind` them all.
+
+    Named data `rows`: columns row (from 0), label and text, and whatever the layers need.
+    """
+    y, ink, words = height(rows), _INK[dark], words or Words()
+    label = {"type": "text", "align": "left", "fontSize": 11.5, "limit": words.limit, "color": ink}
     number = {"type": "text", "align": "right", "fontSize": 12, "fontWeight": 700, "color": ink}
-    rule = {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}
     return {
         "$schema": SCHEMA,
         "data": {"name": "rows"},
         "height": _ROW * max(1, rows) + _AXIS,
         "layer": [
-            {
-                "transform": _BESIDE,
-                "mark": rule,
-                "encoding": {"x": {**ratio("", title), "datum": 1}, "y": y, "y2": {"field": "end"}},
-            },
+            *behind,
             {
                 "transform": _ABOVE,
                 "mark": label,
@@ -56,13 +73,22 @@ def chart(rows: int, title: str, layers: list[Spec], *, dark: bool) -> Spec:
             },
             {
                 "transform": _ABOVE,
-                "mark": number,
+                "mark": {**number, "opacity": words.opacity},
                 "encoding": {"x": {"value": "width"}, "y": y, "text": _text("text")},
             },
             *layers,
         ],
         **RENDERED,
     }
+
+
+def ratios(rows: int, title: str, layers: Sequence[Spec], *, dark: bool) -> Spec:
+    """The same along ratios, with a rule at 1; `title` is of the axis. See `ratio`."""
+    mark = {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}
+    x = {**ratio("", title), "datum": 1}
+    encoding = {"x": x, "y": height(rows), "y2": {"field": "end"}}
+    rule = {"transform": _BESIDE, "mark": mark, "encoding": encoding}
+    return chart(rows, layers, dark=dark, behind=[rule])
 
 
 def height(rows: int) -> Spec:

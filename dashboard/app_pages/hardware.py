@@ -13,7 +13,12 @@ url = settings.database_url
 parts.title("Hardware")
 places = load.places(url)
 if not places:
-    sections.nothing(pages.count_runs(url))
+    parts.nothing_of_that_kind(
+        pages.count_runs(url),
+        "Nothing to compare yet",
+        "that Pyrometer measured itself: of what others measured nobody knows the profile. This measures one "
+        "on this machine:",
+    )
     st.stop()
 
 query = parts.query()

@@ -15,7 +15,12 @@ url = Settings.from_environment().database_url
 parts.title("Techniques")
 places = load.places(url)
 if not places:
-    sections.nothing(pages.count_runs(url))
+    parts.nothing_of_that_kind(
+        pages.count_runs(url),
+        "No technique measured yet",
+        "of Pyrometer's own with a case under a technique: compiled, in another number format, pinned, over "
+        "several ranks. This measures those of a CPU against eager fp32:",
+    )
     st.stop()
 
 

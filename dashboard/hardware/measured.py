@@ -1,6 +1,7 @@
 """From the database's answers to what each case came to on each hardware."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dashboard.hardware.normalised import Cell, Column, apart
 from dashboard.hardware.view import Side
@@ -42,17 +43,14 @@ def of_newest(headlines: Sequence[Headline], sides: Sequence[Side]) -> list[Colu
 def _of_release(release: ReleasePoint, newest: SeriesPoint) -> Cell:
     if release.runs == 1:
         return _of_point(newest, None)
-    return Cell(
+    return replace(
+        _of_point(newest, apart(release.lowest, release.highest)),
         value=release.median,
         smallest=release.lowest,
         largest=release.highest,
         n=release.runs,
         of="run",
-        measured_at=newest.started_at,
         torch_version=release.torch_version,
-        run=newest.run,
-        harness=newest.harness,
-        apart=apart(release.lowest, release.highest),
     )
 
 

@@ -110,7 +110,7 @@ def _without_prices(example: str) -> None:
     )
     # As a basic string of TOML is written; a label may hold anything.
     label = example.replace("\\", "\\\\").replace('"', '\\"')
-    parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}', language="toml")
+    parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}')
 
 
 def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) -> str:
@@ -166,16 +166,3 @@ def _warnings(columns: Sequence[Column], offer: Offer) -> list[str]:
 
 def _and(more: int) -> str:
     return f'<p class="py-quiet">and {wording.plural(more, "more case")} in the CSV file</p>' if more else ""
-
-
-def nothing(runs_kept: int) -> None:
-    """The page before Pyrometer itself measured anything."""
-    if runs_kept == 0:
-        parts.nothing_measured()
-        return
-    with parts.lonely("Nothing to compare yet"):
-        st.write(
-            f"{wording.plural(runs_kept, 'run')} stored, but none that Pyrometer measured itself: of what "
-            "others measured nobody knows the profile. This measures one on this machine:"
-        )
-        st.code("pyrometer run --suite cpu", language="bash")

@@ -3,9 +3,8 @@
 from typing import Any
 
 from dashboard import row_charts
-from dashboard.charts import QUIET, RENDERED, Spec
+from dashboard.charts import QUIET, RENDERED, TONES, Spec
 from dashboard.row_charts import SCHEMA, TIMES
-from dashboard.trends.charts import TONES
 
 _STANDINGS = ("faster", "slower", "unclear", "one pair")
 _SHAPES = ("triangle-up", "triangle-down", "circle", "diamond")
@@ -49,7 +48,7 @@ def speed_ups(cases: int, *, dark: bool) -> Spec:
             "tooltip": tooltip,
         },
     }
-    return row_charts.chart(cases, _TITLE, [interval, point], dark=dark)
+    return row_charts.ratios(cases, _TITLE, [interval, point], dark=dark)
 
 
 def scaling(series: int, most: int) -> Spec:

@@ -248,7 +248,7 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
             "There is no ratio: these runs measured techniques without their baseline in the same session, "
             "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
         )
-        parts.code("pyrometer run --suite cpu", language="bash")
+        parts.code("pyrometer run --suite cpu")
         return
     drawn = frames.drawn(timed)
     told = (
@@ -378,17 +378,3 @@ def _eager(readings: Sequence[Reading]) -> list[Brought]:
 
 def _frame(told: Sequence[Column], cases: Sequence[Brought], about: _About) -> pd.DataFrame:
     return columns.frame(told, cases).assign(torch=about.version)
-
-
-def nothing(runs_kept: int) -> None:
-    """The page before a technique was measured."""
-    if runs_kept == 0:
-        parts.nothing_measured()
-        return
-    with parts.lonely("No technique measured yet"):
-        st.write(
-            f"{wording.plural(runs_kept, 'run')} stored, but none of Pyrometer's own with a case under a "
-            "technique: compiled, in another number format, pinned, over several ranks. This measures those "
-            "of a CPU against eager fp32:"
-        )
-        st.code("pyrometer run --suite cpu", language="bash")

@@ -7,14 +7,11 @@ Vega-Lite's schema.
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.charts import QUIET, RENDERED, Spec
+from dashboard import row_charts
+from dashboard.charts import QUIET, TONES, Spec
 from reports.forest import Axis
 
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-#: Pixels of one line: a label, and below it the interval; and of the axis below all.
-_LINE, _AXIS = 38, 62
-#: On a phone the label takes the whole width, and the table below has the numbers.
-_NARROW = "width < 560"
+_WORDS = row_charts.Words(number=270, narrow=560)
 _SHAPES = {
     "slower": "triangle-up",
     "faster": "triangle-down",
@@ -22,16 +19,8 @@ _SHAPES = {
     "unclear": "circle",
     "mean": "diamond",
 }
-_Y: dict[str, Any] = {
-    "field": "place",
-    "type": "ordinal",
-    "axis": None,
-    "scale": {"type": "band", "padding": 0},
-}
-_TONES = ("bad", "odd", "quiet", "good")
-#: As in style.css.
-_LIGHT = ("#b3261e", "#8a5300", "#5d6572", "#0b6e4f")
-_DARK = ("#ff8a80", "#ffc266", "#a3abb8", "#4fd1ac")
+#: What is neither good news nor bad, on a light and on a dark page.
+_NEITHER = ("#5d6572", "#a3abb8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +41,11 @@ class Look:
 
 def intervals(look: Look) -> Spec:
     """Named data `rows`: see `frames.drawn_cases`; changes are logarithms of new / old."""
-    colours = {"domain": list(_TONES), "range": list(_DARK if look.dark else _LIGHT)}
+    tones = {**TONES[look.dark], "quiet": _NEITHER[look.dark]}
+    colours = {"domain": list(tones), "range": list(tones.values())}
     tone: dict[str, Any] = {"field": "tone", "type": "nominal", "scale": colours, "legend": None}
-    return {
-        "$schema": _SCHEMA,
-        "data": {"name": "rows"},
-        "height": _LINE * look.lines + _AXIS,
-        "layer": [*_behind(look), _whiskers(look, tone), _points(look, tone), *_words(look)],
-        "config": {"view": {"stroke": None}},
-        **RENDERED,
-    }
+    drawn = [_whiskers(look, tone), _points(look, tone)]
+    return row_charts.chart(look.lines, drawn, dark=look.dark, behind=_behind(look), words=_WORDS)
 
 
 def _x(look: Look) -> dict[str, Any]:
@@ -99,11 +83,11 @@ def _behind(look: Look) -> list[dict[str, Any]]:
 
 def _whiskers(look: Look, tone: dict[str, Any]) -> dict[str, Any]:
     return {
-        "transform": [{"filter": "isValid(datum.low)"}],
-        "mark": {"type": "rule", "strokeWidth": 2, "yOffset": 9},
+        "transform": [*row_charts.BELOW, {"filter": "isValid(datum.low)"}],
+        "mark": {"type": "rule", "strokeWidth": 2},
         "encoding": {
             "x": {**_x(look), "field": "low"},
-            "y": _Y,
+            "y": row_charts.height(look.lines),
             "x2": {"field": "high"},
             "color": tone,
             # What reaches beyond the axis is no whole interval.
@@ -117,10 +101,11 @@ def _points(look: Look, tone: dict[str, Any]) -> dict[str, Any]:
     hollow = {"test": "datum.standing === 'unclear'", "value": "transparent"}
     tooltip = [("label", "case"), ("told", "verdict"), ("changed", "change"), ("interval", "interval")]
     return {
-        "mark": {"type": "point", "size": 80, "opacity": 1, "strokeWidth": 2, "yOffset": 9},
+        "transform": row_charts.BELOW,
+        "mark": {"type": "point", "size": 80, "opacity": 1, "strokeWidth": 2},
         "encoding": {
             "x": {**_x(look), "field": "change"},
-            "y": _Y,
+            "y": row_charts.height(look.lines),
             "stroke": tone,
             "fill": {"condition": hollow, **tone},
             "shape": {"field": "standing", "type": "nominal", "scale": shapes, "legend": None},
@@ -130,16 +115,3 @@ def _points(look: Look, tone: dict[str, Any]) -> dict[str, Any]:
             ],
         },
     }
-
-
-def _words(look: Look) -> list[dict[str, Any]]:
-    """The label of each line, and its numbers where there is room."""
-    colour = "#e6e9ef" if look.dark else "#1c2230"
-    label: dict[str, Any] = {"type": "text", "align": "left", "dy": -8, "fontSize": 12, "color": colour}
-    label["limit"] = {"expr": f"{_NARROW} ? width : width - 250"}
-    numbers: dict[str, Any] = {"type": "text", "align": "right", "dy": -8, "fontSize": 12, "color": colour}
-    numbers["opacity"] = {"expr": f"{_NARROW} ? 0 : 1"}
-    return [
-        {"mark": label, "encoding": {"x": {"value": 0}, "y": _Y, "text": {"field": "label"}}},
-        {"mark": numbers, "encoding": {"x": {"value": "width"}, "y": _Y, "text": {"field": "numbers"}}},
-    ]

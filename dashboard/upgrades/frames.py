@@ -227,7 +227,7 @@ def _drawn(
         "low": inside[1],
         "high": inside[2],
         "beyond": any(end is not None and abs(end) > axis.limit for end in ends),
-        "numbers": f"{percent(change)} [{interval}], n {n}",
+        "text": f"{percent(change)} [{interval}], n {n}",
         "told": told,
         "interval": interval,
         "changed": percent(change),
@@ -236,4 +236,4 @@ def _drawn(
 
 
 def _numbered(rows: Sequence[dict[str, object]]) -> pd.DataFrame:
-    return pd.DataFrame([{"place": place, **row} for place, row in enumerate(rows)])
+    return pd.DataFrame([{"row": place, **row} for place, row in enumerate(rows)])
