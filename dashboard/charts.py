@@ -4,6 +4,7 @@ Building and validating a chart costs several times what showing it does, so a s
 small arguments (and is cached by `dashboard.load`), while the rows travel beside it: see `with_data`.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -16,6 +17,11 @@ MAX_CASES = 6
 _LETTERS = "ABCDEF"
 #: The colour of what is there to compare with, and never a series'.
 QUIET = "#8a93a3"
+#: The colours of marks on a light and on a dark page, by their tone; as in the style sheet.
+TONES: Mapping[bool, Mapping[str, str]] = {
+    False: {"good": "#0b6e4f", "bad": "#b3261e", "odd": "#8a5300"},
+    True: {"good": "#4fd1ac", "bad": "#ff8a80", "odd": "#ffc266"},
+}
 #: SVG: marks stand in the page, where tests, screen readers, printing and `exports.pictures` find them.
 RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg"}}}
 
@@ -38,7 +44,8 @@ def samples_in_order() -> Spec:
     """
     x = alt.X("iteration:Q", title="iteration", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(nice=False))
     borders = alt.Chart(alt.NamedData("blocks")).mark_rule(color=QUIET, opacity=0.35, strokeDash=[2, 3])
-    dots = alt.Chart(alt.NamedData("samples")).mark_point(filled=True, opacity=0.75)
+    # Thousands of samples have no names of their own: the chart has one.
+    dots = alt.Chart(alt.NamedData("samples")).mark_point(filled=True, opacity=0.75, aria=False)
     left_out = alt.when("!datum.counts")
     y = alt.Y("milliseconds:Q", title="sample (ms)", scale=alt.Scale(zero=False, padding=10))
     tooltip = [

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboard import wording
-from dashboard.window_charts import Panel, Scale
+from dashboard.window_charts import Panel, Scale, line_set
 from db.records import Recording
 from runner.telemetry.columns import COLUMNS
 
@@ -113,21 +113,23 @@ def length(recordings: Iterable[Recording]) -> float:
     return max(0.1, float(np.ceil((last - first) / 1e8)) / 10)
 
 
-def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
-    """The lines of all panels: columns panel (its place), line, second, value, piece.
+def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[str, pd.DataFrame]:
+    """The lines of each panel by the name of its data: columns line, second, value, piece.
 
     A line is stepped: a row's value holds from where it began to where it ended. Rows without a value, and
     time without a row, lie between two pieces, which are never joined.
     """
-    rows: list[_Row] = []
+    rows: dict[str, list[_Row]] = {}
     pieces = count()
     drawn_lines = [
         (place, *line) for place, panel in enumerate(drawn) if not panel.heat for line in panel.lines
     ]
     for place, column, label in drawn_lines:
+        own = rows.setdefault(line_set(place), [])
         for piece in _within(recording, column, max(4, MAX_POINTS // len(drawn_lines))):
-            rows += _steps(recording, column, piece, origin_ns, (place, label, next(pieces)))
-    return pd.DataFrame(rows, columns=["panel", "line", "second", "value", "piece"])
+            own += _steps(recording, column, piece, origin_ns, (label, next(pieces)))
+    columns = ["line", "second", "value", "piece"]
+    return {name: pd.DataFrame(own, columns=columns) for name, own in rows.items()}
 
 
 def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
@@ -246,14 +248,13 @@ def _interrupted(recording: Recording, before: int, after: int) -> bool:
 
 
 def _steps(
-    recording: Recording, column: str, piece: Sequence[int], origin_ns: int, key: tuple[int, str, int]
+    recording: Recording, column: str, piece: Sequence[int], origin_ns: int, key: tuple[str, int]
 ) -> list[_Row]:
-    values, (place, label, number) = recording.values[column], key
+    values, (label, number) = recording.values[column], key
     moments = [recording.started_ns[piece[0]], *(recording.ended_ns[row] for row in piece)]
     held = [values[piece[0]], *(values[row] for row in piece)]
     return [
         {
-            "panel": place,
             "line": label,
             "second": (moment - origin_ns) / 1e9,
             "value": value,

@@ -56,29 +56,37 @@ class Panel:
         return f"{self.title} · {self.unit}" if self.unit else self.title
 
 
-def window(panels: Sequence[Panel], seconds: float) -> Spec:
+def window(panels: Sequence[Panel], seconds: float, *, hovered: bool = True) -> Spec:
     """The panels of one device above each other; they share the axis, which reaches from 0 to `seconds`.
 
-    Named data `lines`, `heat` and `rows`: see `dashboard.panels.lines`, `heat` and `hovered`. Where the
-    pointer is, the same row lights up in every panel.
+    Named data: `line_set` of every panel's place, `heat`, and where anything is `hovered`, `rows`: see
+    `dashboard.panels.lines`, `heat` and `hovered`. Where the pointer is, that row lights up in every panel.
     """
     pointed = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["began"]}
     views = [f"rows{place}" for place in range(len(panels))]
+    last = len(panels) - 1
     return {
         "$schema": _SCHEMA,
-        "vconcat": [_panel(panel, place, len(panels), seconds) for place, panel in enumerate(panels)],
+        "vconcat": [
+            _panel(panel, place, _seconds(seconds, labelled=place == last), hovered=hovered)
+            for place, panel in enumerate(panels)
+        ],
         "spacing": 14,
         "resolve": {"scale": {"x": "shared", "color": "independent", "strokeDash": "independent"}},
-        "params": [{"name": "hover", "select": pointed, "views": views}],
+        **({"params": [{"name": "hover", "select": pointed, "views": views}]} if hovered else {}),
         **RENDERED,
     }
 
 
-def _panel(panel: Panel, place: int, many: int, seconds: float) -> Spec:
-    x = _seconds(seconds, labelled=place == many - 1)
-    rows = {"name": f"rows{place}", **_rows(panel, x)}
+def line_set(place: int) -> str:
+    """What the data of the panel at a place is called."""
+    return f"lines{place}"
+
+
+def _panel(panel: Panel, place: int, x: dict[str, Any], *, hovered: bool) -> Spec:
+    rows = [{"name": f"rows{place}", **_rows(panel, x)}] if hovered else []
     # Cells answer to the pointer themselves, and lie above what would.
-    layers = [rows, _cells(panel, x)] if panel.heat else [_line(panel, place, x), rows]
+    layers = [*rows, _cells(panel, x)] if panel.heat else [_line(panel, place, x), *rows]
     return {
         "title": {"text": panel.heading, "anchor": "start", "offset": 7, "fontSize": 12, "fontWeight": 600},
         "height": min(_HIGHEST, max(_HEIGHT, 4 * len(panel.lines))) if panel.heat else _HEIGHT,
@@ -119,8 +127,7 @@ def _line(panel: Panel, place: int, x: dict[str, Any]) -> Spec:
     }
     dashes = {"domain": labels, "range": _DASHES[: len(labels)]}
     return {
-        "data": {"name": "lines"},
-        "transform": [{"filter": f"datum.panel === {place}"}],
+        "data": {"name": line_set(place)},
         # A row's value holds from its beginning to its end; pieces are never joined.
         "mark": {"type": "line", "interpolate": "step-before", "strokeWidth": 1.8},
         "encoding": {

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass
+from string import ascii_uppercase, digits
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,7 +24,8 @@ _LAST = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_WITH_COMPILE_ERRO
 class Visit:
     """What the server sent for one address: `seconds` until its last message, `size` in bytes.
 
-    `points` are the rows of every chart's largest set of data, `wrong` what a page must never show.
+    `points` are the rows of every chart's largest set of data, all panels together; `wrong` is what a page
+    must never show.
     """
 
     seconds: float
@@ -134,8 +137,13 @@ def _path(page: Any) -> str:
 
 
 def _points(chart: Any) -> int:
-    tables = [pa.ipc.open_stream(each.data.data).read_all().num_rows for each in chart.datasets]
-    return max([*tables, _inside(json.loads(chart.spec))])
+    rows: Counter[str] = Counter()
+    for each in chart.datasets:
+        # Panels have a set of data each: of points called by a letter, of lines by a number.
+        rows[each.name.rstrip(ascii_uppercase + digits)] += (
+            pa.ipc.open_stream(each.data.data).read_all().num_rows
+        )
+    return max([*rows.values(), _inside(json.loads(chart.spec))])
 
 
 def _inside(spec: object) -> int:

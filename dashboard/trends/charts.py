@@ -4,11 +4,12 @@ It is written out and not built with Altair, which takes longer than drawing it:
 in their lines, tracks and marks. A test holds it against Vega-Lite's schema.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.charts import QUIET, RENDERED, Spec, letter
+import pandas as pd
+
+from dashboard.charts import QUIET, RENDERED, TONES, Spec, letter
 from dashboard.trends.view import Axis
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -21,12 +22,6 @@ _PADDING = 62
 #: Labels within the chart would lie over each other on a phone.
 _WIDE_ONLY = {"expr": "width < 500 ? 0 : 1"}
 
-#: The colours of marks on a light and on a dark page, by their tone; as in the style sheet.
-TONES: Mapping[bool, Mapping[str, str]] = {
-    False: {"good": "#0b6e4f", "bad": "#b3261e", "odd": "#8a5300"},
-    True: {"good": "#4fd1ac", "bad": "#ff8a80", "odd": "#ffc266"},
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -35,8 +30,8 @@ class Look:
     `stacked` gives each line a panel and a scale of its own, `bars` draws the range at every point too (which
     is what shows it where a line has one point), `clock` writes the time of day on the date axis, `relative`
     draws shares. `tracks` is how many there are along dates. The others say which marks there are: `rules`
-    where the version changes, `moves` of lines, `ticks` where something else changed, a point that is
-    `opened`. `dark` is the page's theme.
+    where the version changes, the letters of the lines that have `moves`, `ticks` where something else
+    changed, a point that is `opened`. `dark` is the page's theme.
     """
 
     stacked: bool
@@ -45,7 +40,7 @@ class Look:
     relative: bool = False
     tracks: int = 1
     rules: bool = False
-    moves: bool = False
+    moves: str = ""
     ticks: bool = False
     opened: bool = False
     dark: bool = False
@@ -54,9 +49,9 @@ class Look:
 def trend(unit: str, lines: int, axis: Axis, look: Look) -> Spec:
     """Up to six lines of one metric, in `unit`, along dates or PyTorch versions.
 
-    Named data, made by `dashboard.trends.frames` and `dashboard.trends.marks`: `points`; `versions`, which
-    are rules along dates and names along versions; `moves`; `ticks`; `opened`. The band spans the smallest to
-    the largest replicate.
+    Named data, made by `dashboard.trends.frames` and `dashboard.trends.marks`: `points` and `ends`, which
+    `point_sets` makes of one; `versions`, which are rules along dates and names along versions; `moves`;
+    `ticks`; `opened`. The band spans the smallest to the largest replicate.
     """
     panels = [_panel(unit, lines, axis, look, place) for place in range(lines if look.stacked else 1)]
     if not look.stacked:
@@ -70,6 +65,24 @@ def trend(unit: str, lines: int, axis: Axis, look: Look) -> Spec:
     }
 
 
+def point_sets(points: pd.DataFrame, look: Look) -> dict[str, pd.DataFrame]:
+    """The named data `ends`, and `points`, or in stacked panels those of each line by its letter.
+
+    A browser would look through all of them for each panel otherwise, by an interpreter of its own.
+    """
+    found = {"points": points}
+    if look.stacked:
+        letters = dict.fromkeys(points["letter"])
+        found = {_points_of(each): points.loc[points["letter"] == each] for each in letters}
+    found["ends"] = points.loc[points["last"]]
+    # Numbered anew: other numbers would travel with the rows.
+    return {name: rows.reset_index(drop=True) for name, rows in found.items()}
+
+
+def _points_of(only: str) -> str:
+    return f"points{only}"
+
+
 def _panel(unit: str, lines: int, axis: Axis, look: Look, place: int) -> Spec:
     last = place == lines - 1 or not look.stacked
     x = _dates(look, labels=last) if axis == "date" else _versions()
@@ -80,7 +93,7 @@ def _panel(unit: str, lines: int, axis: Axis, look: Look, place: int) -> Spec:
         *(_version_names() if not dated and last else ()),
         *(_ticks(look) if look.ticks and dated and last else ()),
         *_lines(unit, lines, x, look, only),
-        *(_moves(x, look, only) if look.moves else ()),
+        *(_moves(x, look, only) if _moved(look, only) else ()),
         *([_opened(x, look, only)] if look.opened else ()),
     ]
     return {"height": _PANEL_HEIGHT if look.stacked else _HEIGHT, "layer": layers}
@@ -93,12 +106,11 @@ def _lines(unit: str, lines: int, x: Spec, look: Look, only: str) -> list[Spec]:
     shared: Spec = {"x": x, "color": _nominal("letter", scale={"domain": letters}, legend=None)}
     if look.tracks > 1:
         shared["detail"] = _nominal("track")
-    y = _values(look, "point", panel=bool(only))
-    span = {"y": _values(look, "smallest", panel=bool(only)), "y2": {"field": _field(look, "largest")}}
+    y = _values(look, "point", only)
+    span = {"y": _values(look, "smallest", only), "y2": {"field": _field(look, "largest")}}
     dashes = {"domain": list(range(1, look.tracks + 1)), "range": [list(each) for each in DASHES]}
     dashed = {"strokeDash": _nominal("track", scale=dashes, legend=None)} if look.tracks > 1 else {}
-    base: Spec = {"data": {"name": "points"}, **_only(only)}
-    end = {"filter": "datum.last"}
+    base: Spec = {"data": {"name": _points_of(only)}}
     return [
         {**base, "mark": {"type": "area", "opacity": 0.18}, "encoding": {**shared, **span}},
         *([_bars(base, shared | span)] if look.bars else ()),
@@ -110,7 +122,15 @@ def _lines(unit: str, lines: int, x: Spec, look: Look, only: str) -> list[Spec]:
         },
         {
             **base,
-            "mark": {"type": "point", "filled": True, "size": 60 if look.bars else 8, "opacity": 1},
+            # Names for thousands of them take as long as all the rest, and nobody has them read out: the
+            # chart has one itself, and a table has the points.
+            "mark": {
+                "type": "point",
+                "filled": True,
+                "size": 60 if look.bars else 8,
+                "opacity": 1,
+                "aria": look.bars,
+            },
             "encoding": {
                 **shared,
                 "y": y,
@@ -122,8 +142,8 @@ def _lines(unit: str, lines: int, x: Spec, look: Look, only: str) -> list[Spec]:
             },
         },
         {
-            **base,
-            "transform": [*base.get("transform", []), end],
+            "data": {"name": "ends"},
+            **_only(only),
             "mark": {"type": "text", "align": "left", "dx": 9, "fontWeight": 700, "fontSize": 12},
             "encoding": {**shared, "y": y, "text": _nominal("end")},
         },
@@ -144,10 +164,14 @@ def _field(look: Look, name: str) -> str:
     return f"{name}_share" if look.relative else name
 
 
-def _values(look: Look, name: str, *, panel: bool) -> Spec:
+def _moved(look: Look, only: str) -> bool:
+    return bool(look.moves) and only in look.moves
+
+
+def _values(look: Look, name: str, only: str) -> Spec:
     # Labels stand inside, above their lines: stacked panels then start and end where the page's column does.
     inside: Spec = {
-        "tickCount": 4 if panel else 6,
+        "tickCount": 4 if only else 6,
         "format": "+.1~%" if look.relative else ",.5~r",
         **({"labelExpr": "datum.value === 0 ? '0%' : datum.label"} if look.relative else {}),
         "ticks": False,
@@ -157,7 +181,7 @@ def _values(look: Look, name: str, *, panel: bool) -> Spec:
         "labelOffset": -3,
         "labelPadding": 0,
     }
-    scale = {"zero": False, "padding": 24 if look.moves else 14}
+    scale = {"zero": False, "padding": 24 if _moved(look, only) else 14}
     field = _field(look, name)
     return {"field": field, "type": "quantitative", "title": None, "scale": scale, "axis": inside}
 

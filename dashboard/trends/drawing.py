@@ -9,7 +9,7 @@ import streamlit as st
 
 from analysis.metrics import Better
 from dashboard import load
-from dashboard.trends import frames, lines, marks, moves
+from dashboard.trends import charts, frames, lines, marks, moves
 from dashboard.trends.charts import Look
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
@@ -26,6 +26,7 @@ class Drawing:
 
     `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
     order in which tracks are numbered. `levels` are what lines are set against, None on an absolute scale.
+    `sets` are the points as the chart has them by name: see `charts.point_sets`.
     """
 
     lines: tuple[Line, ...]
@@ -34,6 +35,7 @@ class Drawing:
     levels: Levels | None
     look: Look
     points: pd.DataFrame
+    sets: Mapping[str, pd.DataFrame]
     versions: pd.DataFrame
     moves: tuple[Move, ...]
     marks: pd.DataFrame
@@ -82,7 +84,7 @@ def of(known: History, chosen: Trends, better: Better) -> Drawing:
         frames.look(shown, chosen.scale),
         tracks=1 if along_versions else len(tracks),
         rules=not along_versions and not versions.empty,
-        moves=not marked.empty,
+        moves="".join(sorted(set(marked["letter"]))) if len(marked) else "",
         ticks=bool(stepped),
     )
     return Drawing(
@@ -92,6 +94,7 @@ def of(known: History, chosen: Trends, better: Better) -> Drawing:
         levels=levels,
         look=look,
         points=points,
+        sets=charts.point_sets(points, look) if len(points) else {},
         versions=versions,
         moves=tuple(moved),
         marks=marked,

@@ -63,7 +63,7 @@ def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[
     parts.chart(
         charts.trend(known.unit, len(drawn.lines), chosen.axis, look),
         alt=words.in_words(known, drawn.lines, len(drawn.drawn), baseline),
-        points=drawn.points,
+        sets=drawn.sets,
         versions=drawn.versions,
         moves=drawn.marks,
         ticks=drawn.ticks,
@@ -175,7 +175,7 @@ def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
     # What a tool or a script measured no command of ours measures again.
     if command and origins.measured(point.run) and origins.measured(before.run):
         parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
-        parts.code(command, language="bash")
+        parts.code(command)
 
 
 def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:

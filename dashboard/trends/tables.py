@@ -97,7 +97,7 @@ def points(
             *([_share(point.point, levels.get(line.letter))] if levels is not None else ()),
             _two(point.torch_version or wording.NONE, _machine(point, track, tracks)),
             '<span class="py-mark">'
-            f"{markup.link(chosen.after('at', point.run).address, 'Point')} · "
+            f"{markup.link(chosen.address_at(point.run), 'Point')} · "
             f"{markup.link(links.result(point.run, point.case, point.environment), 'Samples')}</span>",
         )
         for point, line, track in items[:MOST_POINTS]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import altair as alt
+import pandas as pd
 import pytest
 from jsonschema import ValidationError
 from telemetry_builders import (
@@ -35,9 +36,9 @@ def pieces(recording: Recording, column: str) -> list[list[tuple[float, float]]]
     """The uninterrupted lines of one column as points (second, value)."""
     drawn = panels.panels(recording)
     places = [place for place, panel in enumerate(drawn) if column in dict(panel.lines)]
-    frame = panels.lines(recording, drawn, BOOTED_NS)
+    frame = panels.lines(recording, drawn, BOOTED_NS)[window_charts.line_set(places[0])]
     label = dict(drawn[places[0]].lines)[column]
-    own = frame[(frame["panel"] == places[0]) & (frame["line"] == label)]
+    own = frame[frame["line"] == label]
     return [
         list(zip(each["second"].round(3), each["value"], strict=True)) for _, each in own.groupby("piece")
     ]
@@ -113,7 +114,8 @@ def test_few_cpus_are_lines_and_many_are_a_map() -> None:
     cells = panels.heat(host, panels.panels(host), BOOTED_NS)
     assert len(cells) == 64 * 16
     assert cells["cpu"].max() == 63
-    assert set(panels.lines(host, panels.panels(host), BOOTED_NS)["panel"]) == {1, 2, 3, 4, 5, 6}
+    lines = panels.lines(host, panels.panels(host), BOOTED_NS)
+    assert list(lines) == [window_charts.line_set(place) for place in (1, 2, 3, 4, 5, 6)]
 
 
 @pytest.mark.parametrize("cpus", [64, 384])
@@ -121,8 +123,7 @@ def test_a_long_window_of_a_large_machine_stays_small(cpus: int) -> None:
     host = a_host(cpus, rows=600)
     drawn = panels.panels(host)
     assert len(panels.heat(host, drawn, BOOTED_NS)) <= panels.MAX_POINTS
-    points = panels.lines(host, drawn, BOOTED_NS)
-    assert 0 < len(points) <= panels.MAX_POINTS
+    assert 0 < sum(map(len, panels.lines(host, drawn, BOOTED_NS).values())) <= panels.MAX_POINTS
     assert len(panels.hovered(host, BOOTED_NS)) == 0
 
 
@@ -142,7 +143,7 @@ def test_many_lines_that_are_interrupted_everywhere_share_what_a_chart_may_draw(
 
     names = ("power", "sm_clock", "memory_clock", "temperature", "memory_used", "sm_utilisation")
     recording = a_recording(H200, "H200", "gpm", dict.fromkeys(names, flicker), rows=5000)
-    points = panels.lines(recording, panels.panels(recording), BOOTED_NS)
+    points = pd.concat(panels.lines(recording, panels.panels(recording), BOOTED_NS).values())
     assert set(points.groupby("line").size()) == {panels.MAX_POINTS // 12 * 2}
 
 
@@ -183,6 +184,16 @@ def test_the_spec_has_one_selection_for_all_panels_and_no_data() -> None:
     ]
     assert {layer["encoding"]["detail"]["field"] for layer in lines} == {"piece"}
     assert {layer["mark"]["interpolate"] for layer in lines} == {"step-before"}
+    named = {layer["data"]["name"] for layer in lines}
+    assert named == set(panels.lines(a_host(64), drawn, BOOTED_NS)) and len(named) == len(lines)
+
+
+def test_where_nothing_answers_to_the_pointer_there_is_nothing_that_could() -> None:
+    drawn = panels.panels(a_host(64))
+    silent = window_charts.window(drawn, 3.3, hovered=False)
+    assert "params" not in silent
+    names = {layer["data"]["name"] for panel in silent["vconcat"] for layer in panel["layer"]}
+    assert "rows" not in names and len(silent["vconcat"]) == len(drawn)
 
 
 @pytest.mark.parametrize("recording", [an_h200(), a_host(64)])

@@ -13,7 +13,7 @@ from jsonschema import ValidationError
 from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
 import dashboard
-from dashboard.charts import Spec
+from dashboard.charts import TONES, Spec
 from dashboard.trends import charts, frames, lines, marks, moves, words
 from dashboard.trends.charts import Look
 from dashboard.trends.lines import OTHER, Line
@@ -91,7 +91,7 @@ def test_marks_are_drawn_where_there_are_any() -> None:
     assert of_data(trend(rules=True), "versions") == ["rule", "text"]
     assert of_data(trend(), "versions") == []
     assert of_data(trend(axis="version"), "versions") == ["text"]
-    assert of_data(trend(moves=True), "moves") == ["text", "text"]
+    assert of_data(trend(moves="A"), "moves") == ["text", "text"]
     assert of_data(trend(ticks=True), "ticks") == ["rule"]
     assert of_data(trend(axis="version", rules=True, ticks=True), "ticks") == []
     assert of_data(trend(opened=True), "opened") == ["point"]
@@ -101,7 +101,7 @@ def test_marks_are_drawn_where_there_are_any() -> None:
 
 
 def test_what_went_up_is_written_above_and_what_went_down_below() -> None:
-    up, down = (each for each in layers(trend(moves=True)) if each["data"] == {"name": "moves"})
+    up, down = (each for each in layers(trend(moves="A")) if each["data"] == {"name": "moves"})
     assert (up["transform"], down["transform"]) == ([{"filter": "datum.up"}], [{"filter": "!datum.up"}])
     assert up["mark"]["dy"] < 0 < down["mark"]["dy"]
     assert up["encoding"]["href"]["field"] == "link"
@@ -110,9 +110,9 @@ def test_what_went_up_is_written_above_and_what_went_down_below() -> None:
 def test_marks_have_the_colours_of_the_style_sheet() -> None:
     style = (Path(dashboard.__path__[0]) / "style.css").read_text()
     pairs = re.findall(r"--py-(good|bad|odd): light-dark\((#\w{6}), (#\w{6})\)", style)
-    assert {name: light for name, light, _ in pairs} == charts.TONES[False]
-    assert {name: dark for name, _, dark in pairs} == charts.TONES[True]
-    assert charts.TONES[True]["bad"] in str(trend(moves=True, dark=True))
+    assert {name: light for name, light, _ in pairs} == TONES[False]
+    assert {name: dark for name, _, dark in pairs} == TONES[True]
+    assert TONES[True]["bad"] in str(trend(moves="A", dark=True))
 
 
 def test_tracks_are_dashed_alike_in_the_chart_and_in_its_legend() -> None:
@@ -121,18 +121,7 @@ def test_tracks_are_dashed_alike_in_the_chart_and_in_its_legend() -> None:
     assert [(int(on), int(step) - int(on)) for _, on, step in steps] == list(charts.DASHES[1:])
 
 
-def test_stacked_lines_have_a_panel_each_and_share_the_axis() -> None:
-    spec = trend(3, stacked=True, moves=True, ticks=True)
-    assert len(spec["vconcat"]) == 3
-    assert spec["resolve"] == {"scale": {"x": "shared"}}
-    for place, panel in enumerate(spec["vconcat"]):
-        letters = {each["transform"][0]["filter"] for each in panel["layer"] if "transform" in each}
-        assert letters == {f"datum.letter === '{'ABC'[place]}'"}
-    ticks = [any(each["data"] == {"name": "ticks"} for each in panel["layer"]) for panel in spec["vconcat"]]
-    assert ticks == [False, False, True]
-
-
-EVERYTHING = {"tracks": 2, "rules": True, "moves": True, "ticks": True, "opened": True}
+EVERYTHING = {"tracks": 2, "rules": True, "moves": "AB", "ticks": True, "opened": True}
 
 
 @pytest.mark.parametrize("axis", ["date", "version"])

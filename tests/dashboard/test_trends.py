@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_outcome, measurements_for
-from dashboard_pages import Open, html, text
+from dashboard_pages import Open, html, text, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression
 
@@ -166,7 +166,7 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     assert addresses(at, "Samples and log")[0].startswith(f"/run?run={run}&case=mlp_overhead")
     assert "at=alone-nightly-bench-1-004" in addresses(at, "← The point before")[0]
     assert f"baseline={run}" in addresses(at, "Set all against it")[0]
-    (command,) = [str(each.value) for each in at.code]
+    (command,) = typed(at)
     assert command.startswith("pyrometer upgrade 2.16.0.dev20260905 2.16.0.dev20260906 --case mlp_overhead/")
     differs = page.partition('aria-label="What changed"')[2].partition("</table>")[0]
     assert "triton" in differs and "3.5.0" in differs
@@ -174,7 +174,7 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
 
 def test_the_first_point_has_none_before_it(shown: Any) -> None:
     at = shown(at="alone-nightly-bench-1-000")
-    assert "Against the point before" not in html(at) and not at.code and not at.warning
+    assert "Against the point before" not in html(at) and not typed(at) and not at.warning
 
 
 def test_a_run_without_a_point_is_said(shown: Any) -> None:
@@ -244,7 +244,7 @@ def test_both_sides_of_a_session_by_hand_are_apart(open_page: Open, tmp_path: Pa
     at = open_page(found, PAGE, at="session")
     assert at.multiselect(key="choose-tracks").options == ["stable", "candidate"]
     assert html(at).count("replicates (n)") == 2
-    assert not at.code and not at.warning
+    assert not typed(at) and not at.warning
 
 
 def test_a_finding_of_a_hostile_schedule_stays_text(open_page: Open, tmp_path: Path) -> None:
