@@ -153,9 +153,9 @@ def table_name(table: OperatorTable) -> str:
     return f"{table.run}/{table.case}"
 
 
-def page(query: Query, rows: int, per_page: int) -> int:
-    """The page of a list, from 1, never beyond its end."""
-    wanted = last(query, "page") or "1"
+def page(query: Query, rows: int, per_page: int, name: str = "page") -> int:
+    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it."""
+    wanted = last(query, name) or "1"
     pages = max(1, -(-rows // per_page))
     return min(max(1, int(wanted)), pages) if wanted.isdecimal() else 1
 

@@ -18,6 +18,11 @@ def run(run_id: str) -> str:
     return "/run?" + urlencode({"run": run_id})
 
 
+def outcomes(query: Mapping[str, Sequence[str]], page: int) -> str:
+    """The page of one run as `query` has it, with another page, from 1, of its outcomes."""
+    return "/run?" + urlencode({**query, "outcomes": page}, doseq=True)
+
+
 def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
     """The page of one run with one outcome opened; `environment` is a fingerprint."""
     return f"{result(run_id, case, environment)}&replicate={replicate}"
@@ -25,7 +30,13 @@ def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
 
 def result(run_id: str, case: str, environment: str) -> str:
     """The page of one run with the first outcome of a case opened; `environment` is a fingerprint."""
-    return f"/run?run={quote_plus(run_id)}&{_opened(case, environment[:FINGERPRINT])}"
+    return f"/run?run={_quoted(run_id)}&{_opened(case, environment[:FINGERPRINT])}"
+
+
+@lru_cache(maxsize=4096)
+def _quoted(run_id: str) -> str:
+    # The lines of one chart have their points in the same runs.
+    return quote_plus(run_id)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from statistics import median
-from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -75,20 +74,28 @@ def caption(words: str) -> None:
     st.caption(words)
 
 
-def code(text: str, language: str | None = None, height: int | Literal["content"] = "content") -> None:
-    """What is typed, or what a program wrote."""
+def code(text: str) -> None:
+    """What is typed, or what a program wrote; it scrolls when it is long."""
     kept.note("code", text)
-    st.code(text, language=language, height=height)
+    st.html(markup.code(text))
 
 
-def chart(spec: charts.Spec, alt: str, *, file_name: str = "", **frames: pd.DataFrame) -> None:
+def chart(
+    spec: charts.Spec,
+    alt: str,
+    *,
+    file_name: str = "",
+    sets: Mapping[str, pd.DataFrame] | None = None,
+    **frames: pd.DataFrame,
+) -> None:
     """A chart of named data, and buttons that save it; `alt` says in words what it shows.
 
-    It is saved under `file_name` (without an ending), or under the name of its section's CSV file.
+    `sets` are more data, whose names depend on what there is. It is saved under `file_name` (without an
+    ending), or under the name of its section's CSV file.
     """
     name = kept.chart_name(file_name)
     kept.note("chart", alt)
-    st.vega_lite_chart(spec=charts.with_data(spec, **frames), alt=alt, width="stretch")
+    st.vega_lite_chart(spec=charts.with_data(spec, **(sets or {}), **frames), alt=alt, width="stretch")
     st.html(pictures.buttons(alt, name))
 
 
@@ -214,7 +221,7 @@ def outcome(
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
         caption("Measure it again:")
-        code(again.reproduce_command(run, opened.case, measured[opened.environment]), language="bash")
+        code(again.reproduce_command(run, opened.case, measured[opened.environment]))
     else:
         caption("The canary runs between the sessions of every run, and by no command of its own.")
     html(tables.outcome_facts(run, opened, defined))
@@ -229,19 +236,19 @@ def outcome(
 
 
 def log(text: str) -> None:
-    """The end of a log; it scrolls when it is long."""
+    """The end of a log."""
     heading("The log's end")
     if not text.strip():
         caption("The worker wrote nothing.")
         return
-    code(text, language=None, height=360 if text.count("\n") > 18 else "content")
+    code(text)
 
 
 def nothing_measured() -> None:
     """The page of an empty database: what to type."""
     with lonely("Nothing measured yet"):
         st.write("The database is empty. This measures about eight small cases and takes a few minutes:")
-        st.code("pyrometer run --suite smoke", language="bash")
+        st.html(markup.code("pyrometer run --suite smoke"))
         st.caption("Then load this page again; a run shows up while it is still running.")
 
 
@@ -253,6 +260,16 @@ def nothing_to_draw(runs: int) -> None:
     with lonely("No number yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
         st.html(markup.link("/run", "All runs →"))
+
+
+def nothing_of_that_kind(runs: int, heading: str, words: str) -> None:
+    """The page of a database whose `runs` tell it nothing; `words` say why, and what the command measures."""
+    if runs == 0:
+        nothing_measured()
+        return
+    with lonely(heading):
+        st.write(f"{wording.plural(runs, 'run')} stored, but none {words}")
+        st.html(markup.code("pyrometer run --suite cpu"))
 
 
 def database_problem(error: DatabaseError) -> None:

@@ -19,7 +19,7 @@ def section(run: Run) -> None:
     parts.heading("Facts", lambda: frame(run), f"facts-{run.id}.csv")
     # Of what a script submitted the command tells nothing that anybody could type again.
     if origins.measured(run.id) or origins.imported(run.id):
-        parts.code(run.command, language="bash")
+        parts.code(run.command)
     parts.html(panels(run))
     if told := capabilities.tables(run):
         with st.expander("What this machine could tell of GPUs and CPUs, and what not"):

@@ -10,6 +10,8 @@ from dashboard import frames, links, markup, origins, tainted, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey
 from exchange.formats import came_from
 
+#: Outcomes on one page of a run's list: a thousand rows keep a browser busy for a second.
+OUTCOMES = 100
 #: Rows of what failed at most: a run that failed as a whole has hundreds, and its page lists them.
 _FAILURES = 20
 
@@ -204,7 +206,7 @@ def case(run: Run, key: str, environment: str) -> str:
 def outcomes(
     run: Run, items: Sequence[Outcome], observed: Collection[tuple[str, str, int]] = frozenset()
 ) -> str:
-    """How every replicate of a run ended, what is not ok first, with a link that opens it.
+    """How replicates of a run ended, with a link that opens each.
 
     `observed` are those with a telemetry window, by case, environment and replicate.
     """
@@ -234,7 +236,7 @@ def outcomes(
             if (o.case, o.environment, o.replicate) in observed
             else "",
         )
-        for o in sorted(items, key=lambda o: o.status == "ok")
+        for o in items
     )
     return markup.table("Outcomes", columns, rows, tall=True)
 

@@ -21,14 +21,14 @@ def nothing_recorded(url: str) -> None:
     found = load.run(url, latest) if latest else None
     with parts.lonely("No telemetry yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
-        st.code("pyrometer run --suite smoke", language="bash")
+        st.html(markup.code("pyrometer run --suite smoke"))
         reasons = capabilities.absent(found[0]) if found else []
         if reasons:
             st.write("What the machine of the newest run cannot tell, and why:")
             st.html(markup.notes(reasons))
         else:
             st.write("What this machine can tell, and what not and why:")
-            st.code("pyrometer doctor", language="bash")
+            st.html(markup.code("pyrometer doctor"))
 
 
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
@@ -81,14 +81,15 @@ def _device(window: TelemetryWindow, recording: Recording | str, origin: int, se
     parts.html(cards(window))
     drawn = panels.panels(recording)
     if drawn:
+        rows = panels.hovered(recording, origin)
         parts.chart(
-            window_charts.window(drawn, seconds),
+            window_charts.window(drawn, seconds, hovered=len(rows) > 0),
             alt=wording.window_in_words(
                 name, [panel.heading for panel in drawn], window.rows, window.seconds
             ),
-            lines=panels.lines(recording, drawn, origin),
+            sets=panels.lines(recording, drawn, origin),
             heat=panels.heat(recording, drawn, origin),
-            rows=panels.hovered(recording, origin),
+            rows=rows,
         )
     notes = [*recording.notes]
     if missing := panels.untold(recording):

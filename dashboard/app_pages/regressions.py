@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from analysis.finding_words import STATES
-from dashboard import filters, findings, load, parts, triage, wording
+from dashboard import filters, findings, load, markup, parts, triage, wording
 from dashboard.settings import Settings
 
 url = Settings.from_environment().database_url
@@ -54,7 +54,7 @@ def nothing_found() -> None:
             "No series has changed from night to night so far; the first eight nights of each are learnt "
             "from. Nights are measured by schedules:"
         )
-        st.code("pyrometer schedule list", language="bash")
+        st.html(markup.code("pyrometer schedule list"))
 
 
 def show_one(number: str) -> None:
@@ -86,7 +86,7 @@ def show_one(number: str) -> None:
     for title, command in (("Between which versions?", "bisect"), ("Measure it again", "reproduce")):
         if evidence.get(command):
             parts.heading(title)
-            parts.code(str(evidence[command]), language="bash")
+            parts.code(str(evidence[command]))
     told_so_far = partial(findings.log_frame, log) if log else None
     parts.heading("Triage", told_so_far, f"finding-{one.id}-triage.csv")
     if log:

@@ -1,6 +1,8 @@
 """One run: its facts, every measurement, every outcome, and one outcome opened; without a run, the list."""
 
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from analysis.comparison import COMPARED
 from dashboard import (
@@ -19,6 +21,7 @@ from dashboard import (
     wording,
 )
 from dashboard.settings import Settings
+from db.records import Outcome, Run
 
 settings = Settings.from_environment()
 url = settings.database_url
@@ -73,9 +76,20 @@ def show_run(run_id: str) -> None:
     if origins.measured(run.id):
         gains.section(run, outcomes, measurements)
     if outcomes:
-        parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
-        parts.html(tables.outcomes(run, outcomes, observed))
+        show_outcomes(run, outcomes, observed)
     run_facts.section(run)
+
+
+def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]) -> None:
+    """How every replicate ended, what is not ok first, a page at a time; the CSV file has all."""
+    parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
+    page = filters.page(query, len(outcomes), tables.OUTCOMES, "outcomes")
+    ordered = sorted(outcomes, key=lambda outcome: outcome.status == "ok")
+    shown = ordered[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
+    parts.html(tables.outcomes(run, shown, observed))
+    pages = -(-len(outcomes) // tables.OUTCOMES)
+    if pager := markup.pager(partial(links.outcomes, query), page, pages, ("Before", "After")):
+        parts.html(pager)
 
 
 wanted = filters.last(query, "run")

@@ -13,7 +13,7 @@ found = wanted(query, items)
 parts.complain(found.complaints)
 if found.command:
     parts.caption("This measures them, on the machine where it is typed:")
-    parts.code(found.command, language="bash")
+    parts.code(found.command)
 shown = show.one(url, query, found.run, items) if found.run else None
 if items:
     show.lists(items, shown)

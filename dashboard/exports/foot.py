@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from dashboard import markup
 from dashboard.exports import page, shown
 
 
@@ -42,4 +43,4 @@ def _foot(record: shown.Shown) -> None:
         )
         here = st.toggle("Show Markdown", key=f"show-markdown-{name}", help="To copy it from here")
     if here:
-        st.code(page.of_page(record, where, moment), language="markdown", height=360)
+        st.html(markup.code(page.of_page(record, where, moment)))

@@ -60,7 +60,7 @@ def to_keep(chosen: Upgraded, judged: Judged) -> None:
     if not chosen.rules.changed:
         return
     with st.expander("Keep these rules: write them into pyrometer.toml"):
-        parts.code(toml(judged.subject.policy, _NAME), language="toml")
+        parts.code(toml(judged.subject.policy, _NAME))
         parts.caption(f"`pyrometer upgrade OLD NEW --policy {_NAME}` then measures and judges by them.")
 
 

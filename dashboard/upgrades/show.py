@@ -33,7 +33,7 @@ def nothing_measured() -> None:
     """The page before any upgrade: what to type."""
     with parts.lonely("No upgrade measured yet"):
         st.write("This measures an old and a new PyTorch in pairs on this machine, and judges every case:")
-        st.code(_MEASURE, language="bash")
+        st.html(markup.code(_MEASURE))
         st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
 
 
@@ -87,7 +87,7 @@ def _unjudged(run: Run, why: str) -> None:
             "lies this tells the verdict:"
         )
     parts.complain([why])
-    parts.code(f"pyrometer report {run.id}", language="bash")
+    parts.code(f"pyrometer report {run.id}")
     parts.html(markup.link(links.run(run.id), "The run, with every number →"))
 
 
@@ -113,7 +113,7 @@ def _verdict(summary: RunSummary, report: Report) -> None:
         parts.caption("It is still being measured: this is the verdict so far.")
     elif summary.state == "interrupted":
         parts.caption("It was interrupted: this is the verdict so far. Where it was measured, this goes on:")
-        parts.code(f"pyrometer upgrade --resume {summary.id}", language="bash")
+        parts.code(f"pyrometer upgrade --resume {summary.id}")
     with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
         for ending, (name, mime) in _FILES.items():
             st.download_button(

@@ -129,8 +129,8 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
     assert [part.strip() for part in rows[3][2:]] == ["2", "count", "–", "2 to 2", "–", "1"]
 
 
-def test_what_is_not_ok_comes_first_among_the_outcomes() -> None:
-    outcomes = [an_outcome(MLP), an_outcome(RESNET, status="wrong", reason="off by 0.2")]
+def test_an_outcome_that_is_not_ok_says_why() -> None:
+    outcomes = [an_outcome(RESNET, status="wrong", reason="off by 0.2"), an_outcome(MLP)]
     _, first, second = Cells(tables.outcomes(a_run(), outcomes)).rows
     assert "× wrong" in first[0]
     assert "off by 0.2" in first[4]
