@@ -1,36 +1,34 @@
 """Pages in a real browser as people look at them, and everything that may not happen meanwhile."""
 
-from typing import Any
+from collections.abc import MutableMapping
 
-from playwright.sync_api import Browser, Dialog, Page, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect
 
 #: How a page can be looked at: colour scheme, width and height of the window.
 LOOKS = {"light": ("light", 1440, 1000), "dark": ("dark", 1440, 1000), "phone": ("light", 390, 844)}
 
-#: Streamlit asks for these below every page's own path and carries on without.
-HARMLESS = ("/_stcore/health", "/_stcore/host-config")
+#: Browsers that have been here before, by how pages are looked at: what they loaded once they have still.
+Browsers = MutableMapping[str, BrowserContext]
 
 
 class Visitor:
-    """Somebody who opens pages of the dashboard at `home`, and notes what a browser would complain of."""
+    """Somebody who opens pages of the dashboard at `home`, and notes what a browser would complain of.
 
-    def __init__(self, browser: Browser, home: str) -> None:
+    He comes with browsers of his own, or with those `known` to have been here before.
+    """
+
+    def __init__(self, browser: Browser, home: str, known: Browsers | None = None) -> None:
         self.home = home
         self.complaints: list[str] = []
         self._browser = browser
-        self._contexts: list[Any] = []
+        self._known: Browsers = {} if known is None else known
+        self._is_known = known is not None
+        self._pages: list[Page] = []
 
     def open(self, address: str, how: str = "light") -> Page:
         """A page of its own, as it is once nothing is to be drawn any more."""
-        scheme, width, height = LOOKS[how]
-        context = self._browser.new_context(
-            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
-            viewport={"width": width, "height": height},
-            timezone_id="Asia/Kolkata",
-            reduced_motion="reduce",
-        )
-        self._contexts.append(context)
-        page = context.new_page()
+        page = self._with(how).new_page()
+        self._pages.append(page)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", lambda message: self.complaints.append(complaint(message)))
         page.on("request", lambda request: self.complaints.append(elsewhere(request.url, self.home)))
@@ -39,21 +37,35 @@ class Visitor:
         settle(page)
         return page
 
+    def _with(self, how: str) -> BrowserContext:
+        if how in self._known:
+            return self._known[how]
+        scheme, width, height = LOOKS[how]
+        self._known[how] = self._browser.new_context(
+            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
+            viewport={"width": width, "height": height},
+            timezone_id="Asia/Kolkata",
+            reduced_motion="reduce",
+        )
+        return self._known[how]
+
     def _refuse(self, dialog: Dialog) -> None:
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
     def leave(self) -> list[str]:
         """Close every page; what should not have happened."""
-        for context in self._contexts:
-            context.close()
+        for page in self._pages:
+            page.close()
+        if not self._is_known:
+            for context in self._known.values():
+                context.close()
         return [each for each in self.complaints if each]
 
 
-def complaint(message: Any) -> str:
+def complaint(message: ConsoleMessage) -> str:
     """What a browser's console says, if it is an error."""
-    harmless = message.type != "error" or message.location["url"].endswith(HARMLESS)
-    return "" if harmless else f"{message.text} {message.location}"
+    return f"{message.text} {message.location}" if message.type == "error" else ""
 
 
 def elsewhere(url: str, home: str) -> str:

@@ -1,6 +1,8 @@
 """A page of the dashboard through the router, without a browser, and what it shows as text."""
 
+import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,13 @@ def html(at: AppTest) -> str:
     return "\n".join(each.body for each in shown if not each.unsafe_allow_javascript)
 
 
+def typed(at: AppTest) -> list[str]:
+    """What the page says to type, and what programs wrote, from top to bottom."""
+    found = re.findall(r'<div class="py-code"><pre[^>]*>(.*?)</pre>', html(at), re.DOTALL)
+    return [unescape(each) for each in found]
+
+
 def text(at: AppTest) -> str:
     """Everything the page shows as HTML, captions, headings and code."""
-    shown = [*at.header, *at.caption, *at.warning, *at.code, *at.text, *at.markdown]
-    return "\n".join([html(at), *(str(each.value) for each in shown)])
+    shown = [*at.header, *at.caption, *at.warning, *at.text, *at.markdown]
+    return "\n".join([html(at), *typed(at), *(str(each.value) for each in shown)])

@@ -20,6 +20,7 @@ from typing import Any
 import everything
 import pytest
 import streamlit as st
+from browsing import Browsers, Visitor
 from builders import (
     BERT,
     MLP,
@@ -34,10 +35,12 @@ from builders import (
     measurements_for,
 )
 from dashboard_pages import Open, opener
+from mornings import Mornings
+from playwright.sync_api import Browser
 from telemetry_builders import a_host, an_h200, with_telemetry
 
 from dashboard.database import opened
-from db.engine import open_database
+from db.engine import Database, open_database
 from db.records import Environment, Machine, Outcome, Profile
 from db.store import save_measurements, save_outcomes, save_run
 
@@ -157,6 +160,25 @@ def empty_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The URL of a database that a test fills itself."""
+    return f"sqlite:///{tmp_path}/database/pyrometer.db"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    """That database."""
+    with open_database(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def mornings(database: Database) -> Mornings:
+    """Nights and what a scheduler did in them, in that database."""
+    return Mornings(database)
+
+
+@pytest.fixture
 def open_page(monkeypatch: pytest.MonkeyPatch) -> Open:
     """Open a page of the dashboard on a database, with the query of its URL."""
     return opener(monkeypatch)
@@ -235,3 +257,29 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
 def served(serve: Serve, filled_url: str) -> Served:
     """A dashboard on the filled database."""
     return serve(filled_url)
+
+
+@pytest.fixture(scope="session")
+def full_home(serve: Serve, full_url: str) -> str:
+    """The address of a dashboard with something for every page; tests only look at it."""
+    return serve(full_url).url
+
+
+@pytest.fixture
+def home(full_home: str) -> str:
+    """The address that a visitor comes to."""
+    return full_home
+
+
+@pytest.fixture(scope="module")
+def browsers(chromium: Browser) -> Browsers:
+    """Browsers that a module's visitors come with: only the first one loads all of Streamlit's program."""
+    return {}
+
+
+@pytest.fixture
+def visitor(chromium: Browser, home: str, browsers: Browsers) -> Iterator[Visitor]:
+    """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
+    somebody = Visitor(chromium, home, browsers)
+    yield somebody
+    assert somebody.leave() == []

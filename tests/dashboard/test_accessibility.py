@@ -1,6 +1,5 @@
 """Every page by the rules of axe-core, in light and in dark, and by keyboard alone."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,20 +25,6 @@ OPENED = (
     "/run?run=no-such-run",
     links.outcome("run-11", RESNET, "", 1),
 )
-
-
-@pytest.fixture(scope="module")
-def home(serve: Any, full_url: str) -> str:
-    """The address of a dashboard with something for every page."""
-    return serve(full_url).url
-
-
-@pytest.fixture
-def visitor(chromium: Browser, home: str) -> Iterator[Visitor]:
-    """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
-    somebody = Visitor(chromium, home)
-    yield somebody
-    assert somebody.leave() == []
 
 
 def violations(page: Page, options: dict[str, Any]) -> list[str]:

@@ -4,10 +4,8 @@
 """
 
 import os
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,20 +32,6 @@ PICTURES = {
     "finding-light": ("/regressions?finding=1", "light", ".py-cards"),
     "measurements-phone": ("/run?run=run-11", "phone", '[aria-label="Measurements"]'),
 }
-
-
-@pytest.fixture(scope="module")
-def home(serve: Any, full_url: str) -> str:
-    """The address of a dashboard with something for every page."""
-    return serve(full_url).url
-
-
-@pytest.fixture
-def visitor(chromium: Browser, home: str) -> Iterator[Visitor]:
-    """Somebody who opens pages; at the end nothing may have gone wrong in the browser."""
-    somebody = Visitor(chromium, home)
-    yield somebody
-    assert somebody.leave() == []
 
 
 def picture(visitor: Visitor, address: str, how: str, what: str) -> bytes:

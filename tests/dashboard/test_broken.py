@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visitor, settle
+from browsing import Browsers, Visitor, settle
 from playwright.sync_api import Browser, Page, expect
 
 from db import forget, schema
@@ -31,13 +31,27 @@ def file(full_url: str, tmp_path: Path) -> Path:
     return made
 
 
+@pytest.fixture(scope="module")
+def lasting(full_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database of this module's own, for tests that leave its dashboard as it was."""
+    made = tmp_path_factory.mktemp("lasting") / "pyrometer.db"
+    shutil.copy(full_url.removeprefix("sqlite:///"), made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def its_dashboard(serve: Any, lasting: Path) -> Any:
+    """A dashboard on that one."""
+    return serve(f"sqlite:///{lasting}")
+
+
 @pytest.fixture
-def visit(chromium: Browser) -> Iterator[Callable[[Any], Visitor]]:
+def visit(chromium: Browser, browsers: Browsers) -> Iterator[Callable[[Any], Visitor]]:
     """A visitor of a dashboard; his pages are closed at the end."""
     visitors: list[Visitor] = []
 
     def visitor(served: Any) -> Visitor:
-        visitors.append(Visitor(chromium, served.url))
+        visitors.append(Visitor(chromium, served.url, browsers))
         return visitors[-1]
 
     yield visitor
@@ -60,19 +74,18 @@ def unreadable(page: Page) -> str:
 
 
 def test_a_database_that_goes_away_is_missed_and_welcomed_back(
-    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+    its_dashboard: Any, lasting: Path, visit: Callable[[Any], Visitor]
 ) -> None:
-    served = serve(f"sqlite:///{file}")
-    page = visit(served).open("/run")
+    page = visit(its_dashboard).open("/run")
     expect(page.get_by_role("heading", name=RUNS)).to_be_visible()
-    away = file.with_suffix(".away")
-    file.rename(away)
-    page.goto(f"{served.url}/run?run=run-3")
-    assert str(file) in unreadable(page)
-    away.rename(file)
+    away = lasting.with_suffix(".away")
+    lasting.rename(away)
+    page.goto(f"{its_dashboard.url}/run?run=run-3")
+    assert str(lasting) in unreadable(page)
+    away.rename(lasting)
     page.reload()
     expect(page.get_by_role("heading", name="Measurements")).to_be_visible(timeout=30_000)
-    assert "Traceback" not in served.log
+    assert "Traceback" not in its_dashboard.log
 
 
 def test_a_database_of_a_newer_pyrometer_says_what_to_do(
@@ -99,22 +112,21 @@ def test_a_database_that_somebody_holds_is_said_to_be_locked(
 
 
 def test_a_run_that_was_forgotten_is_gone_and_the_list_stays(
-    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+    its_dashboard: Any, lasting: Path, visit: Callable[[Any], Visitor]
 ) -> None:
-    served = serve(f"sqlite:///{file}")
-    page = visit(served).open("/run")
-    with open_database(f"sqlite:///{file}") as database:
-        assert forget.forget_run(database, "run-3") is not None
+    page = visit(its_dashboard).open("/run")
+    with open_database(f"sqlite:///{lasting}") as database:
+        assert forget.forget_run(database, "run-4") is not None
     # The list is some seconds old, and leads to it still.
-    page.get_by_role("link", name="run-3", exact=True).click()
-    expect(page.get_by_text("There is no run 'run-3' in this database")).to_be_visible(timeout=30_000)
+    page.get_by_role("link", name="run-4", exact=True).click()
+    expect(page.get_by_text("There is no run 'run-4' in this database")).to_be_visible(timeout=30_000)
     assert RUNS.search(said(page))
 
 
 def test_a_page_that_there_is_not_is_said_and_the_first_one_shown(
-    serve: Any, file: Path, visit: Callable[[Any], Visitor]
+    its_dashboard: Any, visit: Callable[[Any], Visitor]
 ) -> None:
-    page = visit(serve(f"sqlite:///{file}")).open("/no-such-page")
+    page = visit(its_dashboard).open("/no-such-page")
     expect(page.get_by_role("dialog")).to_contain_text("does not seem to exist")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()

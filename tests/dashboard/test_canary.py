@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import MLP, a_run, an_environment, an_outcome, measurements_for
+from dashboard_pages import typed
 from streamlit.testing.v1 import AppTest
 
 import dashboard
@@ -74,9 +75,9 @@ def test_a_run_shows_it_beside_its_cases(url: str, monkeypatch: pytest.MonkeyPat
 def test_an_outcome_of_it_tells_of_no_command(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     canary = opened(url, "run_detail", monkeypatch, run="run-1", case=COMPUTE, replicate="2")
     assert "by no command of its own" in shown(canary) and "Measure it again" not in shown(canary)
-    assert not [code for code in canary.code if COMPUTE in str(code.value)]
+    assert not [code for code in typed(canary) if COMPUTE in code]
     case = opened(url, "run_detail", monkeypatch, run="run-1", case=MLP, replicate="1")
-    assert [code for code in case.code if MLP in str(code.value)]
+    assert [code for code in typed(case) if MLP in code]
 
 
 @pytest.mark.parametrize("along", ["date", "version"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from builders import BERT, RESNET
-from dashboard_pages import OVERVIEW, Open
+from dashboard_pages import OVERVIEW, Open, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import HOSTILE, Nights, a_regression
 
@@ -170,9 +170,9 @@ def test_a_page_with_nothing_to_show_has_nothing_to_take_along(
 
 def test_the_markdown_is_shown_where_somebody_asks_for_it(open_page: Open, everything: str) -> None:
     at = open_page(everything, RUN, run="run-11")
-    assert not any(code.value.startswith("# Runs") for code in at.code)
+    assert not any(code.startswith("# Runs") for code in typed(at))
     at.toggle(key="show-markdown-runs").set_value(True).run()
-    assert any(code.value.startswith("# Runs") for code in at.code)
+    assert any(code.startswith("# Runs") for code in typed(at))
 
 
 def test_nothing_is_recorded_between_runs_of_a_script() -> None:

@@ -1,13 +1,13 @@
 """The pages in a real Chromium: what people see, in light, in dark and on a phone."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from browsing import LOOKS, Visitor, drawn, fits, settle
 from builders import MLP, RESNET
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from telemetry_builders import H200
 
 from dashboard import links
@@ -17,22 +17,16 @@ pytestmark = pytest.mark.browser
 Look = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")
-def warm(chromium: Browser, served: Any) -> str:
-    """The address of a dashboard whose first, slow page has been shown."""
-    page = chromium.new_page()
-    page.goto(served.url, timeout=60_000)
-    settle(page)
-    page.close()
+@pytest.fixture
+def home(served: Any) -> str:
+    """The address of a dashboard on the filled database."""
     return served.url
 
 
 @pytest.fixture
-def look(chromium: Browser, warm: str) -> Iterator[Look]:
-    """Open a page; at the end nothing may have failed in the browser or been asked for elsewhere."""
-    visitor = Visitor(chromium, warm)
-    yield visitor.open
-    assert visitor.leave() == []
+def look(visitor: Visitor) -> Look:
+    """Open a page."""
+    return visitor.open
 
 
 @pytest.mark.parametrize("how", LOOKS)
@@ -123,6 +117,19 @@ def test_a_gap_stays_a_gap_and_the_pointer_lights_one_row_in_every_panel(look: L
     expect(page.locator("#vg-tooltip-element")).to_contain_text("no value")
     opacity = "all => all.filter(e => Number(e.getAttribute('opacity')) > 0).length"
     assert rows.evaluate_all(opacity) == panels
+
+
+def test_a_command_is_copied_as_it_stands(look: Look) -> None:
+    page = look("/run?run=run-11")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    command = page.locator(".py-code pre").last
+    page.get_by_role("button", name="Copy: ").last.click()
+    expect(page.get_by_role("button", name="Copy: ").last).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == command.text_content() != ""
+    # Without the clipboard, as over plain http, the text is chosen to be copied.
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.get_by_role("button", name="Copy: ").last.click()
+    assert page.evaluate("getSelection().toString()").strip() == command.text_content()
 
 
 def test_a_table_is_downloaded_as_csv(look: Look) -> None:

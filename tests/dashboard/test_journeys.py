@@ -4,7 +4,6 @@ import re
 import shutil
 import struct
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -25,14 +24,6 @@ def home(serve: Any, full_url: str, tmp_path_factory: pytest.TempPathFactory) ->
     file = tmp_path_factory.mktemp("journeys") / "pyrometer.db"
     shutil.copy(full_url.removeprefix("sqlite:///"), file)
     return serve(f"sqlite:///{file}").url
-
-
-@pytest.fixture
-def visitor(chromium: Browser, home: str) -> Iterator[Visitor]:
-    """Somebody with a browser of his own; at the end nothing may have gone wrong in it."""
-    somebody = Visitor(chromium, home)
-    yield somebody
-    assert somebody.leave() == []
 
 
 def follow(page: Page, link: Locator) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import FIRST_NIGHT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_outcome
+from dashboard_pages import typed
 from streamlit.testing.v1 import AppTest
 
 import dashboard
@@ -81,7 +82,7 @@ def test_a_traced_run_opens_on_its_first_table(folder: Path) -> None:
     assert "Trace, 2.00 KiB" in buttons(at)
     html = "\n".join(each.proto.body for each in at.main if each.type == "html")
     assert "aten::convolution" not in html, "the facts do not repeat the table"
-    assert at.code[0].value.startswith(f"pyrometer profile {RESNET} --steps 5 --environment ")
+    assert typed(at)[0].startswith(f"pyrometer profile {RESNET} --steps 5 --environment ")
 
 
 def test_another_table_is_subtracted_by_the_address(folder: Path) -> None:

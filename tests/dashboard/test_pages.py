@@ -3,7 +3,7 @@
 import pytest
 import streamlit as st
 from builders import BERT, MLP, RESNET
-from dashboard_pages import Open, text
+from dashboard_pages import Open, text, typed
 from streamlit.testing.v1 import AppTest
 
 from dashboard import load
@@ -24,7 +24,7 @@ def charts(at: AppTest) -> int:
 def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str, page: str) -> None:
     at = open_page(empty_url, page)
     assert "Nothing measured yet" in text(at)
-    assert [code.value for code in at.code] == ["pyrometer run --suite smoke"]
+    assert typed(at) == ["pyrometer run --suite smoke"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -153,7 +153,7 @@ def test_a_run_shows_facts_notes_measurements_and_every_outcome(
 
 def test_a_crashed_outcome_shows_its_log_and_how_to_see_it_again(open_page: Open, filled_url: str) -> None:
     at = open_page(filled_url, PAGES[2], run="run-11", case=BERT, replicate="1")
-    command, log, *_ = [code.value for code in at.code]
+    command, log, *_ = typed(at)
     assert command == f"pyrometer run --case {BERT} --suite smoke --environment 'my nightly' --profile quiet"
     assert "RuntimeError: <b>could not</b> create a primitive" in log
     assert charts(at) == 0

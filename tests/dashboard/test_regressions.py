@@ -1,7 +1,6 @@
 """The page of what the nights found: the list and its filters, one finding opened, and triage."""
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,12 +33,6 @@ def url(tmp_path: Path) -> str:
     return found
 
 
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with open_database(url) as opened:
-        yield opened
-
-
 def chips(page: AppTest) -> list[str]:
     """What each row of the list is."""
     words = [part.partition("</span>")[0] for part in html(page).split('class="py-chip')[1:]]
@@ -52,6 +45,22 @@ def test_a_list_has_what_is_to_act_on(open_page: Open, url: str) -> None:
     shown = html(page)
     assert "+10.0 % [+9.4 %, +10.5 %]" in shown and "finding=1" in shown
     assert "torch 2.16.0.dev20260902+cpu → 2.16.0.dev20260903+cpu" in shown
+
+
+def test_one_that_goes_on_says_so_and_leads_to_the_others(
+    open_page: Open, url: str, database: Database
+) -> None:
+    night = {
+        "change": 0.2,
+        "run": "r",
+        "night": "2026-09-20T02:00:00+00:00",
+        "noted_at": "2026",
+        "finding": 2,
+    }
+    findings.note_evidence(database, {1: {"goes_on": night, "began_as": 3}})
+    shown = html(open_page(url, PAGE, finding="1"))
+    assert "Goes on" in shown and "+22.1 % since the night of 2026-09-20, measured again: finding 2" in shown
+    assert "Went on: finding 2" in shown and "Goes on from finding 3" in shown
 
 
 @pytest.mark.parametrize(

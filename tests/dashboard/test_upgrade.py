@@ -23,7 +23,7 @@ from compared_runs import (
     Story,
     store_upgrades,
 )
-from dashboard_pages import Open, html, text
+from dashboard_pages import Open, html, text, typed
 from playwright.sync_api import Browser, expect
 from report_builders import NASTY
 from sqlalchemy import update
@@ -59,7 +59,7 @@ def test_without_an_upgrade_the_page_says_what_to_type(
 ) -> None:
     page = open_page(request.getfixturevalue(database), PAGE)
     assert "No upgrade measured yet" in html(page) and "py-verdict" not in html(page)
-    assert page.code[0].value == "pyrometer upgrade OLD NEW --suite cpu"
+    assert typed(page)[0] == "pyrometer upgrade OLD NEW --suite cpu"
 
 
 def test_verdict_and_reasons_come_first_and_correctness_before_speed(open_page: Open, filled: Filled) -> None:
@@ -125,7 +125,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     )
     # Whoever follows the page's own link sees the same thing.
     assert f'href="/upgrade?run={RUN}&amp;threshold=8"' in html(page)
-    kept = next(each.value for each in page.code if each.value.startswith("[policies"))
+    kept = next(each for each in typed(page) if each.startswith("[policies"))
     assert tomllib.loads(kept)["policies"]["ours"]["thresholds"] == {"latency_floor": 0.08}
 
 
@@ -227,7 +227,7 @@ def test_what_was_never_measured_together_is_not_compared(open_page: Open, fille
     )
     (said,) = [each.value for each in page.warning]
     assert said.startswith("2.13.0 and 2.14.0 were never measured together on Xeon 6430, 2 cores")
-    assert page.code[0].value == "pyrometer upgrade 2.13.0 2.14.0"
+    assert typed(page)[0] == "pyrometer upgrade 2.13.0 2.14.0"
     assert "py-verdict" not in html(page) and f"/upgrade?run={RUN}" in html(page)
     page = open_page(filled(*two()), PAGE, hardware="8 x H200")
     assert "nknown hardware" in page.warning[0].value and "py-verdict" not in html(page)
@@ -268,7 +268,7 @@ def test_one_from_before_comparisons_were_stored_says_where_its_verdict_is(
         connection.execute(update(tables.Run).values(facts={"device": "cpu"}))
     page = open_page(url, PAGE)
     assert page.warning[0].value.startswith("Measured before Pyrometer stored what was compared")
-    assert page.code[0].value == f"pyrometer report {RUN}"
+    assert typed(page)[0] == f"pyrometer report {RUN}"
     assert "py-verdict" not in html(page) and "not stored" in html(page)
 
 
@@ -295,7 +295,7 @@ def test_one_that_lacks_an_environment_is_one_sentence(open_page: Open, filled: 
 def test_half_an_upgrade_is_told_as_far_as_it_has_come(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(Story(unfinished=True)), PAGE)
     assert "Unclear</p>" in html(page) and "3 of at least 6 pairs" in html(page)
-    assert page.code[0].value == f"pyrometer upgrade --resume {RUN}"
+    assert typed(page)[0] == f"pyrometer upgrade --resume {RUN}"
     assert "What would settle it" in [each.value for each in page.header]
 
 

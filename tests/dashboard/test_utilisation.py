@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import telemetry_builders as made_up
 from builders import BERT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_environment
+from dashboard_pages import typed
 from streamlit.testing.v1 import AppTest
 from telemetry_builders import H200, H200_TWO
 
@@ -170,7 +171,7 @@ def test_without_any_telemetry_the_page_says_what_to_run_and_what_cannot_be_told
     made_up.save(plain, "plain", 0, a_machine(), made_up.observed(MLP))
     at = show(plain)
     assert "No telemetry yet" in html(at)
-    assert [code.value for code in at.code] == ["pyrometer run --suite smoke", "pyrometer doctor"]
+    assert typed(at) == ["pyrometer run --suite smoke", "pyrometer doctor"]
     absent = {"gpu": {**made_up.CAPABILITIES["gpu"], "gpus": [], "absent": "no NVIDIA driver is installed"}}
     told = f"sqlite:///{tmp_path}/told.db"
     made_up.save(told, "told", 0, a_machine(), made_up.observed(MLP), telemetry=absent)
