@@ -42,7 +42,7 @@ def bound_answers() -> None:
                 answer.raw = BytesIO(beginning)
             return answer
 
-    vars(sessions)["HTTPAdapter"] = Bounded
+    sessions.__dict__["HTTPAdapter"] = Bounded
 
 
 def _beginning(raw: Any) -> bytes:

@@ -51,8 +51,7 @@ def test_a_night_that_nobody_began_is_missing_and_says_whether_anybody_could() -
     assert overdue(a_task(**{**WAITING, "due_at": MORNING - timedelta(hours=5)})) == []
     (alone,) = overdue(task)
     assert (
-        alone.sentence
-        == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
+        alone.sentence == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
     )
     gone = a_scheduler("other", MORNING - timedelta(days=1), labels=("h200",))
     assert overdue(task, seen=(gone,)) == [alone]
