@@ -4,10 +4,9 @@ import json
 import os
 import select
 import shutil
-import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
 PATIENCE_SECONDS = 75.0
 _LOOK_SECONDS = 0.2
 _GUARD = "scheduled_jobs.service.guard"
-#: Of so many tasks the newest logs are kept.
+#: So many of the newest folders of logs are kept.
 _MOST_LOGS = 1000
 #: Of a log so much of the end is looked at for its last sentence.
 _TAIL_BYTES = 4000
@@ -63,28 +62,71 @@ def run_child(
     It is asked to end by SIGTERM, and killed when it has not after PATIENCE_SECONDS; both also happen when
     this process dies.
     """
-    _make_room(logs.folder)
-    lines, told = _Lines(logs.events, on_event), _size(logs.log)
-    guard, reader, lifeline = _start(command, logs)
+    lines = Lines(logs.events, on_event)
+    child = Child(command, logs)
     asked = False
     try:
-        while not select.select([reader], [], [], _LOOK_SECONDS)[0]:
+        while not child.over(_LOOK_SECONDS):
             if stop.is_set() and not asked:
                 asked = True
-                with suppress(OSError):
-                    os.write(lifeline, b"t")
+                child.ask()
             lines.read()
-        report = _report(reader)
     finally:
-        # Closed, the lifeline has the guard end whatever still runs.
-        os.close(lifeline)
-        os.close(reader)
-        guard.wait()
+        ended = child.end()
     lines.read()
     if asked:
         raise Stopped
-    sentence = str(report.get("failed", "")) or last_sentence(logs.log, told)
-    return Ended(report.get("exit_code"), report.get("signal"), sentence)
+    return ended
+
+
+class Child:
+    """A command under its guard, from its start to the death of its last descendant.
+
+    It starts in `folder` with these variables as its whole environment; None is ours. Any thread may wait
+    for it, but `ask` and `end` must not meet. Raises OSError when it cannot be started.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        logs: Logs,
+        folder: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        make_room(logs.folder)
+        self._log, self._told = logs.log, _size(logs.log)
+
+        def guarded(held: int, reporter: int) -> list[str]:
+            return [
+                *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
+                *("--out", str(logs.events), "--log", str(logs.log)),
+                *("--patience", str(PATIENCE_SECONDS), "--", *command),
+            ]
+
+        self._guard, self._reader, self._lifeline = start_held(guarded, variables, folder)
+
+    def over(self, seconds: float | None) -> bool:
+        """Whether it has ended; waits for that so long, None for ever."""
+        # Not select: a service with a thousand places has descriptors that select cannot tell apart.
+        poller = select.poll()
+        poller.register(self._reader, select.POLLIN)
+        return bool(poller.poll(None if seconds is None else seconds * 1000))
+
+    def ask(self) -> None:
+        """Ask it to keep what it has and end."""
+        with suppress(OSError):
+            os.write(self._lifeline, b"t")
+
+    def end(self) -> Ended:
+        """How it ended. Whatever still runs of it is asked to end first, and waited for."""
+        os.close(self._lifeline)
+        try:
+            report = _report(self._reader)
+        finally:
+            os.close(self._reader)
+            self._guard.wait()
+        sentence = str(report.get("failed", "")) or last_sentence(self._log, self._told)
+        return Ended(report.get("exit_code"), report.get("signal"), sentence)
 
 
 def last_sentence(log: Path, start: int = 0) -> str:
@@ -99,20 +141,7 @@ def last_sentence(log: Path, start: int = 0) -> str:
     return lines[-1].removeprefix("pyrometer: ") if lines else ""
 
 
-def _start(command: Sequence[str], logs: Logs) -> tuple[subprocess.Popen[bytes], int, int]:
-    """The guard with the command under it, where its report is read, and our end of its lifeline."""
-
-    def guarded(held: int, reporter: int) -> list[str]:
-        return [
-            *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
-            *("--out", str(logs.events), "--log", str(logs.log)),
-            *("--patience", str(PATIENCE_SECONDS), "--", *command),
-        ]
-
-    return start_held(guarded)
-
-
-class _Lines:
+class Lines:
     """The JSON objects that are lines of a file that grows, from its present end on."""
 
     def __init__(self, path: Path, on_event: OnEvent) -> None:
@@ -151,9 +180,17 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _make_room(folder: Path) -> None:
+def make_room(folder: Path) -> None:
     """Make the folder, and remove the oldest beside it where there are too many."""
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = sorted(int(each.name) for each in folder.parent.iterdir() if each.name.isdigit())
-    for number in numbers[:-_MOST_LOGS]:
-        shutil.rmtree(folder.parent / str(number), ignore_errors=True)
+    beside = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
+    for old in sorted(beside, key=_age)[: -_MOST_LOGS + 1]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _age(folder: Path) -> int:
+    """When something was last put into a folder, in nanoseconds; one that is gone already is the oldest."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0

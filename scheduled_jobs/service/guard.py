@@ -61,6 +61,8 @@ class Guard:
             die_with(parent, signal.SIGTERM)
             for number in _DEAF_TO:
                 signal.signal(number, signal.SIG_DFL)
+            # Whoever started us may have blocked some, as Ray does; what is measured has them all.
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
         with open(self._options.out, "ab") as out, open(self._options.log, "ab") as log:
             # preexec_fn is safe here: this process has one thread.
