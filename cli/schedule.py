@@ -11,7 +11,7 @@ from rich.markup import escape
 from analysis.words import printable
 from configuration.nearest import unknown
 from configuration.schedules import ScheduleSettings, zone
-from db import queue_queries
+from db import attempts, queue_queries
 from db.engine import Database
 from db.errors import DatabaseError
 from db.queue import cancel as cancel_task
@@ -47,6 +47,7 @@ def list_schedules(as_json: Json = False) -> None:
     for row in rows:
         following = "\n".join(row["next"]) or "-"
         waits = ", ".join(f"{count} {state}" for state, count in row["open"].items()) or "-"
+        waits = "\n".join([waits, *map(printable, row["waits_for"])])
         note = "built in" if row["built_in"] else "" if row["enabled"] else "not enabled"
         cells = (row["schedule"], row["job"], row["cron"], following, row["last_told"], waits, note)
         listed.add_row(*map(escape, cells))
@@ -63,11 +64,13 @@ def _rows(here: Context, now: datetime) -> list[dict[str, Any]]:
             open_tasks = [
                 task for state in _OPEN for task in queue_queries.tasks(database, state=state, newest=1000)
             ]
+            said = attempts.said(database, [task.id for task in open_tasks])
     except DatabaseError as error:
         say(f"note: {error}")
-        last, open_tasks = {}, []
+        last, open_tasks, said = {}, [], {}
     return [
         {**_row(name, settings.schedules.get(name), place, now), **_state(name, last, open_tasks, place)}
+        | {"waits_for": [said[task.id] for task in open_tasks if task.schedule == name and task.id in said]}
         | {"built_in": name in settings.built_in_schedules}
         for name in planning.names(settings)
     ]
@@ -171,18 +174,22 @@ def list_tasks(
         here = context(reading=True)
         with here.open_database() as database:
             found = queue_queries.tasks(database, schedule=schedule, state=state, newest=newest)
+            said = attempts.said(database, [task.id for task in found])
+            spent = attempts.spent(database, [task.id for task in found])
     if as_json:
         for task in found:
-            typer.echo(json.dumps(_body(task)))
+            typer.echo(
+                json.dumps({**_body(task), **_tried(spent.get(task.id)), "waits_for": said.get(task.id)})
+            )
         return
     place = zone(here.settings.timezone)
     listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
     for task in found:
         # What a child said last may be anybody's text.
-        told = printable(task.error or str(task.result.get("summary", "")))
+        told = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
         due = f"{task.due_at.astimezone(place):%Y-%m-%d %H:%M}"
         what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
-        listed.add_row(*map(escape, (*what, _took(task), task.run_id or "-", told)))
+        listed.add_row(*map(escape, (*what, _took(spent.get(task.id)), task.run_id or "-", told)))
     console = wide_console()
     console.print(listed)
     console.print(f"times of {here.settings.timezone}", style="dim")
@@ -202,8 +209,8 @@ def show(
     folder = logs_of(here.places.data_dir, task.id, 1).folder
     logs = sorted(str(path) for path in folder.glob("attempt-*.log"))
     if as_json:
-        attempts = [_attempt_body(one) for one in tried]
-        typer.echo(json.dumps({**_body(task), "attempted": attempts, "logs": logs}, indent=2))
+        attempted = [_attempt_body(one) for one in tried]
+        typer.echo(json.dumps({**_body(task), "attempted": attempted, "logs": logs}, indent=2))
         return
     for line in _described(task, tried, logs, zone(here.settings.timezone)):
         typer.echo(printable(line))
@@ -267,10 +274,18 @@ def _task(database: Database, task_id: int) -> Task:
     return task
 
 
-def _took(task: Task) -> str:
-    if task.started_at is None or task.ended_at is None:
+def _took(spent: tuple[float, int] | None) -> str:
+    """How long all attempts that are over took together, and how many those are where it is not one."""
+    if spent is None:
         return "-"
-    return str(timedelta(seconds=round((task.ended_at - task.started_at).total_seconds())))
+    seconds, times = spent
+    told = str(timedelta(seconds=round(seconds)))
+    return told if times == 1 else f"{told} in {times} attempts"
+
+
+def _tried(spent: tuple[float, int] | None) -> dict[str, Any]:
+    """The same as JSON values; seconds."""
+    return {"took_seconds": spent[0] if spent else None, "attempts_over": spent[1] if spent else 0}
 
 
 def _body(task: Task) -> dict[str, Any]:

@@ -34,8 +34,9 @@ COMPOSED = frozenset(
     (
         *("cases", "matrix", "include", "exclude", "environment", "find_links", "packages"),
         *("thresholds", "worst", "weights", "must_not_regress", "may_break", "targets"),
-        *("environments", "machines", "watch"),
+        *("environments", "machines", "watch", "case_files"),
         *("viewers", "triagers", "trusted_proxies"),
+        "arguments",
         "per_hour",
     )
 )

@@ -49,7 +49,7 @@ def _listed(value: object) -> object:
 
 ZoneName = Annotated[str, AfterValidator(_zone_name)]
 #: One that a machine is asked by; parts of tasks end with it.
-Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
 Some = Annotated[Texts, Field(min_length=1)]
 
@@ -60,8 +60,9 @@ class ScheduleSettings(Table):
     `measure` follows the `environments` over the nights, one task for each of them and each label of
     `machines` (none: any machine); `latest` among them is the newest release. `baseline` is the one that is
     pinned. `watch` are the metrics that are judged, None those that matter by default. `upgrade` judges `new`
-    against `old`. What else a job takes is left to the suite where None. `enabled = false` keeps a schedule
-    for being fired by hand.
+    against `old`. `case_files` are files of own cases, relative to the folder of the pyrometer.toml of the
+    machine that measures. What else a job takes is left to the suite where None. `enabled = false` keeps a
+    schedule for being fired by hand.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(
@@ -81,6 +82,9 @@ class ScheduleSettings(Table):
     )
     profile: Text | None = Field(default=None, description="the name of a profile")
     cases: Some | None = Field(default=None, description="a list of case keys or globs, at least one")
+    case_files: Some | None = Field(
+        default=None, description="a list of files with cases of your own, at least one"
+    )
     replicates: Count | None = Field(default=None, description=COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
     device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
@@ -90,7 +94,7 @@ class ScheduleSettings(Table):
 
 
 _ALWAYS = frozenset({"cron", "job", "enabled"})
-_RUN = frozenset({"suite", "machines", "profile", "cases", "budget_seconds", "device"})
+_RUN = frozenset({"suite", "machines", "profile", "cases", "case_files", "budget_seconds", "device"})
 _KEYS: dict[Job, frozenset[str]] = {
     MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "replicates", "watch"},
     "upgrade": _ALWAYS | _RUN | {"old", "new"},

@@ -59,6 +59,8 @@ def deaf(number: int) -> None:
 
 
 KINDS: dict[str, Callable[[int], None]] = {each.__name__: each for each in (quick, patient, suicidal, deaf)}
+#: Says that it waits for another run until it is told to go on, and then measures at once.
+KINDS["waiting"] = quick
 
 
 def main() -> int:
@@ -92,6 +94,10 @@ def main() -> int:
         return _REFUSED
     else:
         done = 0
+    if kind == "waiting":
+        print('{"event": "waiting", "text": "another run measures this machine"}', flush=True)
+        while not Path("go-on").exists():
+            time.sleep(0.02)
     print('{"event": "began"}', flush=True)
     try:
         _measure(options.data_dir, run, kind, done)

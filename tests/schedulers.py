@@ -17,15 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from folder_places import FolderPlaces
+
 from configuration.settings import Settings, load_settings
 from db.engine import open_database
-from scheduled_jobs.service import loop
+from scheduled_jobs.service import crew, loop
 from scheduled_jobs.service.housekeeping import tidy
 from scheduled_jobs.service.jobs import MEASURING, THINKING, Done, Hands
 from scheduled_jobs.service.lane import Lane, Registry
 from scheduled_jobs.service.log import Log
 from scheduled_jobs.service.loop import Service, Surroundings
 from scheduled_jobs.service.measuring import measure
+from scheduled_jobs.service.places import Places
 
 _HERE = Path(__file__).parent
 _PATIENCE_SECONDS = 120.0
@@ -56,8 +59,9 @@ def a_service(
     machine: str = "here",
     jobs: Registry = JOBS,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    places: Places | None = None,
 ) -> Service:
-    """A service on a machine of that name that does these jobs."""
+    """A service on a machine of that name that does these jobs, there and at these places."""
     around = Surroundings(
         settings=lambda: settings,
         data_dir=data_dir,
@@ -70,7 +74,7 @@ def a_service(
         version="test",
         command=(*NOBODY, str(data_dir)),
     )
-    return Service(around, [Lane("measuring", MEASURING), Lane("thinking", THINKING)])
+    return Service(around, [Lane("measuring", MEASURING), Lane("thinking", THINKING)], places)
 
 
 def until(happened: Callable[[], Any], what: str) -> Any:
@@ -144,16 +148,19 @@ def executions(data_dir: Path) -> list[str]:
 
 
 def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None:
-    """Be a scheduler until SIGTERM."""
+    """Be a scheduler until SIGTERM; with a folder `nodes` in DATA_DIR the head of those places."""
     asked = threading.Event()
+    data_dir = Path(folder)
+    nodes = data_dir / "nodes"
     # Tests do not have all night.
-    loop.TICK_SECONDS, loop.BEAT_SECONDS = 0.2, 0.4
+    loop.TICK_SECONDS, loop.BEAT_SECONDS, crew.REST_SECONDS = 0.2, 0.4, 0.2
     service = a_service(
         url,
-        Path(folder),
-        settled((Path(folder) / "pyrometer.toml").read_text(), Path(folder)),
+        data_dir,
+        settled((data_dir / "pyrometer.toml").read_text(), data_dir),
         Log("json", lambda: datetime.now(UTC)),
         machine=machine,
+        places=FolderPlaces(nodes, data_dir, NOBODY) if nodes.is_dir() else None,
     )
 
     def ask(*_: object) -> None:

@@ -149,7 +149,7 @@ class Child:
     refuses: str = ""
     commands: list[list[str]] = field(default_factory=list[list[str]])
 
-    def __call__(self, arguments: Sequence[str], on_event: Any = None) -> Ended:
+    def __call__(self, arguments: Sequence[str], on_event: Any = None, run: str = "") -> Ended:
         self.commands.append(list(arguments))
         if arguments[0] != "upgrade":
             return Ended(2, None, "nothing else is done here")
@@ -234,10 +234,10 @@ def a_session(
     )
 
 
-def hands(folder: Path, now: datetime, child: Any = None) -> Hands:
+def hands(folder: Path, now: datetime, child: Any = None, toml: str = TOML) -> Hands:
     """What a job works with, in a folder that holds the fixture `sqlite` as well."""
     url = f"sqlite:///{folder}/database/pyrometer.db"
-    (folder / "pyrometer.toml").write_text(TOML)
+    (folder / "pyrometer.toml").write_text(toml)
     settings = load_settings(cwd=folder, environ={})
     runs: list[str] = []
     return Hands(

@@ -7,7 +7,7 @@ import streamlit as st
 from dashboard import capabilities
 from dashboard.database import opened
 from dashboard.load import FRESH_SECONDS
-from db import fleet, nights, queries, queue_queries
+from db import attempts, fleet, nights, queries, queue_queries
 from db.night_records import EnvironmentUsed, LastFire
 from db.queue_records import Task
 from db.records import RunSummary
@@ -43,6 +43,13 @@ def open_tasks(url: str) -> tuple[Task, ...]:
     database = opened(url)
     waiting = queue_queries.tasks(database, state="waiting", newest=TASKS)
     return (*queue_queries.running(database), *waiting)
+
+
+@_shared
+def said(url: str) -> dict[int, str]:
+    """By task that runs, what it waits for before it measures."""
+    database = opened(url)
+    return attempts.said(database, [task.id for task in queue_queries.running(database)])
 
 
 @_kept

@@ -24,7 +24,7 @@ def every_machine(
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
     parts.heading("Machines", lambda: machines.frame(found), "machines.csv")
     parts.html(machines.table(found[:ROWS], now) + _rest(found, "machine"))
-    _open(morning, tasks, now)
+    _open(url, morning, tasks, now)
     _schedules(url, morning, now)
     if morning.parts:
         parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")
@@ -42,7 +42,7 @@ def one_machine(url: str, one: Machine, morning: Morning, tasks: Sequence[Task],
     parts.html(machines.facts(one, about, conditions, now))
     labels = {one.name, *(one.scheduler.labels if one.scheduler else ())}
     mine = [task for task in tasks if task in one.doing or (task.state == "waiting" and task.label in labels)]
-    _open(morning, mine, now)
+    _open(url, morning, mine, now)
     if opened and one.run and (told := capabilities.tables(opened[0])):
         able = load.able(url, one.run.id)
         pairs = [(one, able)] if able else []
@@ -50,8 +50,8 @@ def one_machine(url: str, one: Machine, morning: Morning, tasks: Sequence[Task],
         parts.html(told)
 
 
-def _open(morning: Morning, tasks: Sequence[Task], now: datetime) -> None:
-    found = waiting.opened(tasks, morning, now)
+def _open(url: str, morning: Morning, tasks: Sequence[Task], now: datetime) -> None:
+    found = waiting.opened(tasks, morning, load.said(url), now)
     parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
     if not found:
         parts.caption("Nothing runs and nothing waits.")
@@ -67,7 +67,7 @@ def _schedules(url: str, morning: Morning, now: datetime) -> None:
             r"No scheduler was ever here. One does by itself, night by night, what \[schedules\] in "
             "pyrometer.toml say:"
         )
-        parts.code("pyrometer scheduler", language="bash")
+        parts.code("pyrometer scheduler")
         return
     if not any(row.served for row in rows):
         parts.caption("No scheduler is there that says when anything fires next.")

@@ -1,6 +1,6 @@
 """What runs now, what waits, and why it waits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -35,8 +35,11 @@ class Open:
         return _ORDER.index(self.why), self.task.due_at, self.task.id
 
 
-def opened(tasks: Iterable[Task], morning: Morning, now: datetime) -> list[Open]:
-    """Every task with why it waits, those first that nobody can do."""
+def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now: datetime) -> list[Open]:
+    """Every task with why it waits, those first that nobody can do.
+
+    `said` is what some that run wait for before they measure, by task.
+    """
     tasks = list(tasks)
     there = alive(morning.seen, now, morning.patience.silent_minutes)
     running = [task for task in tasks if task.state == "running"]
@@ -51,7 +54,8 @@ def opened(tasks: Iterable[Task], morning: Morning, now: datetime) -> list[Open]
     found: list[Open] = []
     for task in tasks:
         if task.state == "running":
-            found.append(Open(task, "running", _running(task, now)))
+            told = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
+            found.append(Open(task, "running", told))
             continue
         alone = task.job in MEASURING
         because = waiting(task, able[alone], busy[alone], now)

@@ -83,8 +83,9 @@ def _card(one: Standing, now: datetime) -> str:
 def _when(one: Standing, now: datetime) -> str:
     task = one.newest
     due = f"due {wording.utc(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
-    if task.started_at and task.ended_at and task.state == "done":
-        due += f", took {wording.duration((task.ended_at - task.started_at).total_seconds())}"
+    if one.spent and task.state == "done":
+        seconds, times = one.spent
+        due += f", took {wording.duration(seconds)}" + (f" in {times} attempts" if times > 1 else "")
     elif task.started_at and task.state == "running":
         due += f", runs for {in_words(now - task.started_at)}"
     nobody = f"nobody is there for {task.label or 'it'}"

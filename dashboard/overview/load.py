@@ -13,8 +13,8 @@ from dashboard.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
 from dashboard.overview.served import Patience, Served, patience, served
 from dashboard.overview.standing import Standing, standings, with_results
+from db import attempts, findings, nights, queries, queue_queries
 from db import endings as endings_store
-from db import findings, nights, queries, queue_queries
 from db.endings import Ending
 from db.finding_records import Finding
 from db.nights import Lines
@@ -69,7 +69,8 @@ def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
     """Parts with their newest run and their coverage, the worst first."""
     newest = [next((task.run_id for task in one.tasks if task.run_id), None) for one in parts]
     summaries = _summaries(url, tuple(run for run in newest if run))
-    found = [with_results(one, summaries, endings(url, one)) for one in parts]
+    spent = _spent(url, tuple(one.newest.id for one in parts))
+    found = [with_results(one, summaries, endings(url, one), spent) for one in parts]
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -86,6 +87,11 @@ def endings(url: str, one: Standing) -> dict[str, list[Ending]]:
 @_kept
 def _summaries(url: str, runs: tuple[str, ...]) -> dict[str, RunSummary]:
     return queries.run_summaries(opened(url), runs)
+
+
+@_kept
+def _spent(url: str, tasks: tuple[int, ...]) -> dict[int, tuple[float, int]]:
+    return attempts.spent(opened(url), tasks)
 
 
 @_kept_long

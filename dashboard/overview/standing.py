@@ -47,8 +47,9 @@ class Standing:
 
     `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
     night waits, None where it does not. `asked_for`: some scheduler still does, as far as anybody can tell.
-    `summary` is the run of the newest task that has one. `coverage`
-    is that of the newest night that is over, None where there is nothing to hold it against.
+    `summary` is the run of the newest task that has one. `coverage` is that of the newest night that is over,
+    None where there is nothing to hold it against. `spent` are the seconds of all attempts at the newest task
+    that are over, and how many those are; None before there are any.
     """
 
     tasks: tuple[NightTask, ...]
@@ -58,6 +59,7 @@ class Standing:
     asked_for: bool = True
     summary: RunSummary | None = None
     coverage: Coverage | None = None
+    spent: tuple[float, int] | None = None
 
     @property
     def newest(self) -> NightTask:
@@ -170,13 +172,16 @@ def standings(
 
 
 def with_results(
-    one: Standing, summaries: Mapping[str, RunSummary], endings: Mapping[str, Sequence[Ending]]
+    one: Standing,
+    summaries: Mapping[str, RunSummary],
+    endings: Mapping[str, Sequence[Ending]],
+    spent: Mapping[int, tuple[float, int]],
 ) -> Standing:
-    """A part with its newest run and its coverage; `endings` are by run."""
+    """A part with its newest run, its coverage and its time; `endings` are by run, `spent` is by task."""
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     over, before = one.measured, one.runs_before
     told = coverage(over, before, endings, whole=over.state == "done") if over and before else None
-    return replace(one, summary=summaries.get(run or ""), coverage=told)
+    return replace(one, summary=summaries.get(run or ""), coverage=told, spent=spent.get(one.newest.id))
 
 
 def _by_schedule(tasks: Iterable[NightTask]) -> dict[str, list[NightTask]]:

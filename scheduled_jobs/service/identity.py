@@ -14,8 +14,9 @@ _STAT_STARTED = 19
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process on a machine since it booted; `boot` tells containers with one kernel apart as well.
+    """A process since its machine booted, and the `machine` where it has things done: its own, or a node.
 
+    `boot` tells containers with one kernel apart as well, and machines that are copies of one that ran.
     Written `machine/boot/pid/started`.
     """
 
@@ -23,6 +24,11 @@ class Owner:
     boot: str
     pid: int
     started: int
+
+    @property
+    def process(self) -> tuple[str, int, int]:
+        """What is the same for everything that one process has done, wherever it has it done."""
+        return self.boot, self.pid, self.started
 
     def __str__(self) -> str:
         return f"{self.machine}/{self.boot}/{self.pid}/{self.started}"
@@ -39,7 +45,7 @@ class Owner:
 
 def myself(machine: str) -> Owner:
     """This process."""
-    return Owner(machine, _boot(), os.getpid(), started(os.getpid()) or 0)
+    return Owner(machine, _boot(machine), os.getpid(), started(os.getpid()) or 0)
 
 
 def machine_name() -> str:
@@ -50,19 +56,20 @@ def machine_name() -> str:
 def dead_process(owner: str, me: Owner) -> int | None:
     """The process id of an owner that is known to be dead: it could be seen from here, and is not there.
 
-    What runs on another machine, before a reboot or in another container may live for all we can see.
+    What runs on another machine, before a reboot or in another container may live for all we can see. What
+    a process of this machine had done on a node is as dead as that process.
     """
     other = Owner.parse(owner)
-    if other is None or (other.machine, other.boot) != (me.machine, me.boot):
+    if other is None or other.boot != me.boot:
         return None
     return None if started(other.pid) == other.started else other.pid
 
 
-def _boot() -> str:
-    """This boot of the kernel, and the numbering of processes that this process sees."""
+def _boot(machine: str) -> str:
+    """This boot of the kernel, the numbering of processes that this process sees, and the machine's name."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     numbering = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
-    return f"{boot}.{numbering}"
+    return f"{boot}.{numbering}.{machine}"
 
 
 def started(pid: int) -> int | None:

@@ -11,7 +11,7 @@ from configuration.settings import Settings
 from db.engine import Database
 from db.queue_records import NewTask, Task
 
-#: The two lanes of a machine: what measures holds it for itself, the others only think.
+#: The two lanes of a machine: what measures holds it for itself, the others only think. A node has the first.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
 THINKING = frozenset({"discover", "detect", "digest", "prune", "check"})
 
@@ -21,7 +21,7 @@ class Stopped(Exception):
 
 
 class ChildLost(Exception):
-    """A child was killed or interrupted by somebody else: the attempt is lost, the task is tried again."""
+    """A child was killed or interrupted by somebody else, or its place was lost: the task is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +69,24 @@ def unheard(event: Mapping[str, Any]) -> None:
 
 
 class StartChild(Protocol):
-    """Has a command of `pyrometer` done to its end as a child of this service.
+    """Has a command of `pyrometer` done to its end as a child, at the place of the task's lane.
 
     `arguments` are what stands behind `pyrometer` on a command line; what it prints goes to the task's log,
-    and each JSON object that is a line of its stdout goes to `on_event` as well. Raises Stopped after the
-    child has ended, where somebody asked for the end meanwhile.
+    and each JSON object that is a line of its stdout goes to `on_event` as well. `run` is the run that it
+    measures, whose journal is here when it has ended; empty where it measures none. Raises Stopped after the
+    child has ended, where somebody asked for the end meanwhile, and ChildLost where the place was lost.
     """
 
-    def __call__(self, arguments: Sequence[str], on_event: OnEvent = ...) -> Ended: ...
+    def __call__(self, arguments: Sequence[str], on_event: OnEvent = ..., run: str = ...) -> Ended: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Hands:
     """What a job works with. It reads no clock but `now` (aware, UTC), and looks at `stop` when it loops.
 
+    `machine` is where its children run; one that is `away` has files of its own and does not see these.
     `set_run` remembers the run that a task measures; it raises Stopped where the task is no longer ours.
-    `say` logs one sentence.
+    `say` logs one sentence. `waits` says for what a task waits that runs, with an empty text that it goes on.
     """
 
     settings: Settings
@@ -96,6 +98,8 @@ class Hands:
     child: StartChild
     set_run: Callable[[str], None]
     say: Callable[[str], None]
+    away: bool = False
+    waits: Callable[[str], None] = lambda sentence: None
 
     def check_stopped(self) -> None:
         """Raise Stopped where somebody asked for the end."""

@@ -1,4 +1,4 @@
-"""One lane of a machine: does one task after the other, in a thread of its own, and says how each ended."""
+"""One lane of a place: does one task after the other, in a thread of its own, and says how each ended."""
 
 import threading
 import traceback
@@ -12,6 +12,7 @@ from runner.errors import RunnerError
 
 from ..errors import JobError
 from .jobs import ChildLost, Done, Hands, Job, Stopped
+from .places import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ Ending = Done | Lost | LetGo
 
 @dataclass(slots=True)
 class Work:
-    """An attempt at a task while it lasts. `ending` is None until it is over.
+    """An attempt at a task while it lasts, and the place it is made at. `ending` is None until it is over.
 
     Setting `stop` asks the job to let go. `fenced` is an attempt that is no longer ours: what it came to is
     nobody's business. `planted` counts the follow-ups that are in the database.
@@ -43,6 +44,7 @@ class Work:
 
     task: Task
     token: str
+    place: Place
     stop: threading.Event = field(default_factory=threading.Event)
     ending: Ending | None = None
     fenced: bool = False

@@ -1,6 +1,7 @@
 """The job `measure`: one environment on one machine by `pyrometer run`, followed by a look at its history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from db.queue_records import Task
@@ -24,7 +25,7 @@ def measure(task: Task, hands: Hands) -> Done:
     """Measure what the task says; a case that ends badly is a result, a run that cannot begin a failure."""
     track = str(task.spec["track"])
     environment = resolved(track, hands.settings)
-    command = ["run", "--environment", environment, *options(task.spec)]
+    command = ["run", "--environment", environment, *options(task.spec, hands)]
     run = measured(task, hands, command)
     if not run.complete:
         return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
@@ -38,10 +39,21 @@ def measure(task: Task, hands: Hands) -> Done:
     return Done("done", result, follow_ups=(look,))
 
 
-def options(spec: Mapping[str, Any]) -> list[str]:
+def options(spec: Mapping[str, Any], hands: Hands) -> list[str]:
     """What of a spec stands on the command line."""
     given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
-    return [*given, *(part for case in spec.get("cases") or () for part in ("--case", str(case)))]
+    chosen = [part for case in spec.get("cases") or () for part in ("--case", str(case))]
+    return [*given, *chosen, *case_files(spec.get("case_files") or (), hands)]
+
+
+def case_files(names: Iterable[str], hands: Hands) -> list[str]:
+    """Files of own cases for a command line; those named by a relative path lie beside pyrometer.toml.
+
+    A machine that is away has a pyrometer.toml of its own, in the folder in which its commands are done.
+    """
+    file = hands.settings.file
+    folder = file.parent if file is not None and not hands.away else Path()
+    return [part for name in names for part in ("--cases", str(folder / Path(name).expanduser()))]
 
 
 def counted(statuses: Mapping[str, int]) -> str:

@@ -1,8 +1,11 @@
 """From schedules to fires: which moments are due, and what is to be done at each."""
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from configuration.nearest import unknown
@@ -24,7 +27,7 @@ FIRST_SEEN = "first seen"
 _DEFAULT_SUITE = "smoke"
 #: Among so many fires the newest that is not in the future is looked for.
 _LOOKED_BACK = 200
-_MEASURED_BY = ("suite", "profile", "cases", "replicates", "budget_seconds", "device")
+_MEASURED_BY = ("suite", "profile", "cases", "case_files", "replicates", "budget_seconds", "device")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +47,17 @@ class Planner:
     """Looks at the clock and plants what is due; it may look as often as it likes.
 
     Each fire is planted under its schedule and moment, once for ever, so that another planner beside this
-    one, or one that begins anew, plants nothing twice.
+    one, or one that begins anew, plants nothing twice. Which schedules were seen switched off is this
+    machine's affair, for others have settings of their own: it lies in the file `memory`, where one is given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Path | None = None) -> None:
         self._since: dict[str, datetime] = {}
         self._next: dict[str, tuple[str, datetime | None]] = {}
-        #: Those that were seen switched off, or not written down any more.
-        self._off: set[str] = set()
+        self._memory = memory
+        #: Those that were seen switched off, or not written down any more; and those that the file has.
+        self._off = self._remembered()
+        self._kept = frozenset(self._off)
 
     def plan(self, database: Database, settings: Settings, now: datetime) -> list[Fired]:
         """Plant what became due since the last look; raises DatabaseError, and may then be asked again."""
@@ -70,7 +76,25 @@ class Planner:
                 known = last_due(database) if known is None else known
                 self._since[name] = _begin(database, name, known.get(name), now)
             fired += self._plan_one(database, settings, name, schedule, now)
+        self._remember()
         return fired
+
+    def _remembered(self) -> set[str]:
+        try:
+            return set(self._memory.read_text(encoding="utf-8").splitlines()) if self._memory else set()
+        except (OSError, ValueError):
+            return set()
+
+    def _remember(self) -> None:
+        if self._memory is None or frozenset(self._off) == self._kept:
+            return
+        # What cannot be kept is only forgotten when this process ends: then a night too many is caught up.
+        with suppress(OSError):
+            self._memory.parent.mkdir(parents=True, exist_ok=True)
+            part = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
+            part.write_text("".join(f"{name}\n" for name in sorted(self._off)), encoding="utf-8")
+            part.replace(self._memory)
+            self._kept = frozenset(self._off)
 
     def _plan_one(
         self, database: Database, settings: Settings, name: str, schedule: ScheduleSettings, now: datetime
@@ -176,7 +200,7 @@ def part_of(track: str, label: str) -> str:
 def measure_spec(schedule: ScheduleSettings, track: str) -> dict[str, Any]:
     """What a `measure` task does: the track, the schedule's baseline, and what of a run is not as usual."""
     spec = {"track": track, "baseline": schedule.baseline, **_measured_by(schedule)}
-    if not spec.get("suite") and not spec.get("cases"):
+    if not any(spec.get(name) for name in ("suite", "cases", "case_files")):
         spec["suite"] = _DEFAULT_SUITE
     return spec
 

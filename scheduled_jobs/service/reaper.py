@@ -53,7 +53,8 @@ class Reaper:
 
     def _why(self, token: str, task: Task, passed: float) -> str:
         owner = task.owner or ""
-        if owner == str(self._me):
+        parsed = Owner.parse(owner)
+        if parsed is not None and parsed.process == self._me.process:
             # Its claim was carried out and the answer lost: nobody works on it.
             return "claimed, and never begun"
         if (dead := dead_process(owner, self._me)) is not None:

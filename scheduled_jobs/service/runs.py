@@ -1,10 +1,12 @@
 """The one run of a task: named before its child starts, gone on with by the next attempt on this machine."""
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from db.queue_queries import attempts
 from db.queue_records import Task
@@ -24,6 +26,8 @@ _INTERRUPTED, _REFUSED = 130, 2
 _TRIES = 3
 #: How often is looked whether a journal has become free.
 _LOOK_SECONDS = 0.2
+#: Runs of a hundred nodes may end in one minute: each lane would store all of them, and wait for the others.
+_STORING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ def measured(
         if before.complete:
             break
         goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
-        ended = hands.child([command[0], *goes_on, "--json"], on_event)
+        ended = hands.child([command[0], *goes_on, "--json"], _hearing(hands, on_event), run)
         if ended.code is None or ended.code == _INTERRUPTED:
             how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
             raise ChildLost(f"the run was {how}: {ended.sentence}")
@@ -85,8 +89,26 @@ def measured(
             hands.set_run(run)
     standing = _standing(hands, run)
     if standing.complete:
-        _store(hands)
+        store_runs(hands)
     return Measured(run, ended, standing.began, standing.complete, standing.counts)
+
+
+def _hearing(hands: Hands, on_event: OnEvent) -> OnEvent:
+    """Hears what a child waits for before it measures, and hands everything on."""
+    waits = False
+
+    def heard(event: Mapping[str, Any]) -> None:
+        nonlocal waits
+        if event.get("event") == "waiting":
+            waits = True
+            hands.say(str(event.get("text", "")))
+            hands.waits(str(event.get("text", "")))
+        elif waits:
+            waits = False
+            hands.waits("")
+        on_event(event)
+
+    return heard
 
 
 def _known_run(task: Task, hands: Hands) -> str | None:
@@ -126,9 +148,9 @@ def _standing(hands: Hands, run: str) -> _Standing:
     return _Standing(True, not contents.missing(planned), counts)
 
 
-def _store(hands: Hands) -> None:
-    """Have the database know all of the run, whoever measured it and could not store it."""
-    with hands.open_database() as database:
+def store_runs(hands: Hands) -> None:
+    """Have the database know all runs that are here, whoever measured them and could not store them."""
+    with _STORING, hands.open_database() as database:
         for done in ingest_pending(hands.data_dir, database):
             if isinstance(done, JournalError):
                 hands.say(f"{done}; it is left alone")

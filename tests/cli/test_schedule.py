@@ -14,8 +14,9 @@ from cli import preparing
 from cli.commands import app
 from cli.scheduler import LOOK_SECONDS, Reread
 from configuration.settings import load_settings
+from db import attempts
 from db.engine import Database, open_database
-from db.queue import claim, finish, seen, set_run
+from db.queue import claim, finish, lose, seen_all, set_run
 from db.queue_queries import task, tasks
 from db.queue_records import SchedulerSeen
 from scheduled_jobs.service.identity import machine_name, myself
@@ -57,7 +58,8 @@ def a_scheduler(place: Path, *labels: str) -> None:
     """Say that this very process is a scheduler."""
     now, machine = datetime.now(UTC), machine_name()
     with stored(place) as database:
-        seen(database, SchedulerSeen(str(myself(machine)), machine, (machine, *labels), now, now, 1, "test"))
+        one = SchedulerSeen(str(myself(machine)), machine, (machine, *labels), now, now, 1, "test")
+        seen_all(database, [one])
 
 
 def test_every_schedule_is_listed_with_its_next_moments(place: Path) -> None:
@@ -133,6 +135,36 @@ def test_a_task_is_shown_with_its_attempts_and_its_error(place: Path) -> None:
     assert "no [such] wheel" in schedule("tasks", "--state", "failed").output
     assert "1 failed" in schedule("list").output or "failed" in schedule("list").output
     assert 'unknown task "9"' in schedule("show", "9").output
+
+
+def test_a_task_took_as_long_as_all_attempts_at_it(place: Path) -> None:
+    schedule("fire", "nightly")
+    began = datetime(2026, 6, 1, tzinfo=UTC)
+    with stored(place) as database:
+        claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="t", now=began)
+        lose(database, "t", "killed", began + timedelta(minutes=20), 5)
+        again = began + timedelta(hours=3)
+        claim(database, owner="box/boot/1/2", labels=["h200"], jobs=["measure"], token="u", now=again)
+        finish(database, "u", "done", {}, "", again + timedelta(minutes=40))
+    assert "1:00:00 in 2 attempts" in schedule("tasks").output
+    over, waits = (json.loads(line) for line in reversed(schedule("tasks", "--json").stdout.splitlines()))
+    assert (over["took_seconds"], over["attempts_over"]) == (3600.0, 2)
+    assert (waits["took_seconds"], waits["attempts_over"]) == (None, 0)
+
+
+def test_what_a_task_waits_for_is_listed_until_it_goes_on(place: Path) -> None:
+    schedule("fire", "nightly")
+    with stored(place) as database:
+        claim(database, owner="b/o/1/2", labels=["h200"], jobs=["measure"], token="t", now=datetime.now(UTC))
+        assert attempts.say(database, "t", "another run measures this machine")
+        for told in (schedule("list"), schedule("tasks"), schedule("show", "1")):
+            assert "another run measures" in " ".join(told.output.split())
+        assert as_json("list")[0]["waits_for"] == ["another run measures this machine"]
+        assert attempts.say(database, "t", "")
+        assert as_json("list")[0]["waits_for"] == []
+        finish(database, "t", "done", {}, "", datetime.now(UTC))
+        # What is over waits for nothing, whoever comes back and says so.
+        assert not attempts.say(database, "t", "another run measures this machine")
 
 
 def test_what_a_child_said_last_steers_no_terminal(place: Path) -> None:

@@ -1,42 +1,24 @@
 """The fleet page: who lives, what runs and what waits and why, schedules, freshness, what can be measured."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 from builders import a_machine, a_run
-from dashboard_pages import Open, html, text
+from dashboard_pages import Open, html, text, typed
 from mornings import HOSTILE, Mornings, facts
 from streamlit.testing.v1 import AppTest
 
 from dashboard.fleet import timetable, waiting
 from db import queue, store
-from db.engine import Database, open_database
+from db.engine import Database
 from db.night_records import LastFire
 from db.queue_records import NewTask
 from scheduled_jobs.service.jobs import MEASURING
 
 PAGE = "app_pages/fleet.py"
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/database/pyrometer.db"
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with open_database(url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def mornings(database: Database) -> Mornings:
-    return Mornings(database)
 
 
 def rows(page: AppTest, label: str) -> list[str]:
@@ -56,7 +38,7 @@ def cards(page: AppTest) -> str:
 def test_an_empty_database_says_what_to_type(open_page: Open, empty_url: str) -> None:
     page = open_page(empty_url, PAGE)
     assert "Nothing measured yet" in text(page)
-    assert [code.value for code in page.code] == ["pyrometer run --suite smoke"]
+    assert typed(page) == ["pyrometer run --suite smoke"]
 
 
 def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> None:

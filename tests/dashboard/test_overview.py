@@ -1,14 +1,12 @@
 """The overview in the morning: what it says of nights that went well, of late ones, of findings and cases."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pytest
 import streamlit as st
 from builders import BERT, MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
 from dashboard_pages import OVERVIEW, Open, html, text
@@ -19,27 +17,11 @@ from dashboard.overview import problems, verdict
 from dashboard.overview import served as serving
 from dashboard.overview.sparkline import sparkline
 from db import findings, queries, queue, store
-from db.engine import Database, open_database
+from db.engine import Database
 from db.finding_records import Finding, NewFinding
 from db.queue_records import NewTask, SchedulerSeen
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/database/pyrometer.db"
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[Database]:
-    with open_database(url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def mornings(database: Database) -> Mornings:
-    return Mornings(database)
 
 
 def morning_line(page: AppTest) -> str:
@@ -119,7 +101,7 @@ def test_a_night_that_waits_for_nobody_is_no_quiet_morning(
     page = open_page(url, OVERVIEW)
     assert morning_line(page) == "× 1 track that nobody is there for"
     (card,) = cards(page)
-    assert "Nightly (nightly) waits, and no scheduler that measures is there." in html(page)
+    assert "Nightly waits, and no scheduler that measures is there." in html(page)
     assert "… waiting" in card and "3 hours ago; nobody is there for it" in card
     assert "✓ an earlier night: 3 of 3 usual cases measured" in card
     mornings.scheduler("two")

@@ -181,6 +181,34 @@ def test_a_timetable_that_changes_while_it_is_kept(database: Database, tmp_path:
 
 
 @pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
+def test_what_is_switched_on_while_nobody_looks_misses_nothing(
+    sqlite: Database, tmp_path: Path, off: str
+) -> None:
+    on, without, memory = settled(TOML, tmp_path), settled(off, tmp_path), tmp_path / "data" / "off"
+    before = Planner(memory)
+    before.plan(sqlite, on, utc("01T12:00"))
+    before.plan(sqlite, without, utc("01T13:00"))
+    # Off for three nights, and nobody is there when it is switched on.
+    Planner(memory).plan(sqlite, without, utc("02T12:00"))
+    after = Planner(memory)
+    after.plan(sqlite, on, utc("04T12:00"))
+    assert [how for _, how, _ in nightly(sqlite)] == ["first seen", "first seen"]
+    # From then on it counts again, and what was on all the time is caught up as before.
+    after.plan(sqlite, on, utc("05T00:31"))
+    Planner(memory).plan(sqlite, on, utc("07T12:00"))
+    assert [how for _, how, _ in nightly(sqlite)][2:] == ["timetable", "missed", "caught up"]
+
+
+def test_a_memory_that_cannot_be_kept_is_none(sqlite: Database, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    memory = tmp_path / "file" / "off"
+    planner = Planner(memory)
+    planner.plan(sqlite, settled(TOML + "enabled = false", tmp_path), utc("01T12:00"))
+    planner.plan(sqlite, settled(TOML, tmp_path), utc("02T12:00"))
+    assert [how for _, how, _ in nightly(sqlite)] == ["first seen"]
+
+
+@pytest.mark.parametrize("off", ['timezone = "Europe/Berlin"', TOML + "enabled = false"])
 def test_what_is_switched_off_misses_nothing(database: Database, tmp_path: Path, off: str) -> None:
     on, without, planner = settled(TOML, tmp_path), settled(off, tmp_path), Planner()
     planner.plan(database, on, utc("05T00:00"))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -65,7 +66,7 @@ def test_a_process_id_that_came_again_is_another_process() -> None:
     [
         "",
         "nonsense",
-        str(Owner("another", ME.boot, 1, 0)),
+        str(Owner("another", myself("another").boot, 1, 0)),
         str(Owner(ME.machine, "another-boot.4026531836", 1, 0)),
         str(Owner(ME.machine, ME.boot + "1", 1, 0)),
     ],
@@ -74,8 +75,9 @@ def test_what_cannot_be_seen_from_here_may_live(owner: str) -> None:
     assert dead_process(owner, ME) is None
 
 
-def test_an_attempt_of_a_dead_process_is_dead_at_once() -> None:
-    dead = str(Owner(ME.machine, ME.boot, ME.pid, ME.started + 1))
+@pytest.mark.parametrize("machine", [ME.machine, "a-node"])
+def test_an_attempt_of_a_dead_process_is_dead_at_once_wherever_it_was_made(machine: str) -> None:
+    dead = str(Owner(machine, ME.boot, ME.pid, ME.started + 1))
     (found,) = Reaper(ME).look([running(dead)], set(), 0.0)
     assert found.token == "token"
     assert str(ME.pid) in found.detail
@@ -116,9 +118,10 @@ def test_a_new_attempt_at_the_same_task_has_a_lease_of_its_own() -> None:
         assert reaper.look([running(ELSEWHERE, token="another")], set(), float(second)) == []
 
 
-def test_what_this_process_works_on_is_never_dead_and_what_it_forgot_is() -> None:
+@pytest.mark.parametrize("machine", [ME.machine, "a-node"])
+def test_what_this_process_works_on_is_never_dead_and_what_it_forgot_is(machine: str) -> None:
     reaper = Reaper(ME)
-    mine = running(str(ME))
+    mine = running(str(replace(ME, machine=machine)))
     for second in range(0, 200, 5):
         assert reaper.look([mine], {"token"}, float(second)) == []
     (found,) = reaper.look([mine], set(), 200.0)

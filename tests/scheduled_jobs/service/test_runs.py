@@ -68,7 +68,8 @@ class Place:
         """Measure on machine `here` by these children, one after the other."""
         waiting = list(children)
 
-        def child(arguments: Sequence[str], on_event: OnEvent = unheard) -> Ended:
+        def child(arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "") -> Ended:
+            assert run in arguments, "who runs it elsewhere must know which journal to bring"
             self.typed.append(list(arguments))
             return waiting.pop(0)(arguments)
 

@@ -16,6 +16,7 @@ from journals import a_header
 from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
 from schedulers import a_service, executions, scheduler, settled, until
 
+from db import attempts as waits
 from db import queries
 from db.engine import Database, open_database
 from db.queue import cancel, lose
@@ -151,6 +152,18 @@ def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_place: Plac
             assert (failed.state, failed.error, failed.attempts) == ("failed", error, 1)
             assert error in logs_of(sqlite_place.data_dir, failed.id, 1).log.read_text()
     assert fires(sqlite_place.database, "detect:night") == []
+
+
+def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place: Place) -> None:
+    planted, database = sqlite_place.fire("waiting"), sqlite_place.database
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        said = until(lambda: waits.said(database, [planted.id]), "it says what it waits for")
+        assert said == {planted.id: "another run measures this machine"}
+        assert alive.wait_for("note")["text"] == "another run measures this machine"
+        sqlite_place.go_on()
+        sqlite_place.whole(planted)
+    (over,) = attempts(database, planted.id)
+    assert (over.ended, over.detail) == ("done", "")
 
 
 def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(place: Place) -> None:

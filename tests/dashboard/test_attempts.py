@@ -1,0 +1,33 @@
+"""Attempts at tasks as the pages tell them: what one waits for, how long all of them took."""
+
+from datetime import timedelta
+
+from dashboard_pages import OVERVIEW, Open, html
+from mornings import HOSTILE, Mornings
+
+from db import attempts, queue
+from db.engine import Database
+
+FLEET = "app_pages/fleet.py"
+
+
+def test_a_night_took_as_long_as_all_attempts_at_it(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    due = mornings.due(0)
+    mornings.fire(due, ("nightly", ""))
+    lost = mornings.begin(due, "bench-1")
+    assert queue.lose(database, lost, "killed", due + timedelta(minutes=20), 5) == "waiting"
+    mornings.measure(due)
+    assert "took 1 h 00 min in 2 attempts" in html(open_page(url, OVERVIEW))
+
+
+def test_a_task_that_waits_for_another_run_says_so(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.fire(mornings.due(0), ("nightly", ""))
+    token = mornings.begin(mornings.due(0), "bench-1")
+    assert attempts.say(database, token, f"another run measures this machine {HOSTILE}")
+    page = open_page(url, FLEET)
+    assert "for 6 hours; another run measures this machine" in html(page)
+    assert HOSTILE not in html(page)

@@ -1,0 +1,49 @@
+"""What a task asks of the command that measures it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from schedulers import settled
+from watched_nights import hands
+
+from configuration.errors import ConfigurationError
+from scheduled_jobs.service.measuring import options
+from scheduled_jobs.service.planning import tasks_of
+
+TOML = """
+[schedules.nightly]
+cron = "30 2 * * *"
+{lines}
+"""
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def asked(folder: Path, lines: str, *, away: bool = False) -> list[str]:
+    """What stands on the command line of the one task of such a schedule."""
+    (task,) = tasks_of(settled(TOML.format(lines=lines), folder), "nightly")
+    return options(task.spec, replace(hands(folder, NOW, toml=TOML.format(lines=lines)), away=away))
+
+
+def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
+    assert asked(tmp_path, "") == ["--suite", "smoke"]
+    lines = 'cases = ["a", "b"]\nbudget_seconds = 90.5\ndevice = "cpu"'
+    assert asked(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", "--case", "a", "--case", "b"]
+
+
+def test_own_cases_lie_beside_the_settings(tmp_path: Path) -> None:
+    lines = 'case_files = ["cases/mine.py", "/elsewhere/yours.py"]'
+    files = ["--cases", str(tmp_path / "cases/mine.py"), "--cases", "/elsewhere/yours.py"]
+    # Whoever brings cases and names no suite means those.
+    assert asked(tmp_path, lines) == files
+    assert asked(tmp_path, f'suite = "cpu"\n{lines}') == ["--suite", "cpu", *files]
+    # Another machine has a folder of its own.
+    assert asked(tmp_path, lines, away=True)[:2] == ["--cases", "cases/mine.py"]
+
+
+def test_own_cases_are_for_what_measures(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="case_files is nothing that job prune takes"):
+        asked(tmp_path, 'job = "prune"\ncase_files = ["mine.py"]')
+    with pytest.raises(ConfigurationError, match="a list of files with cases of your own"):
+        asked(tmp_path, "case_files = []")
