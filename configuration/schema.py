@@ -34,8 +34,10 @@ from .fields import (
     Words,
     no_bool,
 )
+from .fleet import FleetSettings
 from .prices import PriceSettings
 from .schedules import Labels, ScheduleSettings, ZoneName
+from .slurm import SlurmSettings
 
 #: The profiles that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]
@@ -213,6 +215,8 @@ class Wanted(Table):
     alerts: AlertSettings = Field(default=AlertSettings(), description="a table [alerts]")
     dashboard: DashboardSettings = Field(default=DashboardSettings(), description="a table [dashboard]")
     prices: PriceSettings = Field(default=PriceSettings(), description="a table [prices]")
+    fleet: FleetSettings = Field(default=FleetSettings(), description="a table [fleet]")
+    slurm: SlurmSettings = Field(default=SlurmSettings(), description="a table [slurm]")
     schedules: Mapping[Name, ScheduleSettings] = Field(
         default_factory=dict[str, ScheduleSettings], description="tables [schedules.NAME]"
     )
@@ -231,6 +235,8 @@ SECTIONS: Mapping[str, type[Table]] = {
     "alerts": AlertSettings,
     "dashboard": DashboardSettings,
     "prices": PriceSettings,
+    "fleet": FleetSettings,
+    "slurm": SlurmSettings,
 }
 SCALARS: tuple[str, ...] = tuple(
     name for name in Wanted.model_fields if name not in TABLES and name not in SECTIONS

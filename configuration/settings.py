@@ -12,6 +12,7 @@ from .dashboard import DashboardSettings
 from .database_url import absolute, anchored
 from .environments import settled_environment
 from .errors import UnknownKey, WrongValue
+from .fleet import FleetSettings
 from .nearest import unknown
 from .overrides import overlaid, overrides
 from .prices import PriceSettings
@@ -29,6 +30,7 @@ from .schema import (
 from .secret_files import with_secrets
 from .settled_dashboard import settled_dashboard
 from .settled_schedules import settled_schedules
+from .slurm import SlurmSettings
 
 DEFAULT_ENVIRONMENT = "default"
 
@@ -37,16 +39,17 @@ class Settings(BaseModel):
     """Settings with every default filled in and every path absolute.
 
     `file` is what was read, None for none. `explicit` names the top-level fields that file or variables
-    gave. `profiles` and `schedules` hold the built-in ones too, the latter named in `built_in_schedules`;
-    `environments` and `policies` always hold `default`;
-    `suites` holds only what was written, for the runner knows its own. `database_url` may hold a password:
-    it is not in the repr.
+    gave, `by_variable` those that variables did. `profiles` and `schedules` hold the built-in ones too, the
+    latter named in `built_in_schedules`; `environments` and `policies` always hold `default`; `suites` holds
+    only what was written, for the runner knows its own. `database_url` may hold a password: it is not in the
+    repr.
     """
 
     model_config = ConfigDict(frozen=True)
 
     file: Path | None
     explicit: frozenset[str]
+    by_variable: frozenset[str]
     data_dir: Path
     database_url: str = Field(repr=False)
     profile: str
@@ -66,6 +69,8 @@ class Settings(BaseModel):
     alerts: AlertSettings
     dashboard: DashboardSettings
     prices: PriceSettings
+    fleet: FleetSettings
+    slurm: SlurmSettings
 
 
 def load_settings(
@@ -116,6 +121,7 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
     return Settings(
         file=file,
         explicit=frozenset(wanted.model_fields_set),
+        by_variable=frozenset(path[0] for path in origin.variables if len(path) == 1),
         data_dir=data_dir,
         database_url=anchored(wanted.database_url, base_of("database_url")),
         profile=wanted.profile,
@@ -135,6 +141,8 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
         alerts=_alerts(wanted.alerts, base_of),
         dashboard=settled_dashboard(wanted.dashboard, base_of, origin),
         prices=wanted.prices,
+        fleet=_fleet(wanted.fleet, base_of, origin),
+        slurm=_slurm(wanted.slurm, base_of),
     )
 
 
@@ -143,6 +151,21 @@ def _alerts(written: AlertSettings, base_of: Callable[..., Path]) -> AlertSettin
         return written
     file = absolute(written.targets_file, base_of("alerts", "targets_file"))
     return written.model_copy(update={"targets_file": file})
+
+
+def _fleet(written: FleetSettings, base_of: Callable[..., Path], origin: Origin) -> FleetSettings:
+    if written.engine == "ray" and written.address is None:
+        raise WrongValue(f'{origin.table(("fleet", "address"))}: "address" is missing: engine "ray" needs it')
+    if written.token_file is None:
+        return written
+    file = absolute(written.token_file, base_of("fleet", "token_file"))
+    return written.model_copy(update={"token_file": file})
+
+
+def _slurm(written: SlurmSettings, base_of: Callable[..., Path]) -> SlurmSettings:
+    if written.folder is None:
+        return written
+    return written.model_copy(update={"folder": absolute(written.folder, base_of("slurm", "folder"))})
 
 
 def _profiles(written: Mapping[str, ProfileSettings], origin: Origin) -> dict[str, ProfileSettings]:

@@ -1,0 +1,26 @@
+"""The nodes of a Slurm cluster as places."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..service.places import PlaceSeen
+from .places import FleetPlaces
+from .slurm import SlurmEngine
+
+
+class SlurmPlaces(FleetPlaces):
+    """Places that take nothing while others have their node and one like it is free.
+
+    A job is for one node, so that a run can be gone on with where it began: it would wait for that node all
+    night while its neighbour stands idle.
+    """
+
+    def look(self) -> Sequence[PlaceSeen]:
+        """The places that are there now, by name; none while Slurm is away."""
+        engine = self._engine
+        if not isinstance(engine, SlurmEngine):
+            return super().look()
+        return [
+            replace(seen, drained=seen.drained or engine.left_to_others(seen.place.machine))
+            for seen in super().look()
+        ]

@@ -1,0 +1,133 @@
+"""A real run on a node, and a head whose disk runs full under what comes from there."""
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fleet_heads import RUN, Head, under_way
+from loopback_engine import LoopbackEngine, Node
+from measuring_site import ADD, ROOT, Site, of_the_plan
+from schedulers import until
+
+from db import queries
+from db.engine import open_database
+from runner import journal
+from scheduled_jobs.fleet import line, remote
+from scheduled_jobs.fleet.agent import Agent
+from scheduled_jobs.ingest import ingest_pending
+from scheduled_jobs.service.jobs import ChildLost, Ended, Stopped
+
+#: Writes large lines when it is told to, a small one before.
+LARGE = """
+import sys, time
+from pathlib import Path
+folder = Path(sys.argv[1], "runs", sys.argv[-1])
+folder.mkdir(parents=True, exist_ok=True)
+with open(folder / "journal.jsonl", "ab", buffering=0) as file:
+    file.write(b"small\\n")
+    while not Path("go-on").exists():
+        time.sleep(0.02)
+    for number in range(20):
+        file.write(b"%d" % number * 50_000 + b"\\n")
+"""
+
+
+class RealNode(Node):
+    """A node that really measures, with the cases of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self.folder, self.name, self.data_dir = site.folder, "real", site.folder / ".pyrometer"
+        self.site = site
+        self.agent = self._agent()
+
+    def _agent(self) -> Agent:
+        return Agent(self.folder, variables=self.site.environ({"PYTHONPATH": str(ROOT)}))
+
+
+@pytest.mark.torch
+def test_a_run_on_a_node_is_stopped_gone_on_with_and_stored_here(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "LOOK_SECONDS", 0.2)
+    node = RealNode(site)
+    head = Head(tmp_path / "head", LoopbackEngine(node))
+    arguments = ["--cases", "cases.py", "--case", ADD, "--replicates", "3", "--json"]
+    begin = partial(head.run, "run", "--suite", "long", "--run-id", RUN, *arguments, name="real")
+    with under_way(begin) as future:
+        until(lambda: any(event["event"] == "outcome" for event in head.events), "a replicate is measured")
+        head.stop.set()
+        with pytest.raises(Stopped):
+            future.result(120)
+    path = head.data_dir / "runs" / RUN / journal.FILE
+    assert 1 <= len(journal.read(path).outcomes) < 3
+    assert head.mirror() == node.journal(RUN).read_bytes()
+    head.stop.clear()
+    assert head.run("run", "--resume", RUN, "--json", name="real") == Ended(0, None, "")
+    assert head.mirror() == node.journal(RUN).read_bytes()
+    with open_database(f"sqlite:///{tmp_path}/head.db") as here, open_database(site.url) as there:
+        (stored,) = ingest_pending(head.data_dir, here)
+        assert getattr(stored, "set_aside", None) == ()
+        assert queries.run_record(here, RUN) == queries.run_record(there, RUN)
+        outcomes = queries.outcomes_of_run(here, RUN)
+        assert outcomes == queries.outcomes_of_run(there, RUN)
+        assert [outcome.status for outcome in of_the_plan(outcomes)] == ["ok"] * 3
+    refused = head.run("run", "--suite", "lnog", name="real", run="")
+    assert refused.code == 2 and "lnog" in refused.sentence
+
+
+@pytest.fixture
+def full(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Head, Node]]:
+    """A head on a small disk, and a node that writes much."""
+    monkeypatch.setattr(line, "PAUSE_SECONDS", 0.02)
+    node = Node(tmp_path, "one", command=[sys.executable, "-c", LARGE])
+    yield Head(small_disk, LoopbackEngine(node)), node
+    node.agent.close()
+
+
+def fill(disk: Path) -> Path:
+    """Take all that is left of a disk; answers the file that holds it."""
+    ballast = disk / "ballast"
+    descriptor = os.open(ballast, os.O_WRONLY | os.O_CREAT)
+    try:
+        while True:
+            os.write(descriptor, bytes(4096))
+    except OSError:
+        return ballast
+    finally:
+        os.close(descriptor)
+
+
+def test_a_full_disk_is_waited_for(full: tuple[Head, Node]) -> None:
+    head, node = full
+    with under_way(lambda: head.run("run", RUN)) as future:
+        until(lambda: head.mirror() == b"small\n", "it has begun")
+        ballast = fill(head.folder)
+        node.go_on()
+        until(lambda: node.journal(RUN).stat().st_size > 1_500_000, "all is measured")
+        with pytest.raises(TimeoutError):
+            future.result(3)
+        assert head.mirror() == b"small\n"
+        ballast.unlink()
+    assert future.result() == Ended(0, None, "")
+    assert head.mirror() == node.journal(RUN).read_bytes()
+
+
+def test_a_disk_that_stays_full_loses_the_child_and_damages_nothing(
+    full: tuple[Head, Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head, node = full
+    monkeypatch.setattr(line, "SILENT_SECONDS", 0.3)
+    logs = head.logs()
+    with under_way(lambda: head.run("run", RUN, logs=logs)) as future:
+        until(lambda: head.mirror() == b"small\n", "it has begun")
+        ballast = fill(head.folder)
+        node.go_on()
+        with pytest.raises(ChildLost, match=r"cannot be written here.*: No space left on device; it is kept"):
+            future.result(60)
+    assert head.mirror() == b"small\n" and head.lost == 1
+    ballast.unlink()
+    assert head.run("run", RUN) == Ended(0, None, "")
+    assert head.mirror() == node.journal(RUN).read_bytes()
