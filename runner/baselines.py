@@ -46,7 +46,7 @@ def baselines(case: str) -> tuple[Baseline, ...]:
 def _one_rank(key: CaseKey) -> tuple[str, ...]:
     # Alone, a rank has the whole batch either way, who started it makes no step faster, and how it would
     # talk to others makes none either.
-    nearest = key.under(ranks="1")
+    nearest = key.under(ranks="1", nodes="1")
     weak = nearest.under(scaling="weak")
     spawned = weak.under(launcher="spawn")
     return _keys(nearest, weak, spawned, spawned.under(hook="none", bucket="25", ddp="plain"))

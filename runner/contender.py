@@ -30,6 +30,7 @@ from .worker.messages import (
     Hello,
     Measure,
     Message,
+    Neighbours,
     Observe,
     Phase,
     Prepare,
@@ -108,6 +109,9 @@ class Contender:
         cold = planned.replicate < timing.cold_replicates
         self._cache_state = prepare_cache(cache, cold=cold) if cache else ""
         self._launch_facts = launch.facts
+        self._neighbours = launch.neighbours
+        #: Whether it ended because a machine beside this one, or the way to it, was lost.
+        self.lost_neighbour = False
         self._worker = WorkerProcess(launch)
         limit = timing.contention_limit
         self._gate = Gate(telemetry, self._worker.root, launch.cpus, launch.own_cpus, limit)
@@ -123,6 +127,8 @@ class Contender:
         if self._build and self._hello.build and self._hello.build != self._build:
             changed = f"torch {self._hello.build}, not {self._build}"
             raise self._over("lost", f"the environment has changed since the run began: {changed}")
+        if self._neighbours:
+            self._send(Neighbours(self._neighbours))
         self._ready = self._ask(
             Prepare(
                 case=self.planned.case,
@@ -332,6 +338,7 @@ class Contender:
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
                 status = message.status if message.status in STATUSES else "crashed"
+                self.lost_neighbour = status == "lost"
                 raise self._over(status, message.reason, message.traceback)
             elif isinstance(message, kind):
                 return message

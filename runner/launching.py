@@ -156,5 +156,5 @@ def _threads(key: CaseKey, cpus: tuple[int, ...], machine: Topology) -> int | No
         return key.count("threads")
     if key.axis("cpus") == "profile":
         return None
-    processes = key.count("instances") * key.count("ranks")
+    processes = key.count("instances") * key.count("ranks") // key.count("nodes")
     return max(1, len(machine.one_per_core(cpus)) // processes)

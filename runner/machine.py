@@ -6,8 +6,9 @@ import os
 import platform
 import shutil
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,31 @@ def describe(gpus: list[Mapping[str, Any]]) -> MachineFacts:
         hardware_fingerprint=_digest(hardware),
         hardware=hardware,
         conditions=conditions,
+    )
+
+
+def together(here: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts:
+    """Several machines that measure as one, `here` being whose controller leads.
+
+    Their hardware is that of all of them, so that no number of theirs joins a series of one machine.
+    """
+    if not others:
+        return here
+    every = sorted((here, *others), key=lambda one: one.hardware_fingerprint)
+    kinds = Counter(one.hardware_label for one in every)
+    hardware: dict[str, Any] = {
+        "machines": len(every),
+        "cpu": " + ".join(dict.fromkeys(str(one.hardware["cpu"]) for one in every)),
+        "architecture": " + ".join(dict.fromkeys(str(one.hardware["architecture"]) for one in every)),
+        "cpus": sum(int(one.hardware["cpus"]) for one in every),
+        "gpus": sorted(gpu for one in every for gpu in one.hardware["gpus"]),
+        "gpu_memory_mib": sorted(mib for one in every for mib in one.hardware["gpu_memory_mib"]),
+    }
+    return replace(
+        here,
+        hardware_label=" + ".join(f"{many} x ({label})" for label, many in sorted(kinds.items())),
+        hardware_fingerprint=_digest({"machines": [one.hardware_fingerprint for one in every]}),
+        hardware=hardware,
     )
 
 

@@ -43,7 +43,7 @@ class Launch:
     """Everything one worker needs. `cpus` and `own_cpus` are the worker's and the supervisor's.
 
     `prefix` stands before the worker's command and ends by executing it; `facts` say in the outcome how
-    the worker was started.
+    the worker was started. `neighbours` are the machines that it may have members on.
     """
 
     python: str
@@ -56,6 +56,7 @@ class Launch:
     token: str
     prefix: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    neighbours: tuple[Mapping[str, str], ...] = ()
 
 
 class WorkerProcess:

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from . import tracing
+from .borrowing import Neighbours
 from .compile_cache import cache_folder, file_name
 from .contender import Contender, OnPhase, Over
+from .errors import NeighbourFailed
 from .harness import Harness
 from .launching import SPIN_SECONDS, CannotLaunch, allowed_cpus, start_of, usable_numactl
 from .process import Launch
@@ -24,6 +26,12 @@ from .worker.case_key import CaseKey
 #: The fact of an outcome that it was measured when the others of its session were gone, and why.
 MEASURED_ALONE = "measured_alone"
 
+#: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
+MAX_LOST = 3
+#: How long to wait for a machine that was lost once, and twice: it may come up again, or have to notice first
+#: that the line to us is dead.
+_RECOVERY_SECONDS = (5.0, 20.0)
+
 #: Called with each outcome as soon as it is known.
 OnOutcome = Callable[[Outcome], None]
 
@@ -33,7 +41,7 @@ class Conditions:
     """What all sessions of one run share. `folder` is the run's: logs and compile caches live there.
 
     `gpus` are the UUIDs of the devices in use, in the order in which PyTorch counts them; `telemetry` starts
-    what looks at the machine during a session, None for nothing.
+    what looks at the machine during a session, None for nothing. `neighbours` are the machines lent to it.
     """
 
     run: str
@@ -45,6 +53,7 @@ class Conditions:
     device: str
     gpus: tuple[str, ...] = ()
     telemetry: StartTelemetry | None = None
+    neighbours: Neighbours | None = None
 
 
 class Session:
@@ -56,7 +65,9 @@ class Session:
         self._token = token
         self._cancelled = threading.Event()
         self._alive: list[Contender] = []
+        self._waiting: list[Planned] = []
         self._crowded: dict[Planned, str] = {}
+        self._losses: dict[Planned, list[str]] = {}
         self._telemetry: Telemetry | None = None
 
     def run(self, on_phase: OnPhase, on_outcome: OnOutcome) -> bool:
@@ -64,13 +75,17 @@ class Session:
 
         Every contender gets exactly one outcome, unless cancelled: then those that had not ended get none.
         Who runs out of memory beside others is measured once more when they are gone, and its outcome says
-        so: what does not fit at once takes turns as whole processes.
+        so: what does not fit at once takes turns as whole processes. Who loses a machine beside this one is
+        measured again likewise, as a whole, until it was lost MAX_LOST times.
         """
         spool = self._conditions.folder / "telemetry" / "rows"
         try:
             self._telemetry = self._start_telemetry(spool)
             self._measure(self._plan.contenders, on_phase, on_outcome)
-            for planned in list(self._crowded):
+            while self._waiting and not self._cancelled.is_set():
+                planned = self._waiting.pop(0)
+                if losses := self._losses.get(planned):
+                    self._cancelled.wait(_RECOVERY_SECONDS[len(losses) - 1])
                 self._measure((planned,), on_phase, on_outcome)
         finally:
             for contender in self._alive:
@@ -93,7 +108,7 @@ class Session:
             return None
         keys = [CaseKey.parse(planned.case) for planned in self._plan.contenders]
         # Only the devices in use: what others do on the rest of them is no matter of ours.
-        devices = conditions.gpus[: max(key.count("ranks") for key in keys)]
+        devices = conditions.gpus[: max(key.count("ranks") // key.count("nodes") for key in keys)]
         cpus = conditions.profile.cpus
         if any(key.axis("cpus") != "profile" for key in keys):
             cpus = ()
@@ -118,7 +133,12 @@ class Session:
             try:
                 contender = self._start(planned, on_phase)
             except CannotLaunch as error:
-                on_outcome(_unsupported(planned, str(error)))
+                on_outcome(_never_started(planned, "unsupported", str(error)))
+                continue
+            except NeighbourFailed as error:
+                outcome = _never_started(planned, "lost", str(error))
+                if not self._tried_again(outcome):
+                    on_outcome(self._told(outcome))
                 continue
             self._alive.append(contender)
             self._guarded(contender, contender.prepare, on_outcome)
@@ -159,10 +179,37 @@ class Session:
             # What fits alone may not fit beside them: that says nothing about the case.
             beside = "1 other" if others == 1 else f"{others} others"
             self._crowded[outcome.planned] = f"beside {beside} of its session ({outcome.reason})"
+            self._waiting.append(outcome.planned)
             return
+        if contender.lost_neighbour and self._tried_again(outcome):
+            return
+        on_outcome(self._told(outcome))
+
+    def _tried_again(self, outcome: Outcome) -> bool:
+        """Whether one that lost its neighbour is to be measured again, when the others are gone."""
+        losses = self._losses.setdefault(outcome.planned, [])
+        losses.append(outcome.reason)
+        if len(losses) == MAX_LOST:
+            return False
+        self._waiting.append(outcome.planned)
+        return True
+
+    def _told(self, outcome: Outcome) -> Outcome:
+        """An outcome with what happened to its contender before."""
+        facts = dict(outcome.facts)
         if crowded := self._crowded.get(outcome.planned):
-            outcome = replace(outcome, facts={**outcome.facts, MEASURED_ALONE: crowded})
-        on_outcome(outcome)
+            facts[MEASURED_ALONE] = crowded
+        losses = self._losses.get(outcome.planned, [])
+        if losses:
+            facts["lost_before"] = list(losses)
+        lost = outcome.status == "lost" and len(losses) == MAX_LOST
+        reason = f"lost {MAX_LOST} times, at last: {outcome.reason}" if lost else outcome.reason
+        return replace(outcome, reason=reason, facts=facts)
+
+    def _neighbours(self, key: CaseKey) -> tuple[Mapping[str, str], ...]:
+        """Machines for a case that needs any; raises NeighbourFailed where one is gone."""
+        lent = self._conditions.neighbours
+        return lent.lent(key.count("nodes") - 1) if lent is not None and key.count("nodes") > 1 else ()
 
     def _start(self, planned: Planned, on_phase: OnPhase) -> Contender:
         conditions = self._conditions
@@ -190,6 +237,7 @@ class Session:
             token=self._token,
             prefix=start.prefix,
             facts=start.facts,
+            neighbours=self._neighbours(key),
         )
         traced = tracing.of_replicate(
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
@@ -200,7 +248,7 @@ class Session:
         )
 
 
-def _unsupported(planned: Planned, reason: str) -> Outcome:
-    """The outcome of a contender that never started, because this machine cannot start it so."""
+def _never_started(planned: Planned, status: str, reason: str) -> Outcome:
+    """The outcome of a contender that never started: this machine cannot start it so, or another is gone."""
     about = (planned.case, planned.environment, planned.replicate)
-    return Outcome(*about, "unsupported", reason, "start", datetime.now(UTC).isoformat())
+    return Outcome(*about, status, reason, "start", datetime.now(UTC).isoformat())

@@ -1,6 +1,6 @@
 """The first line of a run's journal: everything about the run but its outcomes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -82,6 +82,11 @@ class Header:
             raise JournalError(f"run {self.run} holds {error}") from error
 
     @property
+    def neighbours(self) -> tuple[Mapping[str, Any], ...]:
+        """The machines that took part beside this one (see `borrowing.Neighbours.facts`)."""
+        return tuple(self.machine.get("neighbours", ()))
+
+    @property
     def gpus(self) -> tuple[str, ...]:
         """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU."""
         if not self.device.startswith("cuda"):
@@ -128,6 +133,7 @@ class Header:
                 "pyrometer": self.version,
                 **({"telemetry": self.telemetry} if self.telemetry else {}),
                 **({COMPARED: self.comparison} if self.comparison else {}),
+                **({"neighbours": self.neighbours} if self.neighbours else {}),
             },
         )
 
@@ -138,9 +144,9 @@ def _target(environment: Mapping[str, Any]) -> Target:
     return Target(environment["name"], environment["python"], environment["fingerprint"], build)
 
 
-def machine_body(machine: MachineFacts) -> dict[str, Any]:
-    """A machine as plain JSON values."""
-    return asdict(machine)
+def machine_body(machine: MachineFacts, neighbours: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A machine as plain JSON values, with what is known of its `neighbours` where there are any."""
+    return asdict(machine) | ({"neighbours": list(neighbours)} if neighbours else {})
 
 
 def telemetry_body(gpus: Probe, cpu: Iterable[Capability]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from runner import drift, journal
+from runner.borrowing import Neighbours
 from runner.errors import JournalError
 from runner.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
 from runner.harness import Harness
@@ -18,7 +19,7 @@ from runner.journal import Journal
 from runner.process import sweep
 from runner.profile import Profile
 from runner.records import Outcome, Planned, SessionPlan
-from runner.session import Conditions
+from runner.session import MAX_LOST, Conditions
 from runner.telemetry.sampling import Sampler
 
 from .header import Header
@@ -27,8 +28,6 @@ from .recorder import OpenDatabase, Recorder
 from .retention import FOR_EVER, Kept
 from .upgrade import enough_pairs, first_look
 
-#: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
-MAX_LOST = 3
 #: How long killed workers may take to be gone before the run ends without them.
 _INTERRUPT_PATIENCE_SECONDS = 60.0
 #: Beside sessions of a moment the canary would be most of what a run does: it rests this long between two
@@ -94,9 +93,11 @@ def measure(
     watcher: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
     kept: Kept = FOR_EVER,
+    neighbours: Neighbours | None = None,
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
 
+    `neighbours` are the machines that lend themselves to it.
     It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end raw rows of
     old runs are deleted, as `kept` says. Raises JournalError when another process measures the same run, or
     when its journal cannot be begun.
@@ -118,6 +119,7 @@ def measure(
             device=header.device,
             gpus=header.gpus,
             telemetry=Sampler,
+            neighbours=neighbours,
         )
         started = time.monotonic()
         executor = LocalExecutor(conditions, str(header.machine["name"]))
@@ -259,7 +261,9 @@ class _Run:
 
     def _take(self, event: Event) -> None:
         if isinstance(event, Measured):
-            self._keep(event.outcome)
+            # `scancel` and the like end a whole tree at once: of a worker that died then nobody knows why.
+            if not (event.outcome.status == "crashed" and self._interrupted()):
+                self._keep(event.outcome)
         elif isinstance(event, Entered):
             self._watcher.entered(event.planned, event.phase, self._estimate())
 

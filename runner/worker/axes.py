@@ -111,6 +111,13 @@ _ALL = (
     ),
     Axis("ranks", "1", (), "world size: processes of one case, on a CPU with a core each", counts=True),
     Axis(
+        "nodes",
+        "1",
+        (),
+        "machines that the ranks are spread over, as many on each; neighbours lend themselves to a run",
+        counts=True,
+    ),
+    Axis(
         "scaling",
         "weak",
         ("weak", "strong"),

@@ -1,9 +1,9 @@
 """Several processes as one case: independent instances, or the ranks of a parallel one.
 
-The worker leads and computes nothing. A step of ranks is one step of all: its time is that of its slowest
-rank; on a CPU each rank has one core, or as many as axis `threads` says. Instances divide all CPUs and share
-no step: the case's latency is that of the slowest of them in each block, and its throughput the sum of what
-each does in its own time.
+The worker leads and computes nothing. A step of ranks is one step of all, on however many machines: its time
+is that of its slowest rank; on a CPU each rank has one core, or as many as axis `threads` says. Instances
+divide all CPUs and share no step: the case's latency is that of the slowest of them in each block, and its
+throughput the sum of what each does in its own time.
 """
 
 import time
@@ -16,14 +16,13 @@ import torch
 
 from . import answer, communication, timing
 from .case_key import CaseKey
-from .gang_crew import Crew
-from .gang_shares import cores_of, own_cpus, seen, share_out
+from .gang_crew import Crew, Muster
+from .gang_lent import Neighbour
+from .gang_shares import cores_of, own_cpus, seen
 from .messages import Block, Window
 from .parallel import BY_DDP, part_key, refuse, store
 from .parallel_rank import judge
 
-#: How far ahead of now a common start lies: time for the order to reach everyone.
-_AHEAD_NS = 10_000_000
 _MOMENT_NS = 1_000_000
 #: Steps between two orders while warming up and while observed.
 _ROUND_NS = 50_000_000
@@ -37,22 +36,28 @@ _ADDED = ("switches", "migrations", "alloc_retries")
 class Gang:
     """Leader of the members of one case; raises Unsupported, and MemberFailed for whoever fails or dies."""
 
-    def __init__(self, key: CaseKey, device: str, seed: int) -> None:
-        refuse(key, device)
+    def __init__(self, key: CaseKey, device: str, seed: int, neighbours: tuple[Neighbour, ...] = ()) -> None:
+        refuse(key, device, len(neighbours))
         self._key = key
         self._device = device
         self._parallel = key.axis("parallel") != "none"
         self._count = key.count("ranks" if self._parallel else "instances")
         part_key(key)
-        word = "rank" if self._parallel else "instance"
-        shares = share_out(own_cpus(), self._count, word, self._cores_each())
-        threads = None if key.axis("threads") == "profile" else key.count("threads")
+        muster = Muster(
+            word="rank" if self._parallel else "instance",
+            count=self._count,
+            each=self._cores_each(),
+            threads=None if key.axis("threads") == "profile" else key.count("threads"),
+            torchrun=key.axis("launcher") == "torchrun",
+            case=str(key),
+            neighbours=neighbours[: key.count("nodes") - 1],
+        )
+        self._crew = Crew(muster)
         # Kept as long as the members need it to find each other.
-        self._store = store(0, leads=True) if self._parallel else None
-        self._crew = Crew(shares, word, threads, key.axis("launcher") == "torchrun")
-        self._samples: list[list[int]] = [[] for _ in shares]
+        self._store = store(self._crew.host, 0, leads=True) if self._parallel else None
+        self._samples: list[list[int]] = [[] for _ in range(self._count)]
         self._courses: list[dict[str, Any]] = []
-        self._seen: list[Mapping[str, Any]] = []
+        self._seen: dict[int, Mapping[str, Any]] = {}
         self._facts: dict[str, Any] = {}
         self._late_ns = 0
         self._iterations = _FIRST_ROUND
@@ -61,7 +66,7 @@ class Gang:
 
     def first_call(self) -> int:
         """The first step of all; of a training case, losses and gradients are kept for the answer's check."""
-        told = self._crew.ask("first_call", start_ns=_soon())
+        told = self._crew.ask("first_call", start_ns=self._crew.soon())
         self._courses = [one["course"] for one in told if one["course"] is not None]
         return max(one["ns"] for one in told)
 
@@ -71,7 +76,7 @@ class Gang:
         started = time.perf_counter_ns()
         count = _FIRST_ROUND
         while True:
-            steps += self._slowest(self._crew.ask("steps", count=count, start_ns=_soon()))
+            steps += self._slowest(self._crew.ask("steps", count=count, start_ns=self._crew.soon()))
             elapsed = (time.perf_counter_ns() - started) / 1e9
             ended = "steady" if elapsed >= min_seconds and timing.steady(steps) else ""
             ended = ended or ("cap" if elapsed >= max_seconds else "")
@@ -111,12 +116,12 @@ class Gang:
 
         In few long rounds: between two of them the members wait, which is no part of what is looked at.
         """
-        started = _soon()
+        started = self._crew.soon()
         ended, iterations, count = started, 0, self._iterations
         while (left := seconds * 1e9 - (ended - started)) > 0:
             if iterations:
                 count = max(1, ceil(left * iterations / (ended - started)))
-            self._crew.ask("observe", count=count, start_ns=_soon())
+            self._crew.ask("observe", count=count, start_ns=self._crew.soon())
             iterations += count
             ended = time.monotonic_ns()
         return Window(started, ended, iterations)
@@ -128,12 +133,18 @@ class Gang:
         if not self._parallel:
             known["items"] = sum(one["items"] for one in told)
             known["flops"] = sum(one["flops"] for one in told) if told[0]["flops"] else None
+        # CPU 3 of another machine is not ours.
+        here = [told[number]["affinity"] for number in self._crew.own]
         known["affinity"] = {
-            "allowed": sorted({text for one in told for text in one["affinity"]["allowed"]}),
-            "seen": sorted({cpu for one in told for cpu in one["affinity"]["seen"]}),
+            "allowed": sorted({text for one in here for text in one["allowed"]}),
+            "seen": sorted({cpu for one in here for cpu in one["seen"]}),
         }
         known["members"] = [self._member(number, one) for number, one in enumerate(told)]
         known["members_pinned_by"] = self._crew.pinned_by
+        if self._crew.lent:
+            known["neighbours"] = [node.facts for node in self._crew.lent]
+            known["interface"] = self._crew.interface
+            known["looked_at"] = "threads, counters and memory of this machine; of others what members tell"
         known["started_apart_us"] = self._late_ns / 1e3
         if not self._device.startswith("cuda"):
             known["cpus_in_use"] = self._cpus_in_use(told)
@@ -184,7 +195,7 @@ class Gang:
 
     def local_steps(self) -> list[list[int]]:
         """The same steps of every rank without communication."""
-        return self._crew.ask("local", iterations=self._iterations, start_ns=_soon())
+        return self._crew.ask("local", iterations=self._iterations, start_ns=self._crew.soon())
 
     def all_reduce(self, sizes: list[int]) -> list[float]:
         """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
@@ -205,25 +216,27 @@ class Gang:
         return 1 if self._key.axis("threads") == "profile" else self._key.count("threads")
 
     def _tell_to_build(self, device: str, seed: int) -> None:
-        port = 0 if self._store is None else self._store.port
-        about = {"case": str(self._key), "device": device, "seed": seed, "world": self._count, "port": port}
+        met_at = None if self._store is None else (self._crew.host, self._store.port)
+        about = {"case": str(self._key), "device": device, "seed": seed, "world": self._count}
         for number in range(self._count):
-            self._crew.order_one(number, "build", rank=number, **about)
+            local = number - self._crew.node_of(number).order.first
+            self._crew.order_one(number, "build", rank=number, local=local, met_at=met_at, **about)
         self._crew.gather()
 
     def _blocks(self, iterations: int) -> list[Block]:
         # Ranks wait for each other in every step; instances keep each other company to the end.
         on = not self._parallel
-        start = _soon()
+        start = self._crew.soon()
         self._crew.order("block", iterations=iterations, start_ns=start, on=on)
         looked = 0 if self._seen else self._look_at_threads(start)
         if on:
             self._crew.gather()
             self._crew.order("halt")
         told: list[dict[str, Any]] = self._crew.gather()
-        blocks = [Block(samples_ns=tuple(one.pop("samples_ns")), **one) for one in told]
+        blocks = [self._in_our_time(number, one) for number, one in enumerate(told)]
         if looked:
-            within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in blocks)
+            here = [blocks[number] for number in self._crew.own]
+            within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in here)
             self._facts["seen_within_block"] = within
         return blocks
 
@@ -234,9 +247,15 @@ class Gang:
         """
         time.sleep(max(0.0, (start_ns + _MOMENT_NS - time.monotonic_ns()) / 1e9))
         looked = time.monotonic_ns()
-        pairs = zip(self._crew.pids, self._crew.shares, strict=True)
-        self._seen = [seen(pid, share) for pid, share in pairs]
+        pids, shares = self._crew.pids, self._crew.shares
+        self._seen = {number: seen(pids[number], shares[number]) for number in self._crew.own}
         return looked
+
+    def _in_our_time(self, number: int, told: dict[str, Any]) -> Block:
+        """A member's block, whose beginning it told by its own machine's clock."""
+        samples, started = told.pop("samples_ns"), told.pop("started_ns")
+        ours = self._crew.node_of(number).clock.ours(started)
+        return Block(samples_ns=tuple(samples), started_ns=ours, **told)
 
     def _slowest(self, told: list[list[int]]) -> list[int]:
         if self._parallel:
@@ -256,14 +275,12 @@ class Gang:
 
     def _member(self, number: int, told: Mapping[str, Any]) -> dict[str, Any]:
         samples = self._samples[number]
+        where = self._crew.node_of(number).order.where
         return {
+            **({"neighbour": where} if where else {}),
             "pid": self._crew.pids[number],
             "cpus": list(self._crew.shares[number]),
             "threads": told["threads"],
             "latency_ms": median(samples) / 1e6 if samples else None,
-            "during_block": dict(self._seen[number]) if self._seen else None,
+            "during_block": dict(self._seen[number]) if number in self._seen else None,
         }
-
-
-def _soon() -> int:
-    return time.monotonic_ns() + _AHEAD_NS

@@ -1,71 +1,107 @@
-"""The member processes of a gang as their leader holds them: started, pinned, spoken to, and buried."""
+"""The member processes of a gang as their leader holds them, wherever they are: let in, spoken to, buried."""
 
 import contextlib
-import os
 import select
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from .gang_lent import LentNode, Neighbour
 from .gang_line import Line, Listener
-from .gang_shares import Share, bind, cores_of
+from .gang_mate import LEAVE_SECONDS
+from .gang_node import GRACE_SECONDS, MemberFailed, Node, Order, OwnNode
+from .gang_shares import Share
+from .gang_wire import Door, interface_to, listen
+from .stage import Unsupported
 
 #: The axes that take several processes, or make sense for several only.
-GANG_AXES = ("instances", "parallel", "ranks", "scaling", "launcher", "hook", "bucket", "ddp")
-#: When one member fails, how long to wait for what the others say: a dead rank is often first noticed by
-#: the one that waits for it.
-_GRACE_SECONDS = 1.0
-#: How long members may take to leave when asked to.
-_LEAVE_SECONDS = 10.0
+GANG_AXES = ("instances", "parallel", "ranks", "nodes", "scaling", "launcher", "hook", "bucket", "ddp")
 _LOOK_SECONDS = 0.2
+#: How far ahead of now a common start lies: time for the order to reach everyone.
+_AHEAD_NS = 10_000_000
 
 
-class MemberFailed(Exception):
-    """A member could not go on; the text says which and why, `status` what kind of outcome that is."""
+@dataclass(frozen=True, slots=True)
+class Muster:
+    """Who makes up a crew: `count` members called `word` (rank, instance), as many on each machine.
 
-    def __init__(self, status: str, reason: str, traceback: str = "") -> None:
-        super().__init__(reason)
-        self.status = status
-        self.traceback = traceback
+    `each` and `threads` are as in `Order`; with `torchrun` torch.distributed.run starts them. `case` is for
+    the neighbours, each of which starts what it takes for that.
+    """
+
+    word: str
+    count: int
+    each: int | None
+    threads: int | None
+    torchrun: bool
+    case: str = ""
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 class Crew:
-    """Live members, one for each share of CPUs, called `word` (rank, instance) and numbered from 0.
+    """Live members, numbered from 0: first those of this machine, then those of each neighbour."""
 
-    With `torchrun` they are started by torch.distributed.run and not by this process.
-    """
-
-    def __init__(self, shares: tuple[Share, ...], word: str, threads: int | None, torchrun: bool) -> None:
-        self.shares = shares
-        self.word = word
-        self.pinned_by = "affinity"
-        self.pids: list[int] = [0] * len(shares)
-        self._threads = threads
-        self._torchrun = torchrun
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self._oom_kills = _oom_kills()
+    def __init__(self, muster: Muster) -> None:
+        self.word = muster.word
+        self.pids: list[int] = [0] * muster.count
+        #: By which address of ours, and by which interface, the others are reached.
+        self.host, self.interface = "127.0.0.1", "lo"
+        self.nodes: list[Node] = []
+        #: The neighbours among them.
+        self.lent: list[LentNode] = []
         self._lines: list[Line] = []
-        listener = Listener()
+        self._listener = Listener()
+        self._doors: list[Listener | Door] = [self._listener]
         try:
-            self._start(listener.name)
-            self._lines = self._let_in(listener)
+            self._start(muster)
+            self._lines = self._let_in()
         except BaseException:
             self._kill()
             raise
         finally:
-            listener.close()
+            for door in self._doors:
+                door.close()
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """Each member's CPUs, by its machine's numbers."""
+        return tuple(share for node in self.nodes for share in node.shares)
+
+    @property
+    def pinned_by(self) -> str:
+        """What keeps members to their CPUs, on every machine."""
+        return "numactl" if all(node.pinned_by == "numactl" for node in self.nodes) else "affinity"
+
+    @property
+    def own(self) -> range:
+        """The numbers of the members on this machine."""
+        return self.nodes[0].order.numbers
+
+    def node_of(self, number: int) -> Node:
+        """Where a member is."""
+        return next(node for node in self.nodes if number in node.order.numbers)
+
+    def soon(self) -> int:
+        """A moment of our monotonic clock by which an order given now has reached everyone."""
+        for node in self.nodes:
+            node.look_at_clock()
+        # There and back took twice the doubt about a clock.
+        trip = max(node.clock.error_ns for node in self.nodes) * 2
+        return time.monotonic_ns() + _AHEAD_NS + trip
 
     def order(self, do: str, **details: Any) -> None:
-        """Tell every member to do something; raises MemberFailed for one that is gone."""
+        """Tell every member to do something; raises MemberFailed for one that is gone.
+
+        `start_ns` is a moment of our clock: each is told it in its own.
+        """
         for number in range(len(self._lines)):
             self.order_one(number, do, **details)
 
     def order_one(self, number: int, do: str, **details: Any) -> None:
         """Tell one member."""
+        if "start_ns" in details:
+            details["start_ns"] = self.node_of(number).clock.theirs(details["start_ns"])
         try:
             self._lines[number].say({"do": do, **details})
         except OSError:
@@ -90,61 +126,72 @@ class Crew:
         for line in self._lines:
             with contextlib.suppress(OSError):
                 line.say({"do": "leave"})
-        give_up = time.monotonic() + _LEAVE_SECONDS
-        for process in self._processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, give_up - time.monotonic()))
+        give_up = time.monotonic() + LEAVE_SECONDS
+        for node in self.nodes:
+            node.wait(give_up)
         self._kill()
 
     # -- starting -------------------------------------------------------------------------
 
-    def _start(self, name: str) -> None:
-        member = (sys.executable, "-I", sys.argv[0], "member", "--leader", name)
-        if self._torchrun:
-            agent = (sys.executable, "-I", "-m", "torch.distributed.run", "--standalone")
-            # By its address: the machine's own name need not resolve.
-            local = ("--local-addr", "127.0.0.1", "--nproc-per-node", str(len(self.shares)), "--no-python")
-            self._processes = [self._popen((*agent, *local, *member))]
-            return
-        prefixes = [bind(share) for share in self.shares]
-        if all(prefixes):
-            self.pinned_by = "numactl"
-        for number, prefix in enumerate(prefixes):
-            self._processes.append(self._popen((*prefix, *member, "--rank", str(number))))
+    def _start(self, muster: Muster) -> None:
+        nodes = len(muster.neighbours) + 1
+        count = muster.count // nodes
+        plain = Order(muster.word, 0, count, muster.each, muster.threads, "", muster.torchrun, nodes=nodes)
+        own = replace(plain, leader=self._listener.name)
+        if muster.neighbours:
+            own = replace(own, **self._reach(muster.neighbours))
+            door = Door(self.host)
+            self._doors.append(door)
+            for number, node in enumerate(self.lent, 1):
+                door.keys[str(number)] = node.key
+                order = replace(own, first=number * count, leader=f"{self.host}:{door.port}", node=number)
+                node.start(replace(order, where=node.name), muster.case, door.port)
+        self.nodes = [OwnNode(own), *self.lent]
 
-    def _popen(self, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        # One thread a core, unless the case says otherwise; shares are equal, so one number fits all.
-        threads = str(self._threads or len(cores_of(self.shares[0])))
-        variables = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        # All members are on this machine: the name it has on a network need not resolve.
-        base = {"GLOO_SOCKET_IFNAME": "lo"}
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**base, **os.environ, **variables})
+    def _reach(self, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
+        """Call the lenders; answers where all of them find this machine, for the orders."""
+        for neighbour in neighbours:
+            self.lent.append(LentNode(neighbour))
+        ours = sorted({node.ends[0] for node in self.lent})
+        if len(ours) > 1:
+            raise Unsupported(f"the neighbours are reached from {' and '.join(ours)}: ranks speak from one")
+        self.host, self.interface = ours[0], interface_to(self.lent[0].ends[1])
+        with listen((self.host, 0)) as free:
+            return {"host": self.host, "port": free.getsockname()[1], "interface": self.interface}
 
-    def _let_in(self, listener: Listener) -> list[Line]:
+    def _let_in(self) -> list[Line]:
         lines: dict[int, Line] = {}
-        while len(lines) < len(self.shares):
-            line = listener.accept(_LOOK_SECONDS)
-            if line is None:
-                self._look_for_dead(lines)
-                continue
-            hello = line.hear()
-            if hello is None or hello["rank"] in lines:
-                line.close()
-                continue
-            number = hello["rank"]
-            lines[number] = line
-            self.pids[number] = hello["pid"]
-            line.say({"cpus": list(self.shares[number])})
-        return [lines[number] for number in range(len(self.shares))]
+        while len(lines) < len(self.pids):
+            callers, _, _ = select.select(self._doors, [], [], _LOOK_SECONDS)
+            for door in callers:
+                self._greet(door, lines)
+            if not callers:
+                for node in self.nodes:
+                    if trouble := node.missing(lines):
+                        raise trouble
+        return [lines[number] for number in range(len(self.pids))]
 
-    def _look_for_dead(self, lines: Mapping[int, Line]) -> None:
-        for number, process in enumerate(self._processes):
-            if process.poll() is None or (not self._torchrun and number in lines):
-                continue
-            if self._torchrun:
-                code = process.returncode
-                raise MemberFailed("crashed", f"torchrun ended with code {code} before every rank had come")
-            raise self._death(number)
+    def _greet(self, door: Listener | Door, lines: dict[int, Line]) -> None:
+        """Let in who calls: a mate, or a member that has not come yet."""
+        if isinstance(door, Listener):
+            node, line = self.nodes[0], door.accept()
+        else:
+            call = door.accept()
+            node, line = (self.nodes[int(call.name)], call.line) if call else (self.nodes[0], None)
+        hello = None if line is None else line.hear()
+        if line is None or hello is None:
+            return
+        if "mate" in hello and isinstance(node, LentNode):
+            node.meet(line)
+            return
+        number = hello["rank"]
+        if number not in node.order.numbers or number in lines:
+            line.close()
+            return
+        self.pids[number] = hello["pid"]
+        with contextlib.suppress(OSError):
+            line.say({"cpus": list(self.shares[number])})
+        lines[number] = line
 
     # -- listening ------------------------------------------------------------------------
 
@@ -170,18 +217,17 @@ class Crew:
     def _look_for_silenced(self, numbers: Collection[int]) -> None:
         """Raise MemberFailed for a member that is dead while a process it forked keeps its line open."""
         for number in self._silenced(numbers):
-            raise self._death(number)
-        if self._torchrun and self._processes[0].poll() is not None and not self._speaking(numbers):
-            raise MemberFailed(
-                "crashed", "torchrun ended before every rank was done; its report is in the log"
-            )
+            raise self.node_of(number).death(number)
+        for node in self.nodes:
+            waited_for = [number for number in numbers if number in node.order.numbers]
+            if waited_for and node.gave_up() and not self._speaking(waited_for):
+                sentence = f"torchrun{node.order.at} ended before every rank was done"
+                raise MemberFailed("crashed", f"{sentence}; its report is in the log")
 
     def _silenced(self, numbers: Collection[int]) -> list[int]:
-        """Members of our own that have ended, with nothing left to hear from them."""
-        if self._torchrun:
-            return []
+        """Members that have ended, with nothing left to hear from them."""
         # In this order: what a member says, it says before it ends.
-        ended = [number for number in numbers if self._processes[number].poll() is not None]
+        ended = [number for number in numbers if self.node_of(number).ended(number)]
         return [number for number in ended if not self._speaking([number])]
 
     def _speaking(self, numbers: Collection[int]) -> bool:
@@ -191,7 +237,7 @@ class Crew:
         """The cause, once one member has failed: a dead member before what others make of its death."""
         troubles = {number: heard}
         others = {self._lines[n].fileno(): n for n in range(len(self._lines)) if n != number}
-        give_up = time.monotonic() + _GRACE_SECONDS
+        give_up = time.monotonic() + GRACE_SECONDS
         while heard is not None and others and (left := give_up - time.monotonic()) > 0:
             ready, _, _ = select.select(list(others), [], [], left)
             for descriptor in ready:
@@ -201,42 +247,15 @@ class Crew:
                     troubles[other] = said
         troubles |= dict.fromkeys(self._silenced(others.values()))
         if dead := [n for n, said in troubles.items() if said is None]:
-            return self._death(dead[0])
+            return self.node_of(dead[0]).death(dead[0])
         failed: dict[str, str] = dict((heard or {})["failed"])
         reason = failed["reason"]
         if failed["status"] != "unsupported":
-            reason = f"{self.word} {number}: {reason}"
+            reason = f"{self.node_of(number).order.called(number)}: {reason}"
         return MemberFailed(failed["status"], reason, failed["traceback"])
 
-    def _death(self, number: int) -> MemberFailed:
-        who = f"{self.word} {number}"
-        if self._torchrun:
-            # Only its parent learns how a process ended; torchrun prints it.
-            return MemberFailed("crashed", f"{who} died under torchrun, whose report is in the log")
-        try:
-            code = self._processes[number].wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return MemberFailed("crashed", f"{who} closed its line to the leader")
-        if code >= 0:
-            return MemberFailed("crashed", f"{who} exited with code {code}, before it was done")
-        if -code == signal.SIGKILL and _oom_kills() > self._oom_kills:
-            return MemberFailed("oom", f"{who} was killed by the kernel: out of memory")
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        return MemberFailed("crashed", f"{who} was killed by {name}")
-
     def _kill(self) -> None:
-        for process in self._processes:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
+        for node in self.nodes or self.lent:
+            node.kill()
         for line in self._lines:
             line.close()
-
-
-def _oom_kills() -> int:
-    """How many processes the kernel has killed for lack of memory since it booted."""
-    try:
-        text = Path("/proc/vmstat").read_text()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill ")), 0)

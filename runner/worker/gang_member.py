@@ -10,6 +10,7 @@ from .case import REGISTER
 from .case_key import CaseKey
 from .gang_line import Line
 from .messages import Block
+from .parallel import device_of
 from .parallel_rank import Rank
 from .placement import Placement
 from .serve import failure
@@ -67,7 +68,9 @@ class Member:
             raise Unsupported("independent instances do not communicate")
         return self._part
 
-    def _build(self, case: str, device: str, seed: int, rank: int, world: int, port: int) -> None:
+    def _build(
+        self, case: str, device: str, seed: int, rank: int, local: int, world: int, met_at: list[Any] | None
+    ) -> None:
         key = CaseKey.parse(case)
         if key.name not in REGISTER:
             self._load_user_cases()
@@ -78,7 +81,8 @@ class Member:
                 # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
                 raise Unsupported("instances are not measured with inputs of several shapes")
         else:
-            self._part = Rank(key, device, seed, rank, world, port)
+            assert met_at is not None, "ranks have to meet"
+            self._part = Rank(key, device_of(device, local), seed, rank, world, (met_at[0], met_at[1]))
 
     def _first_call(self, start_ns: int) -> dict[str, Any]:
         wait_until(start_ns)
@@ -147,7 +151,7 @@ class Member:
 
 
 def wait_until(start_ns: int) -> None:
-    """Return at `start_ns` of CLOCK_MONOTONIC, which is one clock for all processes of a machine."""
+    """Return at `start_ns` of CLOCK_MONOTONIC, which is one clock for all processes of this machine."""
     while (left := start_ns - time.monotonic_ns()) > 0:
         if left > _LOOK_NS:
             time.sleep((left - _LOOK_NS) / 1e9)

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from .placement import cpus_in, snapshot
-from .stage import Unsupported
 
 _CPU = Path("/sys/devices/system/cpu")
 _NUMACTL_SECONDS = 5.0
 Share = tuple[int, ...]
+
+
+class NoRoom(Exception):
+    """There are too few CPUs for so many members; the text says so in one sentence."""
 
 
 def share_out(
@@ -21,7 +24,7 @@ def share_out(
     """`members` equal shares of `cpus` (numbers of the kernel): `each` cores, or an equal part of all.
 
     Whole cores, and only where there are fewer than members and `each` is None single threads of them. What
-    cannot be divided equally is left idle. Raises Unsupported where there is too little: two members on one
+    cannot be divided equally is left idle. Raises NoRoom where there is too little: two members on one
     CPU would take turns, and measure the taking of turns.
     """
     parts = cores_of(cpus, root)
@@ -30,7 +33,7 @@ def share_out(
     size = len(parts) // members if each is None else each
     if size < 1 or size * members > len(parts):
         kind = "CPUs" if each is None else "cores"
-        raise Unsupported(
+        raise NoRoom(
             f"{members} {word}s need {max(1, size) * members} {kind} and this process has {len(parts)}: "
             "cpus=all gives it every CPU"
         )

@@ -1,4 +1,4 @@
-"""The harness's way in: `python -I harness.zip (describe|serve) --in FD --out FD`, or `member --leader L`."""
+"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`, or (member|mate)."""
 
 import argparse
 import faulthandler
@@ -24,9 +24,18 @@ def main(harness: str, user_cases: list[str]) -> None:
     member.add_argument("--leader", required=True)
     # torchrun tells its children by a variable.
     member.add_argument("--rank", type=int, default=int(os.environ.get("RANK", "0")))
+    mate = modes.add_parser("mate")
+    mate.add_argument("--leader", required=True)
+    for on_a_neighbour in (member, mate):
+        on_a_neighbour.add_argument("--neighbour", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.mode == "member":
-        _be_member(arguments.leader, arguments.rank, user_cases)
+        _be_member(arguments, user_cases)
+    if arguments.mode == "mate":
+        from .gang_mate import serve
+
+        serve(arguments.leader, arguments.neighbour)
+        return
     lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
     started = time.perf_counter()
     from .messages import Failed
@@ -52,11 +61,16 @@ def main(harness: str, user_cases: list[str]) -> None:
     _leave()
 
 
-def _be_member(leader: str, rank: int, user_cases: list[str]) -> NoReturn:
-    """Join the gang of `leader`, first of all to be on the right CPUs when torch is imported."""
-    from .gang_line import join
+def _be_member(arguments: argparse.Namespace, user_cases: list[str]) -> NoReturn:
+    """Join the gang of its leader, first of all to be on the right CPUs when torch is imported."""
+    if arguments.neighbour:
+        from .gang_mate import join_from_afar
 
-    line = join(leader, rank)
+        line = join_from_afar(arguments.leader, arguments.neighbour, arguments.rank)
+    else:
+        from .gang_line import join
+
+        line = join(arguments.leader, arguments.rank)
     load_cases([])
     from .gang_member import Member
 

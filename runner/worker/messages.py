@@ -58,6 +58,16 @@ class Prepare(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours(Message):
+    """Machines that are lent to this run, each as a `gang_lent.Neighbour`; said before `Prepare`, if at all.
+
+    The worker answers nothing.
+    """
+
+    lent: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Measure(Message):
     """Run one block of `iterations` timed iterations; the worker answers `Block`."""
 
@@ -205,6 +215,7 @@ class _Registry:
         cls.__name__.lower(): cls
         for cls in (
             Prepare,
+            Neighbours,
             Measure,
             Forget,
             Observe,

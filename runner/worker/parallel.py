@@ -15,7 +15,7 @@ DATA_PARALLEL = ("ddp", "zero1", "fsdp2")
 #: Gradients are averaged by DistributedDataParallel.
 BY_DDP = ("ddp", "zero1")
 _OF_DDP = ("hook", "bucket", "ddp")
-_OF_PARALLEL = ("ranks", "scaling", "launcher", *_OF_DDP)
+_OF_PARALLEL = ("ranks", "nodes", "scaling", "launcher", *_OF_DDP)
 _PRECISIONS = {
     "ddp": ("fp32", "tf32", "bf16", "amp-bf16", "amp-fp16"),
     "zero1": ("fp32", "tf32", "bf16", "amp-bf16"),
@@ -25,8 +25,8 @@ _PRECISIONS = {
 }
 
 
-def refuse(key: CaseKey, device: str) -> None:
-    """Raise Unsupported for axes that do not go together."""
+def refuse(key: CaseKey, device: str, neighbours: int = 0) -> None:
+    """Raise Unsupported for axes that do not go together, or where too few machines lend themselves."""
     parallel, instances = key.axis("parallel"), key.count("instances")
     if parallel == "none":
         if out_of_place := [axis for axis, _ in key.technique if axis in _OF_PARALLEL]:
@@ -52,7 +52,26 @@ def refuse(key: CaseKey, device: str) -> None:
             raise Unsupported(f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}")
     if key.axis("precision") not in _PRECISIONS[parallel]:
         raise Unsupported(f"precision={key.axis('precision')} is not measured under parallel={parallel}")
+    _refuse_nodes(key, neighbours)
     _refuse_devices(key, device)
+
+
+def _refuse_nodes(key: CaseKey, neighbours: int) -> None:
+    nodes, ranks = key.count("nodes"), key.count("ranks")
+    if nodes == 1:
+        return
+    if ranks % nodes:
+        raise Unsupported(
+            f"each machine has as many ranks, and {ranks} ranks cannot be divided by nodes={nodes}"
+        )
+    if key.axis("compile") != "none":
+        raise Unsupported("torch.compile is not measured over several machines: each has a cache of its own")
+    if neighbours < nodes - 1:
+        lent = {0: "none lends itself", 1: "1 lends itself"}.get(neighbours, f"{neighbours} lend themselves")
+        raise Unsupported(
+            f"nodes={nodes} takes {nodes - 1} {'neighbour' if nodes == 2 else 'neighbours'} and {lent}: "
+            "`pyrometer lend` there, --neighbour here"
+        )
 
 
 def _refuse_devices(key: CaseKey, device: str) -> None:
@@ -61,21 +80,22 @@ def _refuse_devices(key: CaseKey, device: str) -> None:
             raise Unsupported("PyTorch allows its bf16 hook with NCCL only, and ranks on a CPU speak gloo")
         return
     there = torch.cuda.device_count()
-    if key.count("ranks") > there:
-        raise Unsupported(f"{key.count('ranks')} ranks need a GPU each, and {there} are there")
+    ranks = key.count("ranks") // key.count("nodes")
+    if ranks > there:
+        raise Unsupported(f"{ranks} ranks need a GPU each, and {there} are there")
     if not torch.distributed.is_nccl_available():
         raise Unsupported("this PyTorch was built without NCCL")
 
 
-def device_of(device: str, rank: int) -> str:
-    """The device of a rank: a GPU each on CUDA."""
-    return f"cuda:{rank}" if device.startswith("cuda") else device
+def device_of(device: str, local: int) -> str:
+    """The device of a rank, the one of number `local` on its machine: a GPU each on CUDA."""
+    return f"cuda:{local}" if device.startswith("cuda") else device
 
 
-def store(port: int, *, leads: bool) -> Any:
+def store(host: str, port: int, *, leads: bool) -> Any:
     """Where ranks find each other: served by the leader on a free port (0), asked by each at that port."""
     tcp = torch.distributed.TCPStore  # pyright: ignore[reportPrivateImportUsage]
-    return tcp("127.0.0.1", port, None, leads, wait_for_workers=False)
+    return tcp(host, port, None, leads, wait_for_workers=False)
 
 
 def part_key(key: CaseKey) -> CaseKey:

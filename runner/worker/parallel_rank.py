@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from . import answer, compiling, parallel_data, parallel_model, timing
 from .case import Workload
 from .case_key import CaseKey
-from .parallel import BY_DDP, DATA_PARALLEL, device_of, part, part_key, store, whole
+from .parallel import BY_DDP, DATA_PARALLEL, part, part_key, store, whole
 from .solo import Solo
 from .stage import Act, Stage, Unsupported, begin, finish
 from .techniques import compiled, precision, storage
@@ -22,23 +22,25 @@ _REDUCES = 3
 
 
 class Rank(Solo):
-    """One rank; `rank` of `world` on `device`, the others met through the leader's store at `port`.
+    """One rank; `rank` of `world` on `device`, the others met through the leader's store at `met_at`.
 
     Where a loss or an output is only on some ranks, `speaks` tells whether it is on this one.
     """
 
-    def __init__(self, key: CaseKey, device: str, seed: int, rank: int, world: int, port: int) -> None:
+    def __init__(
+        self, key: CaseKey, device: str, seed: int, rank: int, world: int, met_at: tuple[str, int]
+    ) -> None:
         if key.axis("compile") != "none":
             compiling.keep_headers_beside_the_cache()
         self._key = part_key(key)
-        self._device = device_of(device, rank)
+        self._device = device
         self._seed = seed
         self._number = rank
         self._world = world
         self._ddp: DistributedDataParallel | None = None
         self.course: dict[str, float | None] | None = None
         self.speaks = key.axis("parallel") != "pp" or rank == world - 1
-        meet(key.axis("launcher"), self._device, rank, world, port)
+        meet(key.axis("launcher"), device, rank, world, met_at)
         self.stage = self._staged()
 
     def first_call(self) -> int:
@@ -159,10 +161,11 @@ class Rank(Solo):
         parallel_model.pipeline_parallel(act, micro, losses)
 
 
-def meet(launcher: str, device: str, rank: int, world: int, port: int) -> None:
+def meet(launcher: str, device: str, rank: int, world: int, met_at: tuple[str, int]) -> None:
     """Form the process group: nccl on CUDA, else gloo.
 
-    torchrun has told each rank by variables where to meet; for the others it is the leader's store at `port`.
+    torchrun has told each rank by variables where to meet; for the others it is the leader's store at
+    `met_at`, host and port.
     """
     backend = "gloo"
     if device.startswith("cuda"):
@@ -171,7 +174,7 @@ def meet(launcher: str, device: str, rank: int, world: int, port: int) -> None:
     if launcher == "torchrun":
         dist.init_process_group(backend)
         return
-    dist.init_process_group(backend, store=store(port, leads=False), rank=rank, world_size=world)
+    dist.init_process_group(backend, store=store(*met_at, leads=False), rank=rank, world_size=world)
 
 
 def squares(model: torch.nn.Module) -> float:

@@ -12,7 +12,10 @@ import torch
 from . import compiling, memory, placement, timing, tracing
 from .case import REGISTER
 from .case_key import CaseKey
-from .gang_crew import GANG_AXES, MemberFailed
+from .gang_crew import GANG_AXES
+from .gang_lent import Neighbour
+from .gang_node import MemberFailed
+from .gang_shares import NoRoom
 from .messages import (
     PROTOCOL,
     Block,
@@ -23,6 +26,7 @@ from .messages import (
     Hello,
     Measure,
     Message,
+    Neighbours,
     Observe,
     Phase,
     Prepare,
@@ -45,6 +49,7 @@ class Worker:
         self._load_user_cases = load_user_cases
         self._phase = "hello"
         self._prepare: Prepare | None = None
+        self._neighbours: tuple[Neighbour, ...] = ()
         self._performer: Performer | None = None
         self._metrics: dict[str, float] = {}
         self._placement = placement.Placement()
@@ -69,6 +74,8 @@ class Worker:
     def _do(self, message: Message) -> None:
         if isinstance(message, Prepare):
             self._say(self._prepared(message))
+        elif isinstance(message, Neighbours):
+            self._neighbours = tuple(Neighbour(**one) for one in message.lent)
         elif isinstance(message, Measure):
             self._phase = "measure"
             self._say(self._block(message.iterations))
@@ -112,7 +119,7 @@ class Worker:
         if key.name not in REGISTER:
             self._load_user_cases()
         built = time.perf_counter_ns()
-        self._performer = staged = perform(key, message.device, message.seed)
+        self._performer = staged = perform(key, message.device, message.seed, self._neighbours)
         build_seconds = (time.perf_counter_ns() - built) / 1e9
         self._enter("first_call")
         first_ns = staged.first_call()
@@ -173,13 +180,13 @@ class Worker:
         self._out.flush()
 
 
-def perform(key: CaseKey, device: str, seed: int) -> Performer:
+def perform(key: CaseKey, device: str, seed: int, neighbours: tuple[Neighbour, ...] = ()) -> Performer:
     """The case of `key` on stage, built and ready to be called: in this process, or in several it leads."""
     if any(axis in GANG_AXES for axis, _ in key.technique):
         # Here, because torch.distributed is no part of what other cases import.
         from .gang import Gang
 
-        return Gang(key, device, seed)
+        return Gang(key, device, seed, neighbours)
     return Solo(key, device, seed)
 
 
@@ -198,7 +205,7 @@ def failure(error: BaseException, phase: str) -> Failed:
     status = "crashed"
     if isinstance(error, MemberFailed):
         return Failed(error.status, str(error), phase, error.traceback)
-    if isinstance(error, (UnknownCase, Unsupported, placement.NotAsAsked)):
+    if isinstance(error, (UnknownCase, Unsupported, NoRoom, placement.NotAsAsked)):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
         status = "unsupported"

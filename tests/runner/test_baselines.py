@@ -33,6 +33,7 @@ def test_whatever_runs_in_one_process_is_set_against_eager_fp32(technique: str) 
     [
         ("hook=fp16,parallel=ddp,ranks=4", ["hook=fp16,parallel=ddp", "parallel=ddp"]),
         ("parallel=fsdp2,ranks=4,scaling=strong", ["parallel=fsdp2,scaling=strong", "parallel=fsdp2"]),
+        ("nodes=2,parallel=ddp,ranks=4", ["parallel=ddp"]),
         (
             "launcher=torchrun,parallel=ddp,ranks=4",
             ["launcher=torchrun,parallel=ddp", "parallel=ddp"],

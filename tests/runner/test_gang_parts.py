@@ -70,10 +70,20 @@ def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
 @pytest.mark.torch
 def test_what_does_not_go_together_is_refused_in_a_sentence(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
-    assert len(set(refused.values())) == len(refused) == 10
+    assert len(set(refused.values())) == len(refused) == 15
     for case, reason in refused.items():
         assert reason, case
         assert "\n" not in reason
+
+
+@pytest.mark.torch
+def test_machines_that_are_wanting_are_counted(parts: dict[str, Any]) -> None:
+    refused: dict[str, str] = parts["refused"]
+    wanting = {case: reason for case, reason in refused.items() if "lends itself" in reason}
+    assert [reason.partition(":")[0] for reason in wanting.values()] == [
+        "nodes=2 takes 1 neighbour and none lends itself",
+        "nodes=4 takes 3 neighbours and none lends itself",
+    ]
 
 
 def test_bus_bandwidth_is_that_of_nccl_tests() -> None:

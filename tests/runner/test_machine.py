@@ -15,7 +15,7 @@ from measuring_site import carriers
 
 from runner import machine
 from runner.errors import MachineBusy
-from runner.exclusive import exclusive
+from runner.exclusive import exclusive, holder
 from runner.process import TOKEN_VARIABLE, sweep
 
 GPU = {"name": "NVIDIA H200", "memory_mib": 143771}
@@ -94,6 +94,23 @@ def test_one_run_at_a_time_and_the_next_when_the_first_dies(
             process.kill()
     with exclusive(lambda: told.append("again"), wait_seconds=60):
         pass
+
+
+def test_whoever_waits_can_see_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert holder() == ""
+    measuring = HOLDER.replace("sys.stdin", "journal = open('journal.jsonl', 'a'); sys.stdin")
+    with program(HOLDER, TMPDIR=str(tmp_path)) as first:
+        assert line(first) == "mine\n"
+        assert holder() == f"process {first.pid}, which has no run yet"
+        first.communicate("done\n")
+    assert holder() == ""
+    (tmp_path / "run-1").mkdir()
+    inside = measuring.replace("import sys", f"import os, sys; os.chdir({str(tmp_path / 'run-1')!r})")
+    with program(inside, TMPDIR=str(tmp_path)) as first:
+        assert line(first) == "mine\n"
+        wait_until(lambda: holder() == f"process {first.pid}, run run-1", "its run is seen")
+        first.communicate("done\n")
 
 
 def test_the_one_that_waits_is_next(tmp_path: Path) -> None:

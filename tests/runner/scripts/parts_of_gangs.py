@@ -13,7 +13,7 @@ import torch
 from runner.cases import mlp
 from runner.worker.case import REGISTER
 from runner.worker.case_key import CaseKey
-from runner.worker.gang_shares import share_out
+from runner.worker.gang_shares import NoRoom, share_out
 from runner.worker.parallel import part, part_key, refuse, whole
 from runner.worker.parallel_rank import judge
 from runner.worker.stage import UnknownCase, Unsupported
@@ -29,6 +29,11 @@ REFUSED = [
     "mlp_overhead/train/batch=64/hook=bf16,parallel=ddp",
     "mlp_overhead/train/batch=64/parallel=fsdp2,precision=int8-dynamic",
     "mlp_overhead/train/batch=1/parallel=ddp,ranks=2,scaling=strong",
+    "mlp_overhead/train/batch=64/nodes=2",
+    "mlp_overhead/train/batch=64/nodes=2,parallel=ddp,ranks=3",
+    "mlp_overhead/train/batch=64/compile=default,nodes=2,parallel=ddp,ranks=2",
+    "mlp_overhead/train/batch=64/nodes=2,parallel=ddp,ranks=2",
+    "mlp_overhead/train/batch=64/nodes=4,parallel=ddp,ranks=4",
 ]
 
 
@@ -36,7 +41,7 @@ def reason(of: Callable[[], object]) -> str:
     """Why something is unsupported; empty when it is not."""
     try:
         of()
-    except (Unsupported, UnknownCase) as error:
+    except (Unsupported, UnknownCase, NoRoom) as error:
         return str(error)
     return ""
 
