@@ -14,7 +14,9 @@ from . import (
     doctor,
     environments,
     export,
+    fleet,
     imports,
+    lend,
     profile,
     regressions,
     report,
@@ -30,6 +32,7 @@ from . import run as runs
 from . import upgrade as upgrades
 from .context import UsageError, context, in_one_sentence
 from .interrupts import Interrupts, interruptible
+from .neighbours import Beside, SecretFile
 from .options import CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
 
 app = typer.Typer(
@@ -51,6 +54,7 @@ app.add_typer(profile.app, name="profile")
 app.add_typer(regressions.app, name="regressions")
 app.add_typer(schedule.app, name="schedule")
 app.add_typer(digest.alerts, name="alerts")
+app.add_typer(fleet.app, name="fleet")
 app.command("report")(report.report)
 app.command("export", help=export.HELP)(export.export)
 app.command("import", help=imports.HELP)(imports.import_files)
@@ -58,6 +62,7 @@ app.command("submit", help=submit.HELP)(submit.submit_file)
 app.command("doctor")(doctor.doctor)
 app.command("dashboard")(show.dashboard)
 app.command("digest", help=digest.HELP)(digest.digest)
+app.command("lend", help=lend.HELP)(lend.lend)
 app.command("scheduler", help=scheduler.HELP)(scheduler.scheduler)
 app.command("serve", help=serving.HELP)(serving.serve)
 
@@ -98,6 +103,8 @@ def run(
         float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
+    neighbour: Beside = None,
+    secret_file: SecretFile = None,
     run_id: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
@@ -114,6 +121,8 @@ def run(
         budget=budget,
         deadline=deadline,
         run_id=run_id,
+        neighbours=tuple(neighbour or ()),
+        secret_file=secret_file,
         json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:
@@ -248,10 +257,10 @@ def bisect(
 
 
 def _run(request: runs.RunRequest, resume: str | None, interrupts: Interrupts) -> int:
-    if resume is not None and request != runs.RunRequest(json=request.json):
+    if resume is not None and request != runs.RunRequest(json=request.json, secret_file=request.secret_file):
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
     if resume is not None:
-        return runs.exit_code(lambda: runs.resume(context(), resume, request.json, interrupts))
+        return runs.exit_code(lambda: runs.resume(context(), resume, request, interrupts))
     return runs.exit_code(lambda: runs.start(context(), request, interrupts))
 
 

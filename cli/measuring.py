@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 
-from runner.exclusive import exclusive
+from runner.exclusive import exclusive, holder
 from runner.profile import Profile
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, measure
@@ -17,7 +17,7 @@ from .building import store_of
 from .context import INTERRUPTED, Context, say
 from .interrupts import Interrupts
 from .preparing import Prepared
-from .watchers import choose_watcher, report_console
+from .watchers import choose_watcher, report_console, tell_waiting
 
 #: Tells the end of a run to whoever looked on: on the console, or as one more event for `--json`.
 Conclude = Callable[[Console, Header, RunResult], None]
@@ -47,7 +47,7 @@ def _watched(
     header, profile = prepared.header, prepared.profile
     console = report_console()
     # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
-    with _housekeeping(profile), choose_watcher(console, json) as watcher:
+    with housekeeping(profile), choose_watcher(console, json) as watcher:
         result = measure(
             header,
             profile,
@@ -58,6 +58,7 @@ def _watched(
             watcher,
             interrupts.asked,
             Kept(here.settings.telemetry_days, here.settings.samples_days),
+            prepared.neighbours,
         )
         watcher.finished(result)
     conclude(console, header, result)
@@ -73,14 +74,22 @@ def go_on(header: Header) -> str:
 
 
 @contextmanager
-def alone() -> Generator[None]:
-    """No other run measures this machine meanwhile."""
-    with exclusive(lambda: say("another run measures this machine: waiting for its end (Ctrl-C gives up)")):
+def alone(*, json: bool = False) -> Generator[None]:
+    """No other run measures this machine meanwhile; who is waited for is said, with `json` as an event."""
+
+    def waits() -> None:
+        who = holder()
+        sentence = f"another run measures this machine{f' ({who})' if who else ''}: waiting for its end"
+        say(f"{sentence} (Ctrl-C gives up)")
+        if json:
+            tell_waiting(sentence)
+
+    with exclusive(waits):
         yield
 
 
 @contextmanager
-def _housekeeping(profile: Profile) -> Generator[None]:
+def housekeeping(profile: Profile) -> Generator[None]:
     """Keep this process off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
     if profile.housekeeping:

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -16,8 +16,10 @@ from configuration.nearest import unknown
 from configuration.settings import Settings
 from runner import drift, journal, machine
 from runner import environment as environments
+from runner.borrowing import Neighbours
 from runner.environment import Environment
 from runner.harness import Harness
+from runner.machine import MachineFacts
 from runner.profile import Profile
 from runner.records import Outcome, Planned, Timing
 from runner.suites.suite import Suite
@@ -30,7 +32,10 @@ from scheduled_jobs.upgrade import without_again
 
 from .building import Ready
 from .context import Context, UsageError, say
+from .neighbours import Side
 
+#: Has the neighbours of a run lent to it again.
+Borrow = Callable[[Header, Side], Neighbours | None]
 #: The option by which the scheduler names a run before it begins.
 RUN_ID = "--run-id"
 #: And that by which it says that a session is about findings.
@@ -54,6 +59,7 @@ class Prepared:
     profile: Profile
     harness: Harness
     known: tuple[Outcome, ...] = ()
+    neighbours: Neighbours | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +112,18 @@ def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timin
     )
 
 
-def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan, run: str | None = None) -> Prepared:
+def prepare(
+    here: Context,
+    chosen: Chosen,
+    asked: Asked,
+    plan: Plan,
+    run: str | None = None,
+    neighbours: Neighbours | None = None,
+) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
     `run` is its name where somebody chose one; raises UsageError where a run of that name began already.
+    `neighbours` are the machines that take part: what is measured is measured on all of them together.
     """
     begun = here.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
@@ -122,7 +136,7 @@ def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan, run: str | 
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=typed(),
-        machine=machine_body(machine.describe(gpus)),
+        machine=machine_of(machine.describe(gpus), neighbours),
         environments=tuple(environment_body(one) for one in described),
         profile=profile_body(profile),
         harness=harness.version,
@@ -138,7 +152,14 @@ def prepare(here: Context, chosen: Chosen, asked: Asked, plan: Plan, run: str | 
         telemetry=asked.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
     )
-    return Prepared(header, profile, harness)
+    return Prepared(header, profile, harness, neighbours=neighbours)
+
+
+def machine_of(here: MachineFacts, neighbours: Neighbours | None) -> dict[str, Any]:
+    """This machine, or all that take part as one, for a run's header."""
+    if neighbours is None:
+        return machine_body(here)
+    return machine_body(machine.together(here, neighbours.machines), neighbours.facts())
 
 
 def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
@@ -164,13 +185,21 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     return header, harness, contents
 
 
-def prepare_again(folder: Path) -> Prepared:
-    """A run that goes on where it stopped; raises CannotResume where that would be another run."""
+def _borrow_nobody(header: Header, side: Side) -> None:
+    """For runs that never have neighbours."""
+
+
+def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
+    """A run that goes on where it stopped; raises CannotResume where that would be another run.
+
+    `borrow` gets back the neighbours that it had.
+    """
     header, harness, contents = resumable(folder)
     p = header.profile
     profile = Profile(
         p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
     )
+    neighbours: Neighbours | None = None
     for target in header.targets.values():
         described = environments.describe(target.name, Path(target.python), harness, profile)
         if described.fingerprint != without_again(target.fingerprint):
@@ -178,11 +207,14 @@ def prepare_again(folder: Path) -> Prepared:
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
             )
         gpus = gpus_in_use(described, header.device)
-        if machine.describe(gpus).hardware_fingerprint != header.machine["hardware_fingerprint"]:
+        if header.neighbours and neighbours is None:
+            neighbours = borrow(header, Side(harness, described, profile, bool(gpus)))
+        now = machine_of(machine.describe(gpus), neighbours)
+        if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
     for line in contents.set_aside:
         say(f"note: journal {line}; set aside, its case is measured again")
-    return Prepared(header, profile, harness, contents.outcomes)
+    return Prepared(header, profile, harness, contents.outcomes, neighbours)
 
 
 def find_run(here: Context, run: str) -> Path:

@@ -1,7 +1,9 @@
 """`pyrometer run`: measure this machine."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -10,17 +12,30 @@ from configuration.settings import DEFAULT_ENVIRONMENT
 from runner import environment as environments
 from runner import harness as harnesses
 from runner import plan
+from runner.borrowing import Neighbours
 from runner.suites.composing import with_baselines
 from scheduled_jobs.errors import NothingToMeasure
 from scheduled_jobs.header import Header
-from scheduled_jobs.measure import RunResult
+from scheduled_jobs.measure import RunResult, new_run_id
 from scheduled_jobs.retold import Told
 
 from .building import Ready, choose_environment, wanted
 from .context import FAILED, INTERRUPTED, Context, say, store_pending
 from .interrupts import Interrupts
 from .measuring import Conclude, alone, measured
-from .preparing import Chosen, Plan, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
+from .neighbours import Side, borrowed, check_addresses, check_needed
+from .preparing import (
+    Chosen,
+    Plan,
+    Prepared,
+    ask,
+    find_run,
+    gpus_in_use,
+    prepare,
+    prepare_again,
+    resumable,
+    timing_of,
+)
 from .report import print_told
 from .selection import (
     choose_cases,
@@ -51,26 +66,30 @@ class RunRequest:
     json: bool = False
     trace_steps: int = 0
     run_id: str | None = None
+    neighbours: tuple[str, ...] = ()
+    secret_file: Path | None = None
 
 
 def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:
     """Plan and measure a new run; raises UsageError, RunnerError or JobError with one sentence."""
     # What can be refused at once is not refused after a wait for another run's end.
+    check_addresses(request.neighbours)
     chosen = _choose(here, request)
     store_pending(here)
-    with alone():
-        prepared = _prepare(here, request, chosen)
+    with alone(json=request.json), ExitStack() as held:
+        prepared = _prepare(here, request, chosen, held)
         return measured(here, prepared, request.json, interrupts, _conclude(here, request.json))
 
 
-def resume(here: Context, run: str, json: bool, interrupts: Interrupts) -> RunResult:
+def resume(here: Context, run: str, request: RunRequest, interrupts: Interrupts) -> RunResult:
     """Go on with a run that was interrupted or killed; raises CannotResume when that makes no sense."""
+    json = request.json
     folder = find_run(here, run)
     # First, for a run that is complete may still wait to be stored.
     store_pending(here)
     resumable(folder)
-    with alone():
-        prepared = prepare_again(folder)
+    with alone(json=json), ExitStack() as held:
+        prepared = prepare_again(folder, partial(_borrow_again, here, request.secret_file, held))
         conclude = _conclude(here, json)
         if prepared.header.comparison is not None:
             conclude = conclude_upgrade(as_json=json)
@@ -124,7 +143,16 @@ def _check_environment(here: Context, request: RunRequest) -> None:
         environments.check_interpreter(meant.name, meant.python)
 
 
-def _prepare(here: Context, request: RunRequest, chosen: Chosen) -> Prepared:
+def _borrow_again(
+    here: Context, secret: Path | None, held: ExitStack, header: Header, side: Side
+) -> Neighbours | None:
+    addresses = [str(each["address"]) for each in header.neighbours]
+    cases = [planned.case for planned in header.replicates]
+    return held.enter_context(borrowed(here, addresses, secret, header.run, cases, side))
+
+
+def _prepare(here: Context, request: RunRequest, chosen: Chosen, held: ExitStack) -> Prepared:
+    """The run; `held` gives its neighbours back at its end."""
     settings, suite = here.settings, chosen.suite
     asked = ask(chosen, [Ready(*choose_environment(here, request.environment, request.python))])
     (described,) = asked.environments
@@ -138,7 +166,12 @@ def _prepare(here: Context, request: RunRequest, chosen: Chosen) -> Prepared:
     refuse_too_many(len(cases), replicates)
     planned = plan.replicates(cases, replicates, described.fingerprint)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), request.run_id)
+    check_needed(cases, request.neighbours)
+    # Neighbours have to know a run by its name before it begins.
+    run = request.run_id or new_run_id()
+    side = Side(chosen.harness, described, chosen.profile, bool(gpus_in_use(described, device)))
+    neighbours = held.enter_context(borrowed(here, request.neighbours, request.secret_file, run, cases, side))
+    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), run, neighbours)
 
 
 def _beside_baselines(cases: list[str]) -> list[str]:

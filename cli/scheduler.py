@@ -15,6 +15,8 @@ import typer
 from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
 from db.errors import DatabaseUnavailable
+from scheduled_jobs.fleet.places import FleetPlaces
+from scheduled_jobs.fleet.slurm_places import SlurmPlaces
 from scheduled_jobs.service.identity import machine_name
 from scheduled_jobs.service.jobs import MEASURING, THINKING
 from scheduled_jobs.service.lane import Lane
@@ -24,6 +26,7 @@ from scheduled_jobs.service.tracks import LATEST
 
 from .building import wanted
 from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say
+from .engines import engine_of
 from .interrupts import Interrupts, interruptible
 from .selection import choose_profile, choose_suite
 
@@ -41,6 +44,8 @@ it has, and the next scheduler of this machine goes on with it. `pyrometer sched
 
 #: How often is looked whether the settings were changed.
 LOOK_SECONDS = 5.0
+#: Who does only what is due now waits so long until it is known who is there to do it.
+FLEET_SECONDS = 120.0
 
 LogForm = Annotated[
     Form | None,
@@ -56,7 +61,8 @@ def scheduler(
 ) -> None:
     """Run the service (the help text is above, where its layout survives)."""
     with in_one_sentence(), interruptible() as interrupts:
-        live(serving_of(context(), log, measuring=measuring), interrupts, once=once)
+        service = serving_of(context(), log, measuring=measuring, settled=once)
+        live(service, interrupts, once=once)
 
 
 def live(
@@ -78,8 +84,11 @@ def live(
         signal.set_wakeup_fd(before)
 
 
-def serving_of(here: Context, form: Form | None, *, measuring: bool) -> Service:
-    """The service of this place; raises UsageError for a schedule that cannot be done, and DatabaseError."""
+def serving_of(here: Context, form: Form | None, *, measuring: bool, settled: bool = False) -> Service:
+    """The service of this place; with `settled` the machines of its fleet are known before it begins.
+
+    Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
+    """
     # What tells of nights knows some hundred services; no other command should wait for that.
     from scheduled_jobs.service.registry import JOBS
 
@@ -107,7 +116,19 @@ def serving_of(here: Context, form: Form | None, *, measuring: bool) -> Service:
         version=version("pyrometer"),
     )
     lanes = [Lane("measuring", MEASURING)] if measuring else []
-    return Service(around, [*lanes, Lane("thinking", THINKING)])
+    return Service(around, [*lanes, Lane("thinking", THINKING)], fleet_of(here, log, settled=settled))
+
+
+def fleet_of(here: Context, log: Log, *, settled: bool) -> FleetPlaces | None:
+    """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
+    if here.settings.fleet.engine == "none":
+        return None
+    engine, data_dir = engine_of(here), here.places.data_dir
+    kind = SlurmPlaces if here.settings.fleet.engine == "slurm" else FleetPlaces
+    places = kind(engine, data_dir, here.open_database, lambda sentence: log("fleet", sentence))
+    if settled and not places.settle(FLEET_SECONDS):
+        log("fleet", f"it is not all there after {FLEET_SECONDS:g} s", level="warning")
+    return places
 
 
 def check_schedules(settings: Settings) -> None:
@@ -116,7 +137,7 @@ def check_schedules(settings: Settings) -> None:
         environments = [schedule.old, schedule.new] if schedule.job == "upgrade" else schedule.environments
         try:
             choose_profile(settings, schedule.profile)
-            choose_suite(settings, schedule.suite, list(schedule.cases or ()), False)
+            choose_suite(settings, schedule.suite, list(schedule.cases or ()), bool(schedule.case_files))
             for text in environments:
                 if text and text != LATEST:
                     wanted(settings, text)

@@ -85,7 +85,7 @@ def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
     chosen = Chosen(profile, suite, harness)
     store_pending(here)
-    with alone():
+    with alone(json=request.json):
         prepared = _prepare(here, request, chosen, plan, policy)
         return _concluded(here, prepared, request, interrupts)
 
@@ -98,7 +98,7 @@ def resume(here: Context, run: str, request: UpgradeRequest, interrupts: Interru
     header, _, _ = resumable(folder)
     if header.comparison is None:
         raise CannotResume(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
-    with alone():
+    with alone(json=request.json):
         return _concluded(here, prepare_again(folder), request, interrupts)
 
 

@@ -66,6 +66,12 @@ def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
         yield PlainWatcher(console)
 
 
+def tell_waiting(sentence: str) -> None:
+    """One JSON object on stdout: nothing is measured yet, and why."""
+    sys.stdout.write(json.dumps({"event": "waiting", "text": sentence}) + "\n")
+    sys.stdout.flush()
+
+
 class PlainWatcher:
     """One line per event that matters: for logs and pipes."""
 
