@@ -263,6 +263,34 @@ def test_passwords_are_in_files_that_the_services_are_given() -> None:
         assert not {key for key in service["environment"] if re.search("PASSWORD$|URL$", key)}
 
 
+def test_the_fleet_on_kubernetes_runs_commands_of_ours_with_settings_that_exist(tmp_path: Path) -> None:
+    (cluster,) = (
+        each
+        for each in yaml.safe_load_all((ROOT / "deploy/kuberay.yaml").read_text())
+        if each["kind"] == "RayCluster"
+    )
+    groups = [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+    pods = [group["template"]["spec"] for group in groups]
+    containers = [container for pod in pods for container in pod["containers"]]
+    assert [each["name"] for each in containers] == ["head", "scheduler", "node"]
+    for pod in pods:
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        assert {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]} == volumes
+    for each in containers:
+        program, *words = each["command"]
+        assert program == "pyrometer"
+        assert_is_a_command(*words)
+        told = {one["name"]: one.get("value", "10.0.0.5") for one in each["env"]}
+        settings = {name: text.replace("$(POD_IP)", told.get("POD_IP", "")) for name, text in told.items()}
+        for name in ("POD_IP", "PYROMETER_CONFIG", "PYROMETER_DATABASE_URL_FILE"):
+            settings.pop(name, None)
+        assert load_settings(cwd=tmp_path, environ=settings).fleet.token_file == Path(
+            "/run/secrets/fleet/token"
+        )
+    # No node has the database's credentials.
+    assert "DATABASE" not in json.dumps(pods[1])
+
+
 @pytest.fixture
 def prepared(tmp_path: Path) -> Path:
     """A folder in which `deploy/prepare` was run."""
@@ -346,9 +374,10 @@ def test_units_run_a_command_of_ours_where_its_settings_lie(file: Path) -> None:
 
 
 def test_no_unit_hides_the_lock_between_runs_or_filters_what_is_measured() -> None:
-    service = unit(ROOT / "deploy/pyrometer-scheduler.service")["Service"]
-    assert "PrivateTmp" not in service and "/tmp" in service["ReadWritePaths"].split()
-    assert [key for key in service if key.startswith(("SystemCall", "Restrict", "Lock"))] == []
+    for name in ("scheduler", "fleet-node"):
+        service = unit(ROOT / f"deploy/pyrometer-{name}.service")["Service"]
+        assert "PrivateTmp" not in service and "/tmp" in service["ReadWritePaths"].split()
+        assert [key for key in service if key.startswith(("SystemCall", "Restrict", "Lock"))] == []
 
 
 @pytest.mark.parametrize("file", UNITS, ids=lambda file: file.stem)
