@@ -43,16 +43,26 @@ def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) ->
 def holder() -> str:
     """Who measures this machine now, in a few words for people; empty where that cannot be seen from here."""
     try:
-        inode = (Path(tempfile.gettempdir()) / _LOCK).stat().st_ino
+        found = (Path(tempfile.gettempdir()) / _LOCK).stat()
         locks = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return ""
     # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; one that waits has an arrow before its kind.
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for fields in map(str.split, locks.splitlines()):
-        if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode) and int(fields[4]) > 0:
-            run = _run_of(int(fields[4]))
-            return f"process {fields[4]}, {f'run {run}' if run else 'which has no run yet'}"
+        if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
+            return f"process {fields[4]}, {_about(int(fields[4]))}"
     return ""
+
+
+def _about(process: int) -> str:
+    if run := _run_of(process):
+        return f"run {run}"
+    with suppress(OSError):
+        words = (Path("/proc") / str(process) / "cmdline").read_bytes().split(b"\0")
+        if b"lend" in words:
+            return "which lends it to other machines until it is ended"
+    return "which has no run yet"
 
 
 def _run_of(process: int) -> str:

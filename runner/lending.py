@@ -11,6 +11,7 @@ import select
 import shutil
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import machine
-from .launching import CannotLaunch
+from .launching import CannotLaunch, allowed_cpus
 from .lending_terms import Terms, difference
 from .lent_gang import Asked, LentGang, Offer
 from .worker.case_key import CaseKeyError
@@ -92,7 +93,12 @@ class Lender:
             while not stop():
                 if not select.select([listener], [], [], _LOOK_SECONDS)[0]:
                     continue
-                connection, peer = listener.accept()
+                try:
+                    connection, peer = listener.accept()
+                except OSError:
+                    # Who called is gone again, or there are too many files open: that passes.
+                    time.sleep(_LOOK_SECONDS)
+                    continue
                 self._threads = [thread for thread in self._threads if thread.is_alive()]
                 if len(self._threads) >= _MOST_CALLERS:
                     connection.close()
@@ -139,11 +145,14 @@ class Lender:
             refused, terms = str(error), self._offer.terms
         loan = _Loan(terms, called.key)
         if refused := refused or self._taken_by(loan):
+            loan.over.set()
             line.say({"refused": refused})
             self._tell("refused", peer=peer, run=terms.run, reason=refused)
             return
         try:
-            facts = machine.describe(self._offer.environment.gpus if terms.gpus else [])
+            gpus = self._offer.environment.gpus if terms.gpus else []
+            # This process keeps to the housekeeping CPUs: what is lent is more than it has.
+            facts = machine.describe(gpus, len(allowed_cpus(self._offer.profile)))
             self._forget_logs_but_of(terms.run)
             line.say({"lent": {"loan": loan.id, "lender": self._id, "machine": asdict(facts)}})
             self._tell("lent", run=terms.run, to=terms.machine, peer=peer)

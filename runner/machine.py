@@ -30,18 +30,19 @@ class MachineFacts:
     conditions: Mapping[str, Any]
 
 
-def describe(gpus: list[Mapping[str, Any]]) -> MachineFacts:
+def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineFacts:
     """This machine's facts. `gpus` are the devices the measured environment sees.
+
+    `cpus` is how many may be measured on, for a process that keeps to fewer itself; None: as many as it has.
 
     Hardware is the CPU model, the CPUs this process may use, and the GPUs: machines that agree in them are
     compared. Kernel, microcode, governor and the like are conditions: recorded, and allowed to change.
     """
     cpu = _cpu_info()
-    allowed = len(os.sched_getaffinity(0))
     hardware: dict[str, Any] = {
         "cpu": cpu["model"],
         "architecture": platform.machine(),
-        "cpus": allowed,
+        "cpus": len(os.sched_getaffinity(0)) if cpus is None else cpus,
         "gpus": sorted(str(gpu["name"]) for gpu in gpus),
         "gpu_memory_mib": sorted(int(gpu["memory_mib"]) for gpu in gpus),
     }
@@ -74,11 +75,12 @@ def describe(gpus: list[Mapping[str, Any]]) -> MachineFacts:
 def together(here: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts:
     """Several machines that measure as one, `here` being whose controller leads.
 
-    Their hardware is that of all of them, so that no number of theirs joins a series of one machine.
+    Their hardware is that of all of them, so that no number of theirs joins a series of one machine. Who
+    leads is part of it, as is the order: cases that take fewer machines take the first.
     """
     if not others:
         return here
-    every = sorted((here, *others), key=lambda one: one.hardware_fingerprint)
+    every = (here, *others)
     kinds = Counter(one.hardware_label for one in every)
     hardware: dict[str, Any] = {
         "machines": len(every),
@@ -90,7 +92,7 @@ def together(here: MachineFacts, others: Sequence[MachineFacts]) -> MachineFacts
     }
     return replace(
         here,
-        hardware_label=" + ".join(f"{many} x ({label})" for label, many in sorted(kinds.items())),
+        hardware_label=" + ".join(f"{many} x ({label})" for label, many in kinds.items()),
         hardware_fingerprint=_digest({"machines": [one.hardware_fingerprint for one in every]}),
         hardware=hardware,
     )

@@ -18,6 +18,7 @@ from . import answer, communication, timing
 from .case_key import CaseKey
 from .gang_crew import Crew, Muster
 from .gang_lent import Neighbour
+from .gang_node import used
 from .gang_shares import cores_of, own_cpus, seen
 from .messages import Block, Window
 from .parallel import BY_DDP, part_key, refuse, store
@@ -143,7 +144,7 @@ class Gang:
         known["members_pinned_by"] = self._crew.pinned_by
         if self._crew.lent:
             known["neighbours"] = [node.facts for node in self._crew.lent]
-            known["interface"] = self._crew.interface
+            known["interface"] = used(self._crew.interface)
             known["looked_at"] = "threads, counters and memory of this machine; of others what members tell"
         known["started_apart_us"] = self._late_ns / 1e3
         if not self._device.startswith("cuda"):

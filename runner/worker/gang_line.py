@@ -7,6 +7,7 @@ import select
 import socket
 import struct
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -37,16 +38,21 @@ class Line:
         """Send one message; raises OSError when nobody listens any more."""
         self._connection.sendall(json.dumps(body, separators=(",", ":")).encode() + b"\n")
 
-    def hear(self, most: int | None = None) -> dict[str, Any] | None:
+    def hear(self, most: int | None = None, until: float | None = None) -> dict[str, Any] | None:
         """The next message, waited for; None when the other end is closed, or cannot be reached any more.
 
         Of more than `most` bytes it is no message: raises ValueError, as for what is no object of JSON.
+        Raises TimeoutError when it is not there at the moment `until` of the monotonic clock.
         """
         while (end := self._buffer.find(b"\n")) < 0:
-            if most is not None and len(self._buffer) > most:
+            room = 1 << 20 if most is None else most + 1 - len(self._buffer)
+            if room <= 0:
                 raise ValueError(f"more than {most} bytes without a word")
+            if until is not None:
+                # Byte by byte a stranger would hold us for hours.
+                self._connection.settimeout(max(0.001, until - time.monotonic()))
             try:
-                data = self._connection.recv(1 << 20)
+                data = self._connection.recv(room)
             except TimeoutError as error:
                 if error.errno is None:
                     # Ours, while somebody new has to prove itself; without a limit it is the link's.

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 
 from .gang_line import Line, welcomed
-from .gang_node import MemberFailed, Order, OwnNode
+from .gang_node import MemberFailed, Order, OwnNode, used
 from .gang_shares import NoRoom
 from .gang_wire import call, host_and_port, interface_to
 
@@ -40,9 +40,8 @@ def serve(leader: str, node: int) -> None:
         line.say({"failed": {"status": status, "reason": f"{order.where}: {error}"}})
         return
     try:
-        line.say(
-            {"started": {"shares": own.shares, "pinned_by": own.pinned_by, "interface": order.interface}}
-        )
+        about = {"shares": own.shares, "pinned_by": own.pinned_by, "interface": used(order.interface)}
+        line.say({"started": about})
         _stand_by(line, own)
     finally:
         own.kill()

@@ -14,6 +14,7 @@ from typing import Protocol
 from .gang_clock import SAME, Offset
 from .gang_shares import Share, bind, cores_of, own_cpus, share_out
 
+_GLOO = "GLOO_SOCKET_IFNAME"
 #: How long a dead member's parent may take to learn how it died.
 GRACE_SECONDS = 1.0
 
@@ -195,10 +196,16 @@ class OwnNode:
         threads = str(self.order.threads or len(cores_of(self.shares[0])))
         variables = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         # By interface: the name that a machine has on a network need not resolve.
-        base = {"GLOO_SOCKET_IFNAME": self.order.interface}
+        base = {_GLOO: self.order.interface}
         if self.order.nodes > 1:
-            base["NCCL_SOCKET_IFNAME"] = self.order.interface
+            # NCCL takes it for the beginning of a name, but for the sign.
+            base["NCCL_SOCKET_IFNAME"] = f"={self.order.interface}"
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, env={**base, **os.environ, **variables})
+
+
+def used(interface: str) -> str:
+    """The interface that gloo takes where a case is told this one: a variable of ours comes first."""
+    return os.environ.get(_GLOO, interface)
 
 
 def _meeting(order: Order) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -61,14 +62,16 @@ def call(address: tuple[str, int], name: str, key: bytes) -> Call:
         connection = socket.create_connection(address, _REACH_SECONDS)
     except OSError as error:
         raise WireError(f"{where} cannot be reached: {_said(error)}") from error
-    line = Line(connection)
+    line, until = Line(connection), time.monotonic() + _REACH_SECONDS
     try:
-        theirs = line.hear(_MOST_BYTES)
+        theirs = line.hear(_MOST_BYTES, until)
         if theirs is None or theirs.get("pyrometer") != _WIRE:
             raise Refused(f"what listens at {where} is not this Pyrometer")
         nonces = str(theirs["nonce"]), secrets.token_hex(16)
         line.say({"name": name, "nonce": nonces[1], "proof": _proof(key, "calls", name, *nonces)})
-        answer = line.hear(_MOST_BYTES)
+        answer = line.hear(_MOST_BYTES, until)
+        if answer is None and name:
+            raise Refused(f"what listens at {where} knows no {name!r} any more, or has another secret")
         if answer is None or not _proved(answer, _proof(key, "answers", name, *nonces)):
             raise Refused(f"what listens at {where} has another secret")
     except WireError:
@@ -83,14 +86,16 @@ def call(address: tuple[str, int], name: str, key: bytes) -> Call:
 def answer(connection: socket.socket, key_of: Callable[[str], bytes | None]) -> Call:
     """Let in who proves to know the key of the name it gives; raises Refused, with the connection closed."""
     connection.settimeout(_REACH_SECONDS)
-    line = Line(connection)
+    line, until = Line(connection), time.monotonic() + _REACH_SECONDS
     ours = secrets.token_hex(16)
     try:
         line.say({"pyrometer": _WIRE, "nonce": ours})
-        said = line.hear(_MOST_BYTES) or {}
+        said = line.hear(_MOST_BYTES, until) or {}
         name, theirs = str(said.get("name", "")), str(said.get("nonce", ""))
         key = key_of(name)
-        if key is None or not _proved(said, _proof(key, "calls", name, ours, theirs)):
+        if key is None:
+            raise Refused("it names what is not known any more")
+        if not _proved(said, _proof(key, "calls", name, ours, theirs)):
             raise Refused("it has another secret")
         line.say({"proof": _proof(key, "answers", name, ours, theirs)})
     except WireError:

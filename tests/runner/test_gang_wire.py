@@ -1,5 +1,6 @@
 """Lines between machines: who is let in, what a stranger learns, and what clocks are worth."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.worker import gang_wire
 from runner.worker.gang_clock import offset
 from runner.worker.gang_wire import (
     Call,
@@ -84,12 +86,41 @@ def test_each_line_has_a_key_of_its_own() -> None:
     assert len(keys) == 3
 
 
-@pytest.mark.parametrize(("name", "key"), [("first", OTHER), ("second", SECRET)])
-def test_who_does_not_know_it_is_refused(there: Listening, name: str, key: bytes) -> None:
-    with pytest.raises(Refused, match="has another secret"):
+@pytest.mark.parametrize(
+    ("name", "key", "why"),
+    [
+        ("first", OTHER, "it has another secret"),
+        ("second", SECRET, "it names what is not known any more"),
+    ],
+)
+def test_who_does_not_know_it_is_refused(there: Listening, name: str, key: bytes, why: str) -> None:
+    with pytest.raises(Refused, match="or has another secret"):
         call(there.address, name, key)
     there.done()
-    assert (there.calls, there.refused) == ([], ["it has another secret"])
+    assert (there.calls, there.refused) == ([], [why])
+
+
+def test_a_stranger_that_says_a_byte_now_and_then_does_not_stay(
+    there: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang_wire, "_REACH_SECONDS", 0.3)
+    gone = threading.Event()
+    with socket.create_connection(there.address) as stranger:
+
+        def drip() -> None:
+            with contextlib.suppress(OSError):
+                while not gone.wait(0.05):
+                    stranger.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            there.done()
+        finally:
+            gone.set()
+            thread.join()
+    assert there.calls == []
+    assert len(there.refused) == 1
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n\n", b"[1]\n", b"{}\n", b"[" * 4096 + b"\n", b"x" * 9000])

@@ -50,12 +50,13 @@ ENVIRONMENT = {"fingerprint": "f", **TORCH, "python": "3.11", "packages": ["a==1
 class Lending:
     """A lender in a thread, with a mate of no torch; what it tells."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, profile: Profile | None = None) -> None:
         self.folder = folder
         (folder / "mate.py").write_text(MATE)
         environment = Environment("default", sys.executable, ENVIRONMENT, (), {})
         harness = Harness(folder / "mate.py", "h1", "", ())
-        self.offer = Offer("1.0", environment, harness, Profile("quiet", {"OMP_X": "1"}), folder / "lent")
+        profile = profile or Profile("quiet", {"OMP_X": "1"})
+        self.offer = Offer("1.0", environment, harness, profile, folder / "lent")
         self.told: list[dict[str, Any]] = []
         self._stop = threading.Event()
         self._listener = listen(("127.0.0.1", 0))
@@ -272,16 +273,25 @@ def test_machines_that_measure_as_one_are_hardware_of_their_own() -> None:
     gpu = machine.describe([{"name": "GPU", "memory_mib": 8}])
     both = machine.together(here, [gpu])
     assert machine.together(here, []) == here
-    assert machine.together(gpu, [here]).hardware_fingerprint == both.hardware_fingerprint
+    # One of them leads, and alone measures what takes one machine only.
+    assert machine.together(gpu, [here]).hardware_fingerprint != both.hardware_fingerprint
     two = machine.together(here, [here])
     assert two.hardware_label == f"2 x ({here.hardware_label})"
     assert len({one.hardware_fingerprint for one in (here, gpu, both, two)}) == 4
-    assert both.hardware_label == f"1 x ({min(here.hardware_label, gpu.hardware_label)}) + 1 x (" + (
-        f"{max(here.hardware_label, gpu.hardware_label)})"
-    )
+    assert both.hardware_label == f"1 x ({here.hardware_label}) + 1 x ({gpu.hardware_label})"
     assert (both.hardware["machines"], both.hardware["gpus"]) == (2, ["GPU"])
     assert both.hardware["cpus"] == 2 * here.hardware["cpus"]
     assert (both.name, both.fingerprint) == (here.name, here.fingerprint)
+
+
+def test_what_is_lent_is_not_what_the_lender_keeps_to(tmp_path: Path) -> None:
+    lending = Lending(tmp_path, Profile("quiet", cpus=(0, 1, 2, 3, 4), housekeeping=(5, 6)))
+    try:
+        with lending.borrow() as neighbours:
+            (lent,) = neighbours.machines
+        assert lent.hardware["cpus"] == 7
+    finally:
+        lending.stop()
 
 
 def test_who_says_nothing_does_not_hold_the_others_up(lending: Lending) -> None:
