@@ -32,9 +32,10 @@ class Post:
     """A place with its lanes, which the database knows as a scheduler of its own.
 
     `labels` are what it was asked by when it was looked at last, `facts` what it told of itself. `there` is
-    one that was seen then, `drained` one that takes nothing new. `news` is whether something of it is still
-    to be told. `losses` counts the tasks that it lost one after the other; it rests until `rests_until`, by
-    the clock in seconds that nobody sets.
+    one that was seen then, `drained` one that takes nothing new, `only_by` the labels of all that it takes
+    just now, if it does not take what it could. `news` is whether something of it is still to be told.
+    `losses` counts the tasks that it lost one after the other; it rests until `rests_until`, by the clock in
+    seconds that nobody sets.
     """
 
     place: Place
@@ -45,10 +46,16 @@ class Post:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     there: bool = True
     drained: bool = False
+    only_by: tuple[str, ...] = ()
     news: bool = True
     beats: int = 0
     losses: int = 0
     rests_until: float = 0.0
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The labels of what it takes up just now; the empty one is that of what asks for no machine."""
+        return self.only_by or ("", *self.labels)
 
     @property
     def busy(self) -> bool:
@@ -184,7 +191,7 @@ class Crew:
         known = (post.there, post.labels, post.drained, post.facts)
         post.news |= known != (True, each.place.labels, each.drained, each.facts)
         post.place, post.labels, post.facts = each.place, each.place.labels, each.facts
-        post.drained, post.there = each.drained, True
+        post.drained, post.only_by, post.there = each.drained, each.only_by, True
 
     def _miss(self, machine: str, post: Post) -> None:
         if post.there:

@@ -170,7 +170,9 @@ class Service:
         # Whoever is older than the database would only fail what a newer scheduler can do.
         check_fits(database)
         homes = begun_on(database)
-        for post, lane in sorted(idle, key=lambda each: each[0].place.machine not in homes):
+        # Whoever takes little just now comes last: what asks for no machine is found by the others before.
+        in_order = sorted(idle, key=lambda each: (bool(each[0].only_by), each[0].place.machine not in homes))
+        for post, lane in in_order:
             wanted = self._wanted(post, lane)
             if not lane.claiming and waiting.isdisjoint(wanted):
                 continue
@@ -178,7 +180,7 @@ class Service:
             task = claim(
                 database,
                 owner=str(post.owner),
-                labels=post.labels,
+                labels=post.takes,
                 jobs=lane.jobs & self._around.jobs.keys(),
                 token=lane.claiming,
                 now=self._around.now(),
@@ -193,7 +195,7 @@ class Service:
     def _wanted(self, post: Post, lane: Lane) -> set[tuple[str, str]]:
         """The jobs and labels of what a lane takes."""
         jobs = lane.jobs & self._around.jobs.keys()
-        return {(job, label) for job in jobs for label in ("", *post.labels)}
+        return {(job, label) for job in jobs for label in post.takes}
 
     def _begin(self, lane: Lane, work: Work) -> None:
         task = work.task

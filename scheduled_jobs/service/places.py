@@ -53,11 +53,13 @@ class PlaceSeen:
     """A place that is there now. `facts` are what it tells of itself, as plain JSON values.
 
     A `drained` one finishes what it has and takes nothing new; when it is gone after that, nobody misses it.
+    One with `only_by` takes just now what asks for one of these labels, and nothing else.
     """
 
     place: Place
     facts: Mapping[str, Any]
     drained: bool = False
+    only_by: tuple[str, ...] = ()
 
 
 class Places(Protocol):

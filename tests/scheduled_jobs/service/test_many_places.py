@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import StringIO
 from itertools import pairwise
@@ -73,6 +73,7 @@ class Head:
     statements: list[str] = field(default_factory=list[str])
     over: threading.Event = field(default_factory=threading.Event)
     away: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def url(self) -> str:
@@ -80,6 +81,7 @@ class Head:
 
     def measure(self, task: Task, hands: Hands) -> Done:
         self.away.append((hands.machine, hands.away))
+        self.labels[hands.machine] = task.label
         while not self.over.wait(0.01):
             hands.check_stopped()
         return Done()
@@ -182,6 +184,40 @@ def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path
     assert [each for each in tried if each[0] == "node-000"] == [("node-000", "gpu")]
     states = {each.label: each.state for each in queue_queries.tasks(database)}
     assert states == {"gpu": "done", "node-000": "waiting"}
+
+
+def test_a_place_takes_what_asks_for_it_by_name_alone_while_it_is_told_so(
+    tmp_path: Path, database: Database
+) -> None:
+    fire(database, "gpu", "node-000")
+    places = many(1)
+    places.seen = [replace(places.seen[0], only_by=("node-000",))]
+    head = Head(tmp_path / "many", places)
+
+    def measure(task: Task, hands: Hands) -> Done:
+        # Then it goes down, and nobody said that it leaves.
+        places.hidden = 1000
+        return Done()
+
+    head.measure = measure  # pyright: ignore[reportAttributeAccessIssue]
+    head.live(20, lambda: places.hidden > 0)
+    states = {each.label: each.state for each in queue_queries.tasks(database)}
+    assert states == {"gpu": "waiting", "node-000": "done"}
+    (missed,) = queue_queries.schedulers(database)
+    assert (missed.machine, missed.labels) == ("node-000", ("node-000", "gpu"))
+    assert missed.facts["measures"] is True
+
+
+def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
+    tmp_path: Path, database: Database
+) -> None:
+    fire(database, "", "", "node-000")
+    places = many(2)
+    places.seen = [replace(places.seen[0], only_by=("node-000",)), places.seen[1]]
+    head = Head(tmp_path / "many", places)
+    head.live(6)
+    assert sorted(machine for machine, _ in head.away) == ["here", "node-000", "node-001"]
+    assert head.labels["node-000"] == "node-000"
 
 
 def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_something() -> None:
