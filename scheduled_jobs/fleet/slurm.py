@@ -21,10 +21,10 @@ from runner import journal
 
 from ..service.child import OURSELVES, PATIENCE_SECONDS
 from ..service.identity import machine_name, myself
-from .engine import AgentRefused, EngineAway, NodeLost, NodeSeen
+from .engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
 from .pieces import PIECE_BYTES, Piece, piece
 from .slurm_commands import Slurm, SlurmAway, SlurmRefused
-from .slurm_job import JobFolder, Order, data_folder
+from .slurm_job import JobFolder, Order, data_folder, host_of
 from .slurm_queue import Queue
 
 #: So long before its time limit a job is asked to end: what a child needs to keep what it has, and some more.
@@ -62,27 +62,33 @@ class SlurmEngine:
         self._slurm = Slurm(settings.partition)
         self._owner = myself(machine_name())
         self.queue = Queue(self._slurm, shared, self._owner)
+        #: The nodes that others have while one that is asked by the same labels is free.
+        self.left_to_others: frozenset[str] = frozenset()
+        self._hosts: dict[str, str] = {}
 
     def nodes(self) -> Sequence[NodeSeen]:
         """The nodes that take jobs; raises EngineAway. What dead heads left in the queue is cancelled."""
         try:
             rows = self.queue.nodes.get()
-            self.queue.sweep()
+            # A file system that is away says nothing of the nodes; it is swept once that is back.
+            with suppress(OSError):
+                self.queue.sweep()
         except SlurmAway as error:
             raise EngineAway(str(error)) from error
+        free = {row.labels for row in rows if row.free}
+        taken = {row.name for row in rows if not row.free and row.labels in free}
+        self.left_to_others = frozenset(taken - self.queue.nodes_of_ours)
         return [NodeSeen(row.name, row.name) for row in rows if row.there]
 
-    def left_to_others(self, node: str) -> bool:
-        """Whether others have the node while one that is asked by the same labels is free; never waits."""
-        with suppress(SlurmAway):
-            rows = {row.name: row for row in self.queue.nodes.last()}
-            this = rows.get(node)
-            if this is not None and not this.free and node not in self.queue.nodes_of_ours():
-                return any(row.free and row.labels == this.labels for row in rows.values())
-        return False
+    def names(self, node: str) -> tuple[str, ...]:
+        """What Slurm calls a node, and what it called itself when it last told of itself; never waits."""
+        return tuple(name for name in (node, self._hosts.get(node)) if name)
 
     def call(self, node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
-        """What an agent on that node would answer. Raises EngineAway, NodeLost and AgentRefused."""
+        """What an agent on that node would answer.
+
+        Raises EngineAway, NodeLost and AgentRefused, and NodeSilent where the shared file system fails.
+        """
         done = {
             "describe": self._describe,
             "start": self._start,
@@ -99,7 +105,7 @@ class SlurmEngine:
             raise AgentRefused(f"Slurm refuses a job on {node}: {error}") from error
         except OSError as error:
             where = f": {error.filename}" if error.filename else ""
-            raise AgentRefused(f"{error.strerror or error}{where}") from error
+            raise NodeSilent(f"{error.strerror or error}{where}") from error
 
     def close(self) -> None:
         """Let go of it; jobs go on until a head cancels them."""
@@ -108,9 +114,12 @@ class SlurmEngine:
         row = next((row for row in self.queue.nodes.get() if row.name == node), None)
         if row is None:
             raise NodeLost(f"Slurm knows no node {node}")
+        # By this name a run's machine is measured again, and Slurm may have another one for it.
+        with suppress(OSError):
+            self._hosts[node] = host_of(self._shared / "data" / node)
         return {
             "machine": node,
-            "labels": list(row.labels),
+            "labels": [*row.labels, *self.names(node)[1:]],
             "version": version("pyrometer"),
             "python": ".".join(map(str, sys.version_info[:3])),
             "folder": str(self._shared / "data" / node),
@@ -130,7 +139,7 @@ class SlurmEngine:
         """Submit a job for a child, once for each token; Slurm keeps the node for it alone."""
         job = self.queue.watch(token)
         if not job.number:
-            row = self.queue.find(token) if job.order is not None else None
+            row = self.queue.find(token) if self.queue.order(token) is not None else None
             if row is None:
                 order = self._order(node, arguments, run)
                 job.give(order)
@@ -195,8 +204,7 @@ class SlurmEngine:
         seconds: float = 0.0,
     ) -> dict[str, Any]:
         """What is new in the files of a job, as the agent tells it; a job that waits says why in its log."""
-        job = self.queue.watch(token)
-        order = job.order
+        job, order = self.queue.watch(token), self.queue.order(token)
         nothing = {"log": "", "events": "", "journal": "", "more": False, "ended": None, "last": ""}
         if order is None:
             never = {"code": None, "signal": None, "sentence": "stopped before it began"}

@@ -11,7 +11,9 @@ _SECONDS = 30.0
 #: What a command complains of when asking again may help.
 _PASSES = re.compile(
     r"unable to contact|timed out|zero bytes|standby|temporarily|connection (refused|failure)|munge|"
-    r"authentication (error|plugin)|transport endpoint|try again",
+    r"authentication (error|plugin)|transport endpoint|try again|"
+    # So many jobs of us are in the queue. What follows it is said of every limit, also of those that stay.
+    r"(max|grp)submitjob",
     re.IGNORECASE,
 )
 #: Variables that would change what these commands answer.

@@ -12,6 +12,8 @@ from runner import journal
 
 from ..service.child import Logs, make_room
 
+_HOST = "hostname"
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -70,7 +72,7 @@ class JobFolder:
 
     @property
     def order(self) -> Order | None:
-        """What is to be done; None where there is no such job."""
+        """What is to be done; None where there is no such job. Raises OSError where it cannot be seen."""
         body = _read(self.path / "order.json")
         if body is None:
             return None
@@ -85,14 +87,14 @@ class JobFolder:
     def end(self) -> Mapping[str, Any] | None:
         """How it ended: `code`, `signal`, `sentence`, whether it was `asked` to, after how many `seconds`.
 
-        None before it has.
+        None before it has. Raises OSError where it cannot be seen.
         """
         return _read(self.path / "end.json")
 
     @property
     def number(self) -> str:
-        """Slurm's number of the job; empty where it was never told."""
-        with suppress(OSError):
+        """Slurm's number of the job; empty where it was never told. Raises OSError."""
+        with suppress(FileNotFoundError):
             return (self.path / "number").read_text(encoding="ascii").strip()
         return ""
 
@@ -123,10 +125,24 @@ def data_folder(shared: Path, node: str, run: str) -> Path:
     return shared / "data" / node / (run or "no-run")
 
 
+def tell_host(folder: Path, name: str) -> None:
+    """Write down what the node calls itself whose folder this is: its runs know it by that."""
+    if host_of(folder) != name:
+        _write(folder / _HOST, name)
+
+
+def host_of(folder: Path) -> str:
+    """What the node called itself whose folder this is; empty before its first job. Raises OSError."""
+    with suppress(FileNotFoundError):
+        return (folder / _HOST).read_text(encoding="utf-8").strip()
+    return ""
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
+        # Any other trouble of the file system says nothing of what is in it.
         return None
     return cast("dict[str, Any]", body) if isinstance(body, dict) else None
 

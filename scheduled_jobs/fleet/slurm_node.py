@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..service.child import Child
+from ..service.identity import machine_name
 from ..service.jobs import Ended
-from .slurm_job import JobFolder, Order
+from .slurm_job import JobFolder, Order, tell_host
 
 #: Exit code of a run that somebody asked to end.
 _INTERRUPTED = 130
@@ -23,7 +24,10 @@ _INTERRUPTED = 130
 def main() -> None:
     """Carry out the order in the folder that the first argument names."""
     job = JobFolder(Path(sys.argv[1]))
-    order = job.order
+    try:
+        order = job.order
+    except OSError as error:
+        sys.exit(f"the order in {job.path} cannot be read: {error.strerror or error}")
     if order is None:
         sys.exit(f"there is no order in {job.path}: do the nodes see that folder?")
     if not job.begin():
@@ -45,6 +49,8 @@ def _carried_out(job: JobFolder, order: Order) -> tuple[Ended, bool]:
     """How the command ended, and whether somebody asked it to."""
     data = Path(order.data_dir)
     data.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        tell_host(data.parent, machine_name())
     own = data.parent / "environments"
     with suppress(FileExistsError):
         # Nodes that cannot use the head's environments have a folder of their own beside their runs.

@@ -9,7 +9,7 @@ from .slurm import SlurmEngine
 
 
 class SlurmPlaces(FleetPlaces):
-    """Places that take nothing while others have their node and one like it is free.
+    """Places that take what asks for them by name alone while others have them and one like them is free.
 
     A job is for one node, so that a run can be gone on with where it began: it would wait for that node all
     night while its neighbour stands idle.
@@ -21,6 +21,8 @@ class SlurmPlaces(FleetPlaces):
         if not isinstance(engine, SlurmEngine):
             return super().look()
         return [
-            replace(seen, drained=seen.drained or engine.left_to_others(seen.place.machine))
+            replace(seen, only_by=engine.names(seen.place.machine))
+            if seen.place.machine in engine.left_to_others
+            else seen
             for seen in super().look()
         ]

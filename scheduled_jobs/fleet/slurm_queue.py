@@ -119,10 +119,13 @@ class Queue:
         self._slurm, self._shared, self._owner = slurm, shared, owner
         # Several heads of one user may have jobs in one queue.
         self._prefix = f"pyrometer-{hashlib.sha256(str(shared).encode()).hexdigest()[:8]}-"
-        self._jobs = Remembered(slurm.jobs, JOBS_SECONDS)
+        self._jobs = Remembered(self._ask, JOBS_SECONDS)
         self.nodes = Remembered(slurm.nodes, NODES_SECONDS)
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
+        self._orders: dict[str, Order] = {}
+        #: The nodes that jobs of ours had or waited for when squeue was asked last.
+        self.nodes_of_ours: frozenset[str] = frozenset()
         self._swept_at = float("-inf")
 
     def name(self, token: str) -> str:
@@ -136,6 +139,17 @@ class Queue:
             self._watched.setdefault(token, _Watched(job, now)).looked_at = now
         return job
 
+    def order(self, token: str) -> Order | None:
+        """What the job of a child is to do; None where there is none. Raises OSError.
+
+        It is read once: nobody changes it, and a file system that is away must not cost what runs.
+        """
+        order = self._orders.get(token) or self._folder(token).order
+        if order is not None:
+            with self._lock:
+                self._orders[token] = order
+        return order
+
     def find(self, token: str) -> JobRow | None:
         """The job of a child, asked for now; None where there is none. Raises SlurmAway."""
         return self._row(token, fresh=True)
@@ -144,7 +158,7 @@ class Queue:
         """Ask a job to keep what it has and end; one that waits is taken out. Raises SlurmAway."""
         job, watched = self.watch(token), self._watched[token]
         watched.stopped_at = watched.stopped_at or time.monotonic()
-        if job.order is not None:
+        if self.order(token) is not None:
             # What waits may begin at this moment: then the node finds it here.
             job.stop.touch()
             if number := self._number(token):
@@ -166,6 +180,7 @@ class Queue:
             row, nodes = self._row(token), self.nodes.get()
             self._end_the_deaf(token, watched, now)
             if row is not None and row.state in _WAITS:
+                watched.strange_at = None
                 return self._never(watched, row, next((n for n in nodes if n.name == order.node), None))
             if row is not None and row.state in _BACK_IN_THE_QUEUE:
                 self._slurm.cancel(row.number)
@@ -196,27 +211,29 @@ class Queue:
         limited = seconds > order.limit_seconds - order.warning_seconds - 60.0
         return too_long(order.limit_seconds) if limited else "somebody asked its job in Slurm to end"
 
-    def nodes_of_ours(self) -> frozenset[str]:
-        """The nodes that jobs of ours had or waited for a moment ago; never waits. Raises SlurmAway."""
-        return frozenset(order.node for _, order in self._alive(self._jobs.last()))
-
     def measured(self) -> frozenset[str]:
-        """The runs that jobs of ours measure or will, also those of other heads; raises SlurmAway."""
+        """The runs that jobs of ours measure or will, also of other heads; raises SlurmAway and OSError."""
         alive = self._alive(self._jobs.get())
         return frozenset(order.run for row, order in alive if self._folder(self._token(row)).end is None)
 
     def sweep(self) -> None:
-        """Now and then cancel the jobs of dead heads, and those this one has given up; raises SlurmAway."""
+        """Now and then cancel the jobs of dead heads, and those this one has given up.
+
+        Raises SlurmAway and OSError.
+        """
         now = time.monotonic()
         if now - self._swept_at < SWEEP_SECONDS:
             return
-        for row, order in self._alive(self._jobs.get()):
+        alive = self._alive(self._jobs.get())
+        for row, order in alive:
             if self._given_up(self._token(row), order, now):
                 self._slurm.cancel(row.number)
         self._swept_at = now
         with self._lock:
             old = now - 10 * FORGOTTEN_SECONDS
             self._watched = {key: each for key, each in self._watched.items() if each.looked_at > old}
+            kept = self._watched.keys() | {self._token(row) for row, _ in alive}
+            self._orders = {key: each for key, each in self._orders.items() if key in kept}
 
     def _given_up(self, token: str, order: Order, now: float) -> bool:
         owner, watched = Owner.parse(order.owner), self._watched.get(token)
@@ -227,11 +244,18 @@ class Queue:
         # What ran on this machine before it was booted anew is dead as well.
         return owner.boot != self._owner.boot or dead_process(order.owner, self._owner) is not None
 
+    def _ask(self) -> list[JobRow]:
+        rows = self._slurm.jobs()
+        # What cannot be read now is known by the next answer.
+        with suppress(OSError):
+            self.nodes_of_ours = frozenset(order.node for _, order in self._alive(rows))
+        return rows
+
     def _alive(self, rows: Sequence[JobRow]) -> list[tuple[JobRow, Order]]:
         found: list[tuple[JobRow, Order]] = []
         for row in rows:
             if row.state in _WAITS | _RUNS and (token := self._token(row)):
-                order = self._folder(token).order
+                order = self.order(token)
                 found += [] if order is None else [(row, order)]
         return found
 
@@ -274,9 +298,9 @@ class Queue:
             why = f"Slurm will never begin job {row.number} ({row.reason}): look at [slurm] in pyrometer.toml"
         else:
             if not watched.told and row.reason not in _NO_REASON:
-                watched.told = True
                 with watched.job.queue.open("a", encoding="utf-8") as file:
                     file.write(f"waits in Slurm's queue as job {row.number}: {row.reason}\n")
+                watched.told = True
             return ""
         self._slurm.cancel(row.number)
         return why

@@ -1,6 +1,7 @@
 """Children as jobs of a real Slurm cluster: where they run, what they are given, what comes back."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,10 @@ def test_nodes_are_seen_with_what_they_can_be_asked_by(at_slurm: Site, cluster: 
     assert at_slurm.there() == ["alpha", "beta"]
     labels = {name: at_slurm.engine.call(name, "describe", {}, 10)["labels"] for name in at_slurm.there()}
     assert labels == {"alpha": ["rack7", "a10"], "beta": ["rack7", "gpu:h200", "h200", "gpu"]}
+    # What a node calls itself is known once a job was there.
+    assert at_slurm.measure("quick", name="alpha") == WELL
+    called = at_slurm.engine.call("alpha", "describe", {}, 10)["labels"]
+    assert called == ["rack7", "a10", socket.gethostname()]
     cluster.set_node("beta", "drain")
     until(lambda: at_slurm.there() == ["alpha"], "a drained node is not there")
     cluster.set_node("beta", "resume")
@@ -103,8 +108,8 @@ def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: Slu
 
 
 def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: SlurmCluster) -> None:
-    assert not at_slurm.engine.left_to_others("alpha")
     at_slurm.engine.nodes()
+    assert not at_slurm.engine.left_to_others
     cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
     until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
     until(
@@ -112,9 +117,9 @@ def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: S
         "it is seen",
     )
     # Beta is free, and is asked for by other labels.
-    assert not at_slurm.engine.left_to_others("alpha")
+    assert not at_slurm.engine.left_to_others
     rows = at_slurm.engine.queue.nodes.last()
     alike = [rows[0], type(rows[1])("beta", "idle", rows[0].features, rows[0].resources, "none")]
     at_slurm.engine.queue.nodes.last = lambda: alike  # type: ignore[method-assign]
-    assert at_slurm.engine.left_to_others("alpha")
-    assert not at_slurm.engine.left_to_others("beta")
+    at_slurm.engine.nodes()
+    assert at_slurm.engine.left_to_others == {"alpha"}

@@ -71,7 +71,8 @@ def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> N
         with head(at_slurm, url):
             until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
             about = {each.machine: each for each in schedulers(database)}
-            assert about["beta"].labels == ("beta", "rack7", "gpu:h200", "h200", "gpu")
+            # What the node calls itself may be known by now.
+            assert about["beta"].labels[:5] == ("beta", "rack7", "gpu:h200", "h200", "gpu")
         done = task(database, planted.id)
         assert done is not None and machine_of(done.owner) == "beta"
         run = queries.run_record(database, str(done.run_id))

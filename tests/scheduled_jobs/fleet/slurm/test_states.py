@@ -2,18 +2,27 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from configuration.settings import load_settings
 from configuration.slurm import SlurmSettings
+from db.engine import open_database
 from scheduled_jobs.fleet import slurm_queue
-from scheduled_jobs.fleet.engine import EngineAway, NodeLost
+from scheduled_jobs.fleet.engine import EngineAway, NodeLost, NodeSilent
 from scheduled_jobs.fleet.slurm import SlurmEngine
 from scheduled_jobs.fleet.slurm_commands import NodeRow, Slurm, SlurmAway, SlurmRefused
+from scheduled_jobs.fleet.slurm_places import SlurmPlaces
 
 TOKEN = "2" * 32
+#: What sbatch says behind the name of any limit.
+POLICY = (
+    "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
+    "(job submit limit, the size and/or time limits of a user)"
+)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,92 @@ def looked(engine: SlurmEngine) -> object:
     return engine.call("alpha", "look", {"token": TOKEN, **places}, 10)["ended"]
 
 
+def started(folder: Path, played: Played, state: str = "RUNNING") -> SlurmEngine:
+    """An engine with one job on alpha."""
+    engine = an_engine(folder)
+    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    played.says("squeue", f"7|{state}|alpha|{engine.queue.name(TOKEN)}|None")
+    return engine
+
+
+def test_a_job_that_waits_outlives_short_outages_of_slurm(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, clock = started(tmp_path, played, "PENDING"), [1000.0]
+    monkeypatch.setattr(slurm_queue, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    for _ in range(3):
+        played.says("squeue", f"7|PENDING||{engine.queue.name(TOKEN)}|None")
+        assert looked(engine) is None
+        clock[0] += slurm_queue.AWAY_SECONDS + 1
+        played.says("squeue", "", code=1, err="slurm_load_jobs error: Unable to contact slurm controller")
+        assert looked(engine) is None
+    clock[0] += slurm_queue.AWAY_SECONDS + 1
+    with pytest.raises(NodeLost, match="Slurm was away for 10 minutes"):
+        looked(engine)
+
+
+def test_a_file_system_that_fails_for_a_moment_costs_nothing(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
+    engine = started(tmp_path, played)
+    assert looked(engine) is None
+    folder = engine.queue.watch(TOKEN).path
+    # Nobody can read a folder as a file, not even root.
+    (folder / "order.json").unlink()
+    (folder / "order.json").mkdir()
+    assert looked(engine) is None
+    (folder / "end.json").mkdir()
+    with pytest.raises(NodeSilent, match=r"Is a directory: .*end.json"):
+        looked(engine)
+    another = an_engine(tmp_path)
+    with pytest.raises(NodeSilent, match=r"Is a directory: .*order.json"):
+        looked(another)
+    assert [node.name for node in another.nodes()] == ["alpha"]
+
+
+def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
+    tmp_path: Path, played: Played
+) -> None:
+    played.says(
+        "sinfo", "alpha|allocated|lab|(null)|none\nbeta|idle|lab|(null)|none\ngamma|allocated|x||none"
+    )
+    engine = an_engine(tmp_path)
+    home = tmp_path / "shared" / "data" / "alpha"
+    home.mkdir(parents=True)
+    (home / "hostname").write_text("host7")
+    places = SlurmPlaces(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
+    try:
+        assert places.settle(30)
+        seen = {each.place.machine: each for each in places.look()}
+    finally:
+        places.close()
+    assert {name: each.only_by for name, each in seen.items()} == {
+        "alpha": ("alpha", "host7"),
+        "beta": (),
+        "gamma": (),
+    }
+    assert not any(each.drained for each in seen.values())
+    assert seen["alpha"].place.labels == ("alpha", "lab", "host7")
+
+
+def test_a_node_with_a_job_of_ours_is_not_left_to_others(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
+    played.says("sinfo", "alpha|allocated|(null)|(null)|none\nbeta|idle|(null)|(null)|none")
+    engine = started(tmp_path, played)
+    engine.nodes()
+    assert engine.left_to_others == frozenset()
+    # The order is read once.
+    (engine.queue.watch(TOKEN).path / "order.json").unlink()
+    engine.nodes()
+    assert engine.left_to_others == frozenset()
+    played.says("squeue", "")
+    engine.nodes()
+    assert engine.left_to_others == {"alpha"}
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -186,11 +281,20 @@ def test_what_the_file_says_of_a_job_is_what_sbatch_is_told(tmp_path: Path, play
         "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
         "sbatch: error: If munged is up, restart with --num-threads=10",
         "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+        f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{POLICY}",
+        f"sbatch: error: AssocMaxSubmitJobLimit\n{POLICY}",
+        f"sbatch: error: AssocGrpSubmitJobsLimit\n{POLICY}",
     ],
 )
 def test_trouble_that_may_pass_is_no_refusal(played: Played, said: str) -> None:
     played.says("sbatch", "", code=1, err=said)
     with pytest.raises(SlurmAway):
+        Slurm().submit("", [], os.environ)
+
+
+def test_a_limit_that_a_job_will_always_exceed_is_a_refusal(played: Played) -> None:
+    played.says("sbatch", "", code=1, err=f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{POLICY}")
+    with pytest.raises(SlurmRefused, match="Job violates accounting/QOS policy"):
         Slurm().submit("", [], os.environ)
 
 
