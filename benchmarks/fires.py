@@ -218,8 +218,10 @@ class Fires:
             if time.monotonic() >= kill_at:
                 self._kill_one(both)
                 kill_at = time.monotonic() + self.rng.uniform(*KILL_EVERY_SECONDS)
-            planted = len(tasks) == self.minutes
-            if planted and self._unfinished(tasks) <= MOST_WAITING and len(tasks) < self.wanted:
+            planted, resting = len(tasks) == self.minutes, self._resting(tasks)
+            few = self._unfinished(tasks) - resting <= MOST_WAITING
+            # What was lost twice is taken up again only minutes later, by this clock.
+            if planted and few and (len(tasks) < self.wanted or resting):
                 self._advance()
 
     def _advance(self) -> None:
@@ -232,6 +234,10 @@ class Fires:
     @staticmethod
     def _unfinished(tasks: list[Any]) -> int:
         return sum(task.state in ("waiting", "running") for task in tasks)
+
+    def _resting(self, tasks: list[Any]) -> int:
+        now = clock(self.folder)
+        return sum(task.state == "waiting" and (task.not_before or now) > now for task in tasks)
 
     def _start(self) -> Running:
         return Running(self.folder, self.url, self.said)

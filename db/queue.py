@@ -1,7 +1,7 @@
 """Fires, tasks and the attempts at them: each write is either repeatable or fenced by its attempt's token."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
@@ -17,6 +17,9 @@ from .queue_records import Facts, NewTask, SchedulerSeen, Task, machine_of
 Values = dict[str, Any]
 
 _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+
+#: What was lost more than once rests for so many minutes at most.
+_LONGEST_REST_MINUTES = 60
 
 #: What a scheduler says of itself.
 _SAID = ("owner", "machine", "labels", "started_at", "seen_at", "beats", "version", "facts")
@@ -149,7 +152,8 @@ def release(database: Database, token: str, detail: str, now: datetime) -> bool:
 def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> str | None:
     """Give an attempt up whose owner is gone; the task waits again, or is `lost` after `most` attempts.
 
-    Answers the task's new state, None where the attempt is no longer the task's.
+    From the second loss on nobody takes it up for minutes, each time twice as many. Answers the task's new
+    state, None where the attempt is no longer the task's.
     """
     with database.writing() as connection:
         count = select(_TASK.attempts).where(_TASK.token == token).with_for_update()
@@ -157,7 +161,7 @@ def lose(database: Database, token: str, detail: str, now: datetime, most: int) 
         if made is None:
             return None
         lost: Values = {"state": "lost", "token": None, "ended_at": now, "error": detail}
-        changes = lost if made >= most else _waiting()
+        changes = lost if made >= most else _waiting() | _rest(made, now)
         _change(connection, token, changes)
         _note(connection, token, {"ended": "lost", "ended_at": now, "detail": detail})
     return str(changes["state"])
@@ -254,6 +258,16 @@ def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], 
 def _waiting() -> Values:
     """What makes a task wait again; its run stays, to go on with."""
     return {"state": "waiting", "token": None, "owner": None, "started_at": None}
+
+
+def _rest(made: int, now: datetime) -> Values:
+    """When a task that was lost may be taken up again: the first time at once, for mostly one machine died.
+
+    What all machines share may be the cause: without a rest they would use up all attempts in seconds.
+    """
+    if made < 2:
+        return {}
+    return {"not_before": now + timedelta(minutes=min(2**made, _LONGEST_REST_MINUTES))}
 
 
 def _change(connection: Connection, token: str, values: Values) -> bool:

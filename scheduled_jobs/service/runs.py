@@ -64,7 +64,7 @@ def measured(
 
     Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
     `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
-    interrupted by somebody else.
+    interrupted by somebody else, and for one away from here that could not begin.
     """
     run = _known_run(task, hands) or new_run_id()
     hands.set_run(run)
@@ -80,6 +80,9 @@ def measured(
             how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
             raise ChildLost(f"the run was {how}: {ended.sentence}")
         after = _standing(hands, run)
+        if ended.code == _REFUSED and hands.away and not after.began:
+            # One machine that is not set up for it must not fail what others can measure.
+            raise ChildLost(f"{hands.machine} cannot begin it: {ended.sentence}")
         if ended.code != _REFUSED or not after.began:
             break
         if before.began and not after.complete:

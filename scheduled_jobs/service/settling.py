@@ -12,7 +12,8 @@ from .lane import LetGo, Lost, Work
 from .log import Log
 from .planning import FOLLOW_UP
 
-#: An attempt that infrastructure lost is followed by another, until a task had so many.
+#: An attempt that infrastructure lost is followed by another, until a task had so many: the second at once,
+#: the others after 4, 8 and 16 minutes.
 MOST_ATTEMPTS = 5
 
 

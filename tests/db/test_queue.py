@@ -237,13 +237,27 @@ def test_what_the_dead_had_waits_again_and_what_they_bring_back_is_refused(datab
 def test_after_so_many_attempts_a_task_is_lost(database: Database) -> None:
     plan(database)
     for number, state in enumerate(("waiting", "waiting", "lost")):
-        assert claim(database, f"token-{number}") is not None
+        assert claim(database, f"token-{number}", now=a_night(number)) is not None
         assert queue.lose(database, f"token-{number}", "no sign of life", LATER, 3) == state
     assert claim(database, "token-4") is None
     task = only(database)
     assert (task.state, task.attempts, task.error, task.ended_at) == ("lost", 3, "no sign of life", LATER)
     assert not queue.finish(database, "token-2", "done", {}, "", LATER) and only(database) == task
     assert [ended for _, _, ended in ends(database)] == ["lost", "lost", "stale"]
+
+
+def test_what_is_lost_again_rests_longer_each_time(database: Database) -> None:
+    plan(database)
+    now, waits = NOW, {("measure", "")}
+    for number, minutes in enumerate((0, 4, 8, 16, 32, 60, 60, 60)):
+        assert claim(database, f"token-{number}", now=now) is not None
+        assert queue.lose(database, f"token-{number}", "none can reach it", now, 9) == "waiting"
+        before, now = now, only(database).not_before or now
+        assert now - before == timedelta(minutes=minutes)
+        early = now - timedelta(seconds=1)
+        assert queue_queries.waiting_for(database, early) == (set() if minutes else waits)
+        assert not minutes or claim(database, f"early-{number}", now=early) is None
+    assert queue_queries.waiting_for(database, now) == waits
 
 
 def test_a_task_that_is_given_back_has_lost_nothing(database: Database) -> None:

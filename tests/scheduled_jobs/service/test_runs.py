@@ -64,7 +64,7 @@ class Place:
         assert claimed is not None
         return claimed
 
-    def measured(self, task: Task, *children: Child) -> Measured:
+    def measured(self, task: Task, *children: Child, away: bool = False) -> Measured:
         """Measure on machine `here` by these children, one after the other."""
         waiting = list(children)
 
@@ -86,6 +86,7 @@ class Place:
             child=child,
             set_run=note,
             say=self.said.append,
+            away=away,
         )
         done = measured(task, hands, COMMAND)
         assert waiting == []
@@ -207,6 +208,17 @@ def test_what_another_child_has_begun_meanwhile_is_gone_on_with(place: Place) ->
 def test_what_cannot_begin_is_not_tried_again(place: Place) -> None:
     done = place.measured(place.attempt(HERE), lambda _: REFUSED)
     assert (done.began, done.complete, done.ended) == (False, False, REFUSED)
+
+
+def test_a_node_that_cannot_begin_leaves_the_task_to_others(place: Place) -> None:
+    with pytest.raises(ChildLost, match="here cannot begin it: environment nightly has changed"):
+        place.measured(place.attempt(HERE), lambda _: REFUSED, away=True)
+
+
+def test_what_a_node_cannot_go_on_with_is_begun_anew_there(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: REFUSED, begins(place), away=True)
+    assert done.run != OLD_RUN and done.complete
 
 
 @pytest.mark.parametrize("ended", [Ended(None, 9, ""), Ended(130, None, "go on with: ...")])
