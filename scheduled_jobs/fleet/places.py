@@ -31,7 +31,8 @@ _MOST_SAID = 1000
 class _Met:
     """A node that is there, and how well we know it. `facts` is None until it has told of itself.
 
-    `trouble` is one sentence on why it is not used; `fetched` whether all journals of it are here.
+    `trouble` is one sentence on why it is not used; `fetched` whether all journals of it are here; `losses`
+    counts the children that were lost on it.
     """
 
     node: NodeSeen
@@ -40,6 +41,7 @@ class _Met:
     fetched: bool = False
     asking: bool = False
     due_at: float = 0.0
+    losses: int = 0
 
 
 class FleetPlaces:
@@ -160,23 +162,28 @@ class FleetPlaces:
         """Have a node tell of itself; before it is used for the first time, its journals are fetched."""
         with self._lock:
             met = self._met.get(name)
-        if met is None:
-            return
-        facts, trouble, idle = None, "", False
+            if met is None:
+                return
+            losses, fetched = met.losses, met.fetched
+        facts, labels, trouble, idle = None, list[str](), "", False
         try:
             facts = dict(self._engine.call(met.node.id, "describe", {}, _DESCRIBE_SECONDS))
-            idle = bool(facts.pop("idle", False))
-            if not met.fetched:
-                met.fetched = self._fetch(met.node)
+            idle, labels = bool(facts.pop("idle", False)), _labels(met.node, facts)
+            fetched = fetched or self._fetch(met.node)
         except EngineError as error:
-            trouble = f"node {name} is not used: {error}"
+            facts, trouble = None, f"node {name} is not used: {error}"
         except Exception as error:
+            facts = None
             trouble = f"node {name} is not used, by a defect in Pyrometer: {type(error).__name__}: {error}"
         with self._lock:
+            met.asking = False
+            if met.losses != losses:
+                # A child was lost on it since it was asked: what it told is from before that.
+                return
             if facts is not None:
-                self._place(name, met.node, facts)
-            before, met.facts, met.trouble, met.asking = met.trouble, facts, trouble, False
-            met.due_at = time.monotonic() + _next(facts, idle, met.fetched)
+                self._place(name, met.node.id, labels)
+            before, met.facts, met.trouble, met.fetched = met.trouble, facts, trouble, fetched
+            met.due_at = time.monotonic() + _next(facts, idle, fetched)
         if trouble:
             self._tell(trouble)
         elif before:
@@ -189,19 +196,19 @@ class FleetPlaces:
             self._tell(f"node {node.name}: {sentence}")
         return not fetched.left
 
-    def _place(self, name: str, node: NodeSeen, facts: Mapping[str, Any]) -> None:
+    def _place(self, name: str, node: str, labels: Sequence[str]) -> None:
         place = self._places.get(name)
         if place is None:
             place = RemotePlace(self._engine, name, self._data_dir, lambda: self._distrust(name))
             self._places[name] = place
-        place.told(node.id, _labels(node, facts))
+        place.told(node, labels)
 
     def _distrust(self, name: str) -> None:
         """A node that lost a child gets no other before it has answered again, and what it has is here."""
         with self._lock:
             met = self._met.get(name)
             if met is not None:
-                met.facts, met.fetched, met.due_at = None, False, 0.0
+                met.facts, met.fetched, met.due_at, met.losses = None, False, 0.0, met.losses + 1
                 met.trouble = f"node {name} is not used before it tells of itself: a task was lost on it"
 
     def _tell(self, sentence: str, *, again: bool = False) -> None:

@@ -59,17 +59,23 @@ class RemotePlace:
         """Have a command of `pyrometer` done on the node, to its end; the journal of `run` is mirrored.
 
         Raises Stopped once it has ended because `stop` was set, and ChildLost when the node is lost, was
-        silent for too long, or knows nothing of the child any more; what it goes on to measure is fetched
-        when it is met again.
+        silent for too long, or knows nothing of the child any more, and when nothing can be written here;
+        what it goes on to measure is fetched when it is met again.
         """
         node = self._node
         line = Line(self._engine, node, self._machine, stop)
-        make_room(logs.folder)
         try:
-            with _Files(logs, on_event, self._data_dir, run) as files:
-                return self._done(_Errand(line, files, stop, self._machine), node, arguments, run)
+            make_room(logs.folder)
+            files = _Files(logs, on_event, self._data_dir, run)
         except MirrorBusy as error:
             raise ChildLost(str(error)) from error
+        except OSError as error:
+            where = f" {error.filename}" if error.filename else ""
+            raise ChildLost(
+                f"nothing of node {self._machine} can be written here{where}: {error.strerror or error}"
+            ) from error
+        with files:
+            return self._done(_Errand(line, files, stop, self._machine), node, arguments, run)
 
     def _done(self, errand: "_Errand", node: str, arguments: Sequence[str], run: str) -> Ended:
         try:
@@ -79,10 +85,13 @@ class RemotePlace:
         except ChildLost:
             self._lost()
             raise
-        except BaseException:
-            # Whoever listens to it has failed, and nobody will take what it measures.
+        except BaseException as error:
+            # Whoever listens to it has failed, or writes here: it is ended, and the rest fetched afterwards.
             with suppress(EngineError):
                 self._engine.call(node, "stop", {"token": errand.token}, PAUSE_SECONDS)
+            self._lost()
+            if isinstance(error, MirrorBusy):
+                raise ChildLost(str(error)) from error
             raise
 
 

@@ -1,10 +1,11 @@
 """Which nodes are places: those that came, told of themselves, stay, are drained, are lost, and come back."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fleet_heads import RUN, Head, processes, under_way
@@ -158,6 +159,46 @@ def test_a_node_that_lost_a_child_has_to_tell_again(
         engine.silent.clear()
     until(lambda: names(places) == ["one", "two"], "it answers again")
     engine.nodes_here["one"].agent.close()
+
+
+def test_a_child_that_is_lost_while_its_node_tells_is_not_forgotten(
+    fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modules, "DESCRIBED_SECONDS", 0.1)
+    places, carry = fleet(), engine.call
+    one, used = places.look()[0].place, list[list[str]]()
+
+    def call(node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        answer = carry(node, method, arguments, timeout)
+        if (node, method) == ("id-one", "describe"):
+            used.append(names(places))
+            if len(used) == 1:
+                # Before what it told has come here.
+                engine.silent.add("one")
+                with pytest.raises(ChildLost):
+                    one.run(["run"], head.logs(), head.stop, head.events.append, RUN)
+                engine.silent.clear()
+        return answer
+
+    monkeypatch.setattr(engine, "call", call)
+    until(lambda: len(used) > 1, "it is asked again")
+    assert used[:2] == [["one", "two"], ["two"]]
+    until(lambda: names(places) == ["one", "two"], "it is used again")
+
+
+@pytest.mark.parametrize("defect", ["_labels", "fetch"])
+def test_a_defect_leaves_a_node_unused_until_it_is_asked_again(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, defect: str
+) -> None:
+    def broken(*_: object) -> object:
+        raise KeyError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(modules, defect, broken)
+        places = fleet()
+        assert names(places) == []
+        assert all("by a defect in Pyrometer: KeyError" in each for each in places.troubles())
+    until(lambda: names(places) == ["one", "two"], "they are asked again")
 
 
 def a_task_that_names(database: Database, head: Head, run: str) -> None:

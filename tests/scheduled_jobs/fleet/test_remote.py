@@ -321,3 +321,27 @@ def test_whoever_listens_and_fails_leaves_nothing_behind(head: Head, engine: Loo
     with pytest.raises(RuntimeError, match="began"):
         head.place().run(arguments, head.logs(), head.stop, fails, RUN)
     until(lambda: not processes(node.folder), "the child is gone")
+    assert head.lost == 1
+
+
+def test_a_mirror_that_somebody_else_writes_is_brought_up_later(head: Head, engine: LoopbackEngine) -> None:
+    held: list[Journal] = []
+
+    def hold(method: str) -> None:
+        if method == "start" and not held:
+            held.append(Journal(head.data_dir / "runs" / RUN))
+
+    engine.before = hold
+    with pytest.raises(ChildLost, match="another process writes"):
+        head.measure("patient")
+    held[0].close()
+    assert head.lost == 1, "whoever fetches journals is told that there is one"
+    until(lambda: not processes(engine.nodes_here["one"].folder), "the child is ended")
+
+
+def test_what_has_no_room_here_is_tried_again(head: Head, engine: LoopbackEngine) -> None:
+    head.data_dir.mkdir(parents=True)
+    (head.data_dir / "tasks").write_text("in the way")
+    with pytest.raises(ChildLost, match=r"nothing of node one can be written here.*tasks"):
+        head.measure("quick")
+    assert executions(engine.nodes_here["one"].data_dir) == []
