@@ -1,5 +1,6 @@
 """Ray as the engine of a fleet: a process that speaks to it, kept alive, and asked from any thread."""
 
+import io
 import itertools
 import json
 import os
@@ -32,6 +33,7 @@ _SOON_SECONDS, _LATER_SECONDS = 1.0, 30.0
 _LIVED_SECONDS = 60.0
 _END_SECONDS = 10.0
 _LOG_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 18
 
 _ERRORS: Mapping[str, type[EngineError]] = {
     "lost": NodeLost,
@@ -245,32 +247,41 @@ class _Driver:
     def _write(self, line: bytes, patience: float) -> None:
         """Hand an order over. Raises OSError where it is dead, TimeoutError where it does not read."""
         give_up = time.monotonic() + patience
+        # Not select: a head with a thousand tasks has descriptors that select cannot tell apart.
+        poller = select.poll()
         with self._writing:
             if cast(Any, self._process.stdin).closed:
                 raise BrokenPipeError
+            poller.register(self._orders, select.POLLOUT)
             while line:
-                if not select.select([], [self._orders], [], max(0.0, give_up - time.monotonic()))[1]:
+                if not poller.poll(max(0.0, give_up - time.monotonic()) * 1000):
                     raise TimeoutError
                 line = line[os.write(self._orders, line) :]
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            answer = json.loads(line)
+        # Without a buffer of its own each byte of an answer would be a call of the kernel.
+        answers = io.BufferedReader(cast(Any, self._process.stdout), _BUFFER_BYTES)
+        for line in answers:
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                # Killed in the middle of it.
+                continue
             if "id" not in answer:
-                self._began.set_result(str(answer.get("failed", "")))
+                if not self._began.done():
+                    self._began.set_result(str(answer.get("failed", "")))
                 continue
             with self._lock:
                 waiting = self._waiting.get(answer["id"])
-            if waiting is not None:
+            if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
         self._process.wait()
-        self._process.stdout.close()
+        answers.close()
         if not self._began.done():
             self._began.set_result(self._how())
         with self._lock:
             # Whoever asks from now on sees that it is dead.
-            left = list(self._waiting.values())
+            left = [waiting for waiting in self._waiting.values() if not waiting.done()]
         for waiting in left:
             waiting.set_exception(EngineAway(self.why()))
 

@@ -3,12 +3,16 @@
 import importlib.util
 import json
 import os
+import resource
 import signal
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -48,6 +52,9 @@ def answer(order):
         return
     with lock:
         print(json.dumps({{"id": order["id"], **out}}), flush=True)
+        if order.get("method") == "last":
+            print(json.dumps({{"id": order["id"], **out}}), flush=True)
+            os._exit(4)
 
 for line in sys.stdin:
     threading.Timer(random.random() / 20, answer, [json.loads(line)]).start()
@@ -138,6 +145,47 @@ def test_a_driver_that_hangs_is_ended(engine: RayEngine, tmp_path: Path) -> None
     assert until(lambda: again(engine), "another one serves") == 2
     hung, _ = lives(tmp_path)
     until(lambda: not psutil.pid_exists(hung), "the one that hung is gone")
+
+
+def test_an_answer_that_comes_twice_before_a_death_is_one(engine: RayEngine) -> None:
+    died: list[object] = []
+    threading.excepthook, before = lambda raised: died.append(raised.exc_value), threading.excepthook
+    try:
+        assert dance(engine) == 1
+        # Answered, and not taken up yet by whoever asked, when the driver dies.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ray_engine, "Future", _Slow)
+            assert engine.call("1", "last", {"step": 1}, 5.0)["arguments"]["step"] == 1
+        assert until(lambda: again(engine), "another one serves") == 2
+    finally:
+        threading.excepthook = before
+    assert died == []
+
+
+class _Slow(Future[Any]):
+    """Whoever waits for it is slow to hear of it."""
+
+    def result(self, timeout: float | None = None) -> Any:
+        found = super().result(timeout)
+        time.sleep(0.5)
+        return found
+
+
+def test_descriptors_beyond_a_thousand_are_written_to(engine: RayEngine, tmp_path: Path) -> None:
+    assert dance(engine) == 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("no process may have so many files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    other = RayEngine("127.0.0.1:6379", tmp_path / "token", tmp_path / "other")
+    try:
+        assert dance(other) == 1
+    finally:
+        other.close()
+        for each in held:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_why_it_is_away_is_said_until_it_is_there(engine: RayEngine, tmp_path: Path) -> None:
