@@ -6,6 +6,7 @@ import select
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
 PATIENCE_SECONDS = 75.0
 _LOOK_SECONDS = 0.2
 _GUARD = "scheduled_jobs.service.guard"
-#: So many of the newest folders of logs are kept.
+#: So many of the newest folders of logs are kept, and all in which something changed so lately: what they are
+#: of may still run.
 _MOST_LOGS = 1000
+_KEPT_SECONDS = 2 * 24 * 3600.0
 #: Of a log so much of the end is looked at for its last sentence.
 _TAIL_BYTES = 4000
 
@@ -181,11 +184,22 @@ def _size(path: Path) -> int:
 
 
 def make_room(folder: Path) -> None:
-    """Make the folder, and remove the oldest beside it where there are too many."""
+    """Make the folder, and remove the oldest beside it that are not in use where there are too many."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
+    since = time.time() - _KEPT_SECONDS
     for old in sorted(beside, key=_age)[: -_MOST_LOGS + 1]:
-        shutil.rmtree(old, ignore_errors=True)
+        if not _changed_since(old, since):
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _changed_since(folder: Path, moment: float) -> bool:
+    """Whether the folder or anything in it changed then or later; a file that grows leaves its folder old."""
+    try:
+        return any(each.lstat().st_mtime >= moment for each in (folder, *folder.rglob("*")))
+    except OSError:
+        # Something went away just now: somebody works there.
+        return True
 
 
 def _age(folder: Path) -> int:

@@ -1,10 +1,12 @@
 """A service with real children, in real processes: what is killed, stopped, lost, away; and what is left."""
 
 import json
+import os
 import signal
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -361,3 +363,18 @@ def test_nothing_is_left_of_a_child_that_does_not_end(
         run_child([sys.executable, "-c", _DEAF, mark], logs, stop, lambda event: stop.set())
     left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
     assert left == []
+
+
+def test_room_is_made_where_nothing_changed_for_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "_MOST_LOGS", 3)
+    now = time.time()
+    for days in range(1, 9):
+        folder = logs_of(tmp_path, days, 1).folder
+        folder.mkdir(parents=True)
+        (folder / "attempt-1.log").touch()
+        for each in (folder / "attempt-1.log", folder):
+            os.utime(each, (now, now - days * 86_400))
+    # It runs for a week, and still says something.
+    os.utime(logs_of(tmp_path, 7, 1).log, (now, now - 3600))
+    children.make_room(logs_of(tmp_path, 9, 1).folder)
+    assert sorted(int(each.name) for each in (tmp_path / "tasks").iterdir()) == [1, 2, 7, 9]
