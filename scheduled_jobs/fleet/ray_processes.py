@@ -6,9 +6,11 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +29,8 @@ WRONG_TOKEN = "InvalidAuthToken"
 RAYS = ("ray::", "raylet", "gcs_server")
 #: Sockets lie below Ray's folder; the kernel takes 107 bytes, and Ray's own part is some 65 of them.
 _LONGEST_FOLDER = 40
+#: Where everybody may make folders with short names.
+_SHORT = Path("/tmp")
 #: Of Ray's logs those of so many lives are kept.
 _LIVES = 3
 _STORE_BYTES = 80_000_000
@@ -184,14 +188,27 @@ def ray_folder(data_dir: Path, role: str) -> Path:
     """Where Ray may put its sockets and logs in a life as `role`; what older lives left is cleared away."""
     folder = data_dir / "fleet" / role
     if len(str(folder)) > _LONGEST_FOLDER:
-        # Sockets have short names; a checksum keeps two data folders apart.
-        folder = Path("/tmp") / f"pyrometer-{os.getuid()}-{zlib.crc32(str(folder).encode()):08x}"
+        # Sockets have short names; a checksum keeps two data folders apart. Ray opens its folder to
+        # everybody, so it lies in one that is closed.
+        private = _private(_SHORT / f"pyrometer-{os.getuid()}")
+        folder = private / f"{zlib.crc32(str(folder).encode()):08x}"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_uid != os.getuid():
         raise CannotStand(f"{folder} belongs to somebody else")
     lives = sorted(each for each in folder.glob("session_*") if each.is_dir() and not each.is_symlink())
     for each in lives[: 1 - _LIVES]:
         shutil.rmtree(each, ignore_errors=True)
+    return folder
+
+
+def _private(folder: Path) -> Path:
+    """Make a folder where others may have made one, or a link, before us; raises CannotStand for theirs."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not ours or found.st_mode & 0o077:
+        raise CannotStand(f"{folder} is not a folder of ours alone: remove it, or take a shorter data_dir")
     return folder
 
 

@@ -21,6 +21,7 @@ from cli.fleet import accelerator_labels, why_not
 from db.engine import open_database
 from db.queue import claim, plan_fire, seen_all
 from db.queue_records import NewTask, SchedulerSeen
+from scheduled_jobs.fleet import ray_processes
 from scheduled_jobs.fleet.drain import drained
 from scheduled_jobs.fleet.foreground import Foreground
 from scheduled_jobs.fleet.ray_processes import (
@@ -179,6 +180,23 @@ def test_a_secret_of_rays_own_is_not_what_a_fleet_goes_by(tmp_path: Path) -> Non
     assert not {"RAY_AUTH_TOKEN", "RAY_ADDRESS"} & found.keys()
     assert (found["RAY_AUTH_MODE"], found["RAY_USE_TLS"]) == ("token", "1")
     assert json.loads(found["PYROMETER_NODE_ENVIRONMENT"]) == before
+
+
+def test_what_others_put_where_sockets_are_to_lie_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_processes, "_SHORT", tmp_path)
+    deep, private, elsewhere = tmp_path / ("d" * 60), tmp_path / f"pyrometer-{os.getuid()}", tmp_path / "e"
+    elsewhere.mkdir(mode=0o700)
+    private.symlink_to(elsewhere)
+    with pytest.raises(CannotStand, match="is not a folder of ours alone"):
+        ray_folder(deep, "node")
+    assert list(elsewhere.iterdir()) == []
+    private.unlink()
+    assert ray_folder(deep, "node").parent == private and private.stat().st_mode & 0o077 == 0
+    private.chmod(0o755)
+    with pytest.raises(CannotStand, match="is not a folder of ours alone"):
+        ray_folder(deep, "node")
 
 
 def test_sockets_find_room_however_deep_the_data_lies(tmp_path: Path) -> None:
