@@ -18,6 +18,7 @@ from runner.worker.messages import (
     Hello,
     Measure,
     Message,
+    Neighbours,
     Observe,
     Phase,
     Prepare,
@@ -30,6 +31,7 @@ from runner.worker.messages import (
 )
 
 MESSAGES: list[Message] = [
+    Neighbours(({"address": "10.0.0.2:7391", "loan": "a", "key": "00", "name": "second"},)),
     Prepare("mlp/infer/-/eager", "cuda:1", 3, 0.5, 20, False),
     Measure(10),
     Forget(),
