@@ -130,7 +130,7 @@ class Done:
     @property
     def run(self) -> str:
         """The run that `--json` speaks of."""
-        return str(self.events[0]["run"])
+        return next(str(event["run"]) for event in self.events if "run" in event)
 
     def one_sentence(self) -> str:
         """What a usage error says: exit code 2, stdout empty, one line, no traceback."""
