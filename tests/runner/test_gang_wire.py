@@ -127,7 +127,9 @@ def test_a_stranger_that_says_a_byte_now_and_then_does_not_stay(
 def test_a_stranger_is_refused_whatever_it_says(there: Listening, said: bytes) -> None:
     with socket.create_connection(there.address) as stranger:
         stranger.sendall(said)
-        stranger.shutdown(socket.SHUT_WR)
+        # Whoever says too much may have been hung up on by now.
+        with contextlib.suppress(OSError):
+            stranger.shutdown(socket.SHUT_WR)
         there.done()
     assert there.calls == []
     assert len(there.refused) == 1
