@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scipy import special  # pyright: ignore[reportMissingTypeStubs]
-
+from . import student
 from .location import Location
 
 CONFIDENCE = 0.99
@@ -49,5 +48,5 @@ def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDE
     if variance > 0:
         # Each part as a share of the whole: squares of variances can be too small for a float.
         degrees = 1 / math.fsum((part / variance) ** 2 / own for part, own in parts)
-        half = float(special.stdtrit(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
+        half = float(student.quantile(degrees, (1 + confidence) / 2)) * math.sqrt(variance)
     return Geomean(change, change - half, change + half, len(each), pairs, confidence)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import special  # pyright: ignore[reportMissingTypeStubs]
+
+from . import student
 
 #: Under so many pairs nothing is set aside: of fewer, the rest would be too few to know their own spread.
 ENOUGH_TO_SET_ASIDE = 8
@@ -28,7 +29,7 @@ class Location:
 
     def half(self, tail: float) -> float:
         """The half width of the interval that leaves the share `tail` of all cases out at either end."""
-        return float(special.stdtrit(self.degrees, 1 - tail)) * self.error
+        return float(student.quantile(self.degrees, 1 - tail)) * self.error
 
     def visible(self, tail: float, power: float) -> float:
         """The smallest centre whose interval (see `half`) leaves 0 outside with a probability of `power`.
@@ -42,12 +43,12 @@ class Location:
         """How often a centre of 0 would show itself this far from 0, on either side."""
         if self.error == 0:
             return float(self.point == 0)
-        return 2 * float(special.stdtr(self.degrees, -abs(self.point) / self.error))
+        return 2 * student.below(self.degrees, -abs(self.point) / self.error)
 
 
 @lru_cache(maxsize=256)
 def _noncentral(degrees: int, tail: float, power: float) -> float:
-    return float(special.nctdtrinc(degrees, 1 - power, special.stdtrit(degrees, 1 - tail)))
+    return float(student.noncentral(degrees, 1 - power, student.quantile(degrees, 1 - tail)))
 
 
 def set_aside(n: int) -> int:

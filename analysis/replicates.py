@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 
-from scipy import special  # pyright: ignore[reportMissingTypeStubs]
+from . import student
 
 CONFIDENCE = 0.95
 
@@ -38,8 +38,7 @@ def summarise(values: Sequence[float]) -> Summary:
         return Summary(point, None, None, smallest, largest, None, len(values))
     logs = [math.log(value) for value in values]
     spread = stdev(logs)
-    # Not scipy.stats: every command would wait a second for its import.
-    quantile = float(special.stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2))
+    quantile = float(student.quantile(len(logs) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * spread / math.sqrt(len(logs))
     centre = fmean(logs)
     low, high = math.exp(centre - half), math.exp(centre + half)

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special  # pyright: ignore[reportMissingTypeStubs]
 
+from . import student
 from .location import Location, locate
 from .metrics import METRICS
 from .pairs import UNLIKE, Pair
@@ -191,8 +191,8 @@ def _larger_plans(
     shares = np.array([replace(plan, largest=int(largest)).share(int(largest)) for largest in pairs])
     degrees = np.maximum(1, pairs - 1 - 2 * set_aside * pairs // n)
     tails = shares * (plan.alpha / 2 if called else plan.alpha_same)
-    visible = special.nctdtrinc(degrees, 1 - POWER, special.stdtrit(degrees, 1 - tails))
-    return pairs, visible / np.sqrt(pairs), special.stdtrit(degrees, POWER) / np.sqrt(pairs)
+    visible = student.noncentral(degrees, 1 - POWER, student.quantile(degrees, 1 - tails))
+    return pairs, visible / np.sqrt(pairs), student.quantile(degrees, POWER) / np.sqrt(pairs)
 
 
 def _exact(verdict: Verdict, used: Sequence[Pair], threshold: Threshold) -> Verdict:
