@@ -3,14 +3,14 @@
 import threading
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from .errors import BadDatabaseUrl, DatabaseError, SchemaTooNew
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -26,9 +26,7 @@ _ALEMBIC = threading.Lock()
 
 def head() -> str:
     """The revision this program needs."""
-    revision = _scripts(MIGRATIONS).get_current_head()
-    assert revision is not None
-    return revision
+    return max(_revisions(MIGRATIONS))
 
 
 def revision_of(connection: Connection, name: str) -> str | None:
@@ -37,15 +35,13 @@ def revision_of(connection: Connection, name: str) -> str | None:
     Raises SchemaTooNew for a revision that this program does not know, and BadDatabaseUrl for a database
     that holds somebody else's tables.
     """
-    # Before the revision: another process may just be making our tables, and then has written both.
-    tables = set(inspect(connection).get_table_names()) - {VERSION_TABLE}
-    options = {"version_table": VERSION_TABLE}
-    revision = MigrationContext.configure(connection, opts=options).get_current_revision()
-    if revision is None and tables:
-        raise BadDatabaseUrl(f"{name} holds other tables ({min(tables)}, ...) and is no Pyrometer database.")
-    if revision is not None and revision not in {
-        each.revision for each in _scripts(MIGRATIONS).walk_revisions()
-    }:
+    # One look: another process may just be making our tables, and then all of them are there or none.
+    tables = set(inspect(connection).get_table_names())
+    revision = _current(connection) if VERSION_TABLE in tables else None
+    others = tables - {VERSION_TABLE}
+    if revision is None and others:
+        raise BadDatabaseUrl(f"{name} holds other tables ({min(others)}, ...) and is no Pyrometer database.")
+    if revision is not None and revision not in _revisions(MIGRATIONS):
         raise SchemaTooNew(
             f"{name} was written by a newer Pyrometer (schema {revision}; this one knows up to {head()}): "
             "install the newer one here too."
@@ -61,6 +57,9 @@ def lock(connection: Connection) -> None:
 
 def migrate(connection: Connection) -> None:
     """Bring the database to `head()` inside the connection's transaction, which the caller commits."""
+    # Imported where it is wanted: a schema changes once a year, and every command would wait for it.
+    from alembic import command
+
     config = _config(MIGRATIONS)
     config.attributes["connection"] = connection
     with _ALEMBIC:
@@ -72,13 +71,21 @@ def migrate(connection: Connection) -> None:
         )
 
 
-def _config(migrations: Path) -> Config:
+def _config(migrations: Path) -> "Config":
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(migrations).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 
 
+def _current(connection: Connection) -> str | None:
+    """What Alembic wrote down: one row, or none where nothing was ever finished."""
+    return connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
+
+
 @cache
-def _scripts(migrations: Path) -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config(migrations))
+def _revisions(migrations: Path) -> frozenset[str]:
+    """Of every migration there is: its file begins with its revision, and the next one's is larger."""
+    return frozenset(file.name.partition("_")[0] for file in migrations.glob("versions/[0-9]*.py"))

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from alembic import command
+from alembic.script import ScriptDirectory
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
@@ -255,9 +256,11 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         assert name in str(migrated), "what is not seen is not compared"
 
 
-def test_there_is_an_old_database_for_every_revision() -> None:
-    revisions = {each.name.partition("_")[0] for each in schema.MIGRATIONS.glob("versions/*.py")}
-    assert {path.stem for path in OLD_DATABASES} == revisions
+def test_files_are_named_after_their_revisions_and_each_left_an_old_database() -> None:
+    scripts = ScriptDirectory.from_config(schema._config(schema.MIGRATIONS))
+    assert {each.revision for each in scripts.walk_revisions()} == schema._revisions(schema.MIGRATIONS)
+    assert schema._revisions(schema.MIGRATIONS) == {path.stem for path in OLD_DATABASES}
+    assert scripts.get_current_head() == schema.head()
 
 
 @pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
