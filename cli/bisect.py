@@ -1,48 +1,49 @@
 """`pyrometer bisect GOOD BAD --case C`: from the two ends to the pair between which a case changed."""
 
 import os
-import shlex
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from analysis.bisection import End, Question, answer, walk
 from analysis.comparison import Comparison
-from analysis.plan import Plan
-from reports.body import upgrade_json
-from runner import environment as environments
 from runner import harness as harnesses
-from runner import journal
-from runner.environment import Environment
-from runner.errors import BrokenEnvironment, BuildFailed
-from scheduled_jobs.bisections import Bisection, Current, Shelf, Step
-from scheduled_jobs.errors import CannotResume, NothingToMeasure
-from scheduled_jobs.header import Header
-from scheduled_jobs.measure import RunResult, new_run_id
-from scheduled_jobs.upgrade import pairs_planned
+from scheduled_jobs.bisections import Bisection
+from scheduled_jobs.measure import new_run_id
 
-from .bisect_report import Teller, told
-from .building import Ready, make_ready
+from .bisect_report import Teller
+from .bisector import Bisector, shelf
 from .candidates import choose_candidates
-from .context import INTERRUPTED, Context, UsageError, say, store_pending
-from .interrupts import Interrupts
-from .measuring import alone, measured
+from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
+from .interrupts import Interrupts, interruptible
+from .options import CaseFiles, Device, finite
 from .policies import choose_policy
-from .preparing import Asked, Chosen, Prepared, ask, prepare, prepare_again, timing_of, typed
-from .preparing import Plan as Planned
+from .preparing import timing_of, typed
 from .report import report_console
-from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
-from .upgrade import NO_BUDGET_SECONDS, pairs_plan, told_apart
-from .verdict import conclude_upgrade, judge
+from .selection import choose_profile, choose_suite, spelled
+from .upgrade import pairs_plan
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
-#: What is unclear gets one more comparison, with so many times the pairs.
-_LARGER = 2
+
+
+HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
+
+\b
+pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
+pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
+pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
+pyrometer bisect --resume latest                go on with what was interrupted
+
+GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
+two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
+first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
+imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` tells.
+Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
+call makes no sense, 130 interrupted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +65,58 @@ class BisectRequest:
     json: bool = False
 
 
-def run(
-    context: Callable[[], Context], request: BisectRequest, resumed: str | None, interrupts: Interrupts
-) -> int:
+def bisect(
+    good: Annotated[str | None, typer.Argument(help="where the case is as it should be")] = None,
+    bad: Annotated[str | None, typer.Argument(help="where it is slower, or broken")] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", help="the case to follow: its key, or a pattern")
+    ] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="what lies between, in order: specs or names, with commas")
+    ] = None,
+    suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
+    cases: CaseFiles = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    device: Device = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Find where a case changed (the help text is above, where its layout survives)."""
+    request = BisectRequest(
+        good=good or "",
+        bad=bad or "",
+        case=case or "",
+        candidates=candidates,
+        suite=suite,
+        case_files=tuple(cases or ()),
+        profile=profile,
+        policy=policy,
+        device=device,
+        pairs=pairs,
+        deadline=deadline,
+        report=report,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run(request, resume, interrupts))
+
+
+def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) -> int:
     """Begin or go on with a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
     _check_report(request.report)
     if resumed is not None:
         if replace(request, report=None, json=False) != BisectRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
         here = context()
-        bisection = _shelf(here).load(resumed)
+        bisection = shelf(here).load(resumed)
     else:
         if not (request.good and request.bad and request.case):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
@@ -81,9 +124,9 @@ def run(
         bisection = _begin(here, request)
     store_pending(here)
     teller = Teller(report_console(), request.json)
-    with _shelf(here).held(bisection.id):
+    with shelf(here).held(bisection.id):
         # Whoever held it until now may have got further.
-        bisection = _shelf(here).load(bisection.id) if resumed else bisection
+        bisection = shelf(here).load(bisection.id) if resumed else bisection
         bisector = Bisector(here, bisection, teller, interrupts)
         end = None
         try:
@@ -145,189 +188,3 @@ def _check_report(file: Path | None) -> None:
         raise UsageError(f"{file}: the report of a bisection is a file that ends in .json")
     if file.is_dir() or not os.access(file.parent, os.W_OK):
         raise UsageError(f"{file}: no file can be written there")
-
-
-def _shelf(here: Context) -> Shelf:
-    return Shelf(here.places.data_dir / "bisects")
-
-
-class _Skipped(Exception):
-    """A candidate that cannot be measured; the text says why."""
-
-
-class Bisector:
-    """Goes from comparison to comparison; each is an upgrade of its own, and is written down at its end."""
-
-    def __init__(self, here: Context, bisection: Bisection, teller: Teller, interrupts: Interrupts) -> None:
-        self.bisection = bisection
-        self._here = here
-        self._shelf = _shelf(here)
-        self._teller = teller
-        self._interrupts = interrupts
-        profile = choose_profile(here.settings, bisection.profile)
-        # The name of a suite that was none.
-        name = None if bisection.suite == CHOSEN else bisection.suite
-        suite = choose_suite(here.settings, name, [bisection.case], own_cases=True)
-        self._chosen = Chosen(profile, suite, bisection.harness)
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is anything to go on with."""
-        return bool(self.bisection.steps or self.bisection.current)
-
-    def to_its_end(self) -> End | None:
-        """Compare until the walk ends; None where somebody interrupted it.
-
-        Raises UsageError, RunnerError or JobError for what only people can mend.
-        """
-        if self.begun:
-            self._check_unchanged()
-            self._forgive()
-            self._teller.began(self.bisection)
-        while True:
-            asked = walk(len(self.bisection.candidates), self.bisection.answers)
-            if self.bisection.current:
-                step = self._left_over(self.bisection.current)
-            elif isinstance(asked, End):
-                return asked
-            else:
-                step = None if self._interrupts.asked() else self._compared(asked)
-            if step is None:
-                return None
-            self._keep(replace(self.bisection, steps=(*self.bisection.steps, step), current=None))
-            self._teller.answered(self.bisection, step)
-
-    def _check_unchanged(self) -> None:
-        """Comparisons under other conditions would not go together."""
-        one = self.bisection
-        if not one.harness.path.exists():
-            raise CannotResume(f"bisection {one.id}: its harness {one.harness.path} is gone; start a new one")
-        if self._chosen.profile.fingerprint != one.profile_fingerprint:
-            raise CannotResume(
-                f"profile {one.profile} has changed since bisection {one.id} began; start a new one"
-            )
-
-    def _forgive(self) -> None:
-        """Try those again that could not be had, where the walk has ended for want of them."""
-        end = walk(len(self.bisection.candidates), self.bisection.answers)
-        if isinstance(end, End):
-            kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]
-            self.bisection = replace(self.bisection, steps=tuple(kept))
-
-    def _left_over(self, current: Current) -> Step | None:
-        """The comparison that an earlier process was at, brought to its end; None where it is interrupted."""
-        folder = self._here.runs / current.run
-        path = folder / journal.FILE
-        if not path.exists() or not path.stat().st_size:
-            # Killed before it began.
-            return self._compared(current.question)
-        contents = journal.read(path)
-        header = Header.from_body(contents.header)
-        if not contents.missing(header.replicates):
-            result = RunResult(header.run, "complete", contents.outcomes, stored=True, seconds=None)
-            return self._step(current.question, header, result)
-        with alone():
-            return self._measured(current.question, prepare_again(folder))
-
-    def _compared(self, asked: Question) -> Step | None:
-        if self.begun:
-            self._teller.asks(self.bisection, asked)
-        with alone():
-            try:
-                both = self._environments(asked)
-            except _Skipped as reason:
-                return Step(asked.old, asked.new, "skip", str(reason))
-            prepared = self._prepared(asked, both)
-            if not self.begun:
-                # Not before it is known that the ends are there, and which case is meant.
-                self._teller.began(self.bisection)
-                self._teller.asks(self.bisection, asked)
-            self._keep(replace(self.bisection, current=Current(asked, prepared.header.run)))
-            return self._measured(asked, prepared)
-
-    def _environments(self, asked: Question) -> Asked:
-        """Both sides, built and described; raises _Skipped where the new one is to blame that they cannot be.
-
-        An end, and one that was measured before, is not skipped: people must mend it.
-        """
-        old, new = (self.bisection.candidates[at] for at in (asked.old, asked.new))
-        may_skip = asked.old == 0 and asked.new < len(self.bisection.candidates) - 1
-        make_ready(self._here, [old])
-        try:
-            ready = make_ready(self._here, [old, new])
-            other = self._described(ready[1])
-        except (BuildFailed, BrokenEnvironment) as error:
-            if may_skip:
-                raise _Skipped(str(error)) from error
-            raise
-        found = ask(self._chosen, ready[:1])
-        both = replace(found, environments=(*found.environments, other))
-        for at, one in zip((asked.old, asked.new), both.environments, strict=True):
-            self.bisection = self.bisection.met(at, one.fingerprint)
-        return told_apart(both)
-
-    def _described(self, one: Ready) -> Environment:
-        return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.profile)
-
-    def _prepared(self, asked: Question, both: Asked) -> Prepared:
-        one = self.bisection
-        old, new = both.environments
-        if not one.steps:
-            found = choose_cases(self._chosen.suite, [one.case], old, self._here.settings)
-            if len(found) != 1:
-                raise _several(one.case, found)
-            one = self.bisection = replace(one, case=found[0])
-        plan = one.rule.plan
-        if asked.again:
-            plan = replace(plan, largest=plan.largest * _LARGER)
-        names = (one.candidates[asked.old], one.candidates[asked.new])
-        comparison = replace(one.rule, old=old.fingerprint, new=new.fingerprint, plan=plan, asked=names)
-        planned = pairs_planned(comparison, [one.case])
-        return prepare(
-            self._here,
-            self._chosen,
-            both,
-            Planned(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
-        )
-
-    def _measured(self, asked: Question, prepared: Prepared) -> Step | None:
-        conclude = conclude_upgrade(as_json=True) if self._teller.as_json else _silent
-        result = measured(self._here, prepared, self._teller.as_json, self._interrupts, conclude)
-        return None if result.state == "interrupted" else self._step(asked, prepared.header, result)
-
-    def _step(self, asked: Question, header: Header, result: RunResult) -> Step:
-        judged = judge(header, result)
-        (found,) = judged.results
-        metric = judged.subject.policy.metric
-        body = upgrade_json(judged.subject, judged.results, judged.upgrade)
-        return Step(
-            asked.old,
-            asked.new,
-            answer(found, metric),
-            told(found, metric),
-            header.run,
-            self._command(asked, judged.subject.plan),
-            body["cases"][0],
-            tuple(body["environments"]["changes"]),
-        )
-
-    def _command(self, asked: Question, plan: Plan) -> str:
-        one = self.bisection
-        sides = [one.candidates[asked.old], one.candidates[asked.new]]
-        options = [*one.options, "--pairs", str(plan.largest)]
-        return shlex.join(["pyrometer", "upgrade", *sides, "--case", one.case, *options])
-
-    def _keep(self, bisection: Bisection) -> None:
-        self.bisection = bisection
-        self._shelf.save(bisection)
-
-
-def _several(pattern: str, found: Sequence[str]) -> Exception:
-    if not found:
-        return NothingToMeasure("no case is selected")
-    shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {shown}')
-
-
-def _silent(console: Console, header: Header, result: RunResult) -> None:
-    """The verdict is told by whoever compares."""

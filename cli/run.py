@@ -5,7 +5,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from configuration.settings import DEFAULT_ENVIRONMENT
@@ -20,10 +22,11 @@ from scheduled_jobs.measure import RunResult, new_run_id
 from scheduled_jobs.retold import Told
 
 from .building import Ready, choose_environment, wanted
-from .context import FAILED, INTERRUPTED, Context, say, store_pending
-from .interrupts import Interrupts
+from .context import FAILED, INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
+from .interrupts import Interrupts, interruptible
 from .measuring import Conclude, alone, measured
-from .neighbours import Side, borrowed, check_addresses, check_needed
+from .neighbours import Beside, SecretFile, Side, borrowed, check_addresses, check_needed
+from .options import CaseFiles, Cases, Device, RunId, finite
 from .preparing import (
     Chosen,
     Plan,
@@ -48,6 +51,20 @@ from .selection import (
 )
 from .verdict import conclude_upgrade
 
+HELP = """Measure this machine with a suite and keep every number.
+
+\b
+pyrometer run                                  suite `smoke`, environment `default`
+pyrometer run --suite cpu --replicates 5
+pyrometer run --case resnet50 --case 'gpt2*'   cases by name or glob
+pyrometer run --cases my_cases.py              cases of your own (see CONTRIBUTING.md)
+pyrometer run --python ~/venv/bin/python       measure the PyTorch of an interpreter you have
+pyrometer run --resume latest                  go on with what was interrupted
+
+Ctrl-C ends it cleanly: what is measured stays, and the command to go on with is printed.
+Exit code: 0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
@@ -68,6 +85,61 @@ class RunRequest:
     run_id: str | None = None
     neighbours: tuple[str, ...] = ()
     secret_file: Path | None = None
+
+
+def run(
+    suite: Annotated[
+        str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
+    ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option("--environment", "-e", help="a name, or a version, built if need be [default: default]"),
+    ] = None,
+    python: Annotated[Path | None, typer.Option(help="measure this interpreter's PyTorch instead")] = None,
+    case: Cases = None,
+    cases: CaseFiles = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    device: Device = None,
+    replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds the whole run may take")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
+    neighbour: Beside = None,
+    secret_file: SecretFile = None,
+    run_id: RunId = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Measure this machine (the help text is above, where its layout survives)."""
+    request = RunRequest(
+        suite=suite,
+        environment=environment,
+        python=python,
+        profile=profile,
+        device=device,
+        cases=tuple(case or ()),
+        case_files=tuple(cases or ()),
+        replicates=replicates,
+        budget=budget,
+        deadline=deadline,
+        run_id=run_id,
+        neighbours=tuple(neighbour or ()),
+        secret_file=secret_file,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run(request, resume, interrupts))
+
+
+def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> int:
+    if resumed is not None and request != RunRequest(json=request.json, secret_file=request.secret_file):
+        raise UsageError("--resume goes on with what was planned; it takes no other selection")
+    if resumed is not None:
+        return exit_code(lambda: resume(context(), resumed, request, interrupts))
+    return exit_code(lambda: start(context(), request, interrupts))
 
 
 def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:

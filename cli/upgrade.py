@@ -1,8 +1,11 @@
 """`pyrometer upgrade OLD NEW`: both measured together, pair by pair, and a verdict with its evidence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from analysis.comparison import Comparison
 from analysis.plan import FEWEST, Plan
@@ -19,9 +22,10 @@ from scheduled_jobs.measure import RunResult
 from scheduled_jobs.upgrade import again, pairs_planned
 
 from .building import make_ready, wanted
-from .context import INTERRUPTED, Context, UsageError, say, store_pending
-from .interrupts import Interrupts
+from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
+from .interrupts import Interrupts, interruptible
 from .measuring import alone, measured
+from .options import CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
 from .policies import choose_policy
 from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
 from .preparing import Plan as Planned
@@ -32,6 +36,22 @@ from .verdict import check_reports, conclude_upgrade, judge
 CODES = {"go": 0, "no-go": 1, "unclear": 3}
 #: Without a budget the plan of pairs alone says when it is over.
 NO_BUDGET_SECONDS = 7 * 24 * 3600.0
+
+
+HELP = """Should this machine move from OLD to NEW? Both are measured together, and judged.
+
+\b
+pyrometer upgrade 2.12.1 2.13.0                     built if need be, suite `smoke`
+pyrometer upgrade default nightly --suite cpu
+pyrometer upgrade default ~/venv/bin/python --case resnet50 --report verdict.html
+pyrometer upgrade default default                   against itself: what the method makes up
+pyrometer upgrade --resume latest                   go on with what was interrupted
+
+OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
+of fresh processes that take turns, until its verdict stands: faster, slower, same, or honestly unclear. The
+policy in pyrometer.toml ([policies.NAME]) makes one verdict of all of them.
+Exit code: 0 go, 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +76,55 @@ class UpgradeRequest:
     confirms: bool = False
 
 
-def run(
-    context: Callable[[], Context], request: UpgradeRequest, resumed: str | None, interrupts: Interrupts
-) -> int:
+def upgrade(
+    old: Annotated[str | None, typer.Argument(help="what you have")] = None,
+    new: Annotated[str | None, typer.Argument(help="what you may move to")] = None,
+    suite: Annotated[
+        str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
+    ] = None,
+    case: Cases = None,
+    cases: CaseFiles = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    device: Device = None,
+    pairs: Pairs = None,
+    cold_pairs: ColdPairs = None,
+    budget: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
+    ] = None,
+    report: Reports = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this upgrade: its run, or `latest`")] = None,
+    run_id: RunId = None,
+    confirms: Confirms = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Judge an upgrade (the help text is above, where its layout survives)."""
+    request = UpgradeRequest(
+        old=old or "",
+        new=new or "",
+        suite=suite,
+        cases=tuple(case or ()),
+        case_files=tuple(cases or ()),
+        profile=profile,
+        policy=policy,
+        device=device,
+        pairs=pairs,
+        cold_pairs=cold_pairs,
+        budget=budget,
+        deadline=deadline,
+        reports=tuple(report or ()),
+        run_id=run_id,
+        confirms=confirms,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run(request, resume, interrupts))
+
+
+def _run(request: UpgradeRequest, resumed: str | None, interrupts: Interrupts) -> int:
     """Begin or go on with an upgrade; answers the exit code. Raises UsageError, RunnerError or JobError."""
     if resumed is not None:
         if replace(request, reports=(), json=False) != UpgradeRequest():

@@ -189,3 +189,27 @@ def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:
     done = site.execute(sys.executable, "-c", broken)
     assert done.code == 70
     assert "ZeroDivisionError" in done.err and "defect in Pyrometer" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "not_needed"),
+    [
+        (("--version",), ("sqlalchemy", "numpy", "pydantic", "rich")),
+        (("run", "--help"), ("alembic", "scipy.special", "altair", "streamlit", "ray", "cli.doctor")),
+    ],
+)
+def test_a_command_waits_for_no_import_of_another(
+    words: tuple[str, ...], not_needed: tuple[str, ...]
+) -> None:
+    tell = "import sys, atexit; atexit.register(lambda: print('HERE', *sys.modules))"
+    code = f"{tell}; from cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    imported = done.stdout.partition("HERE ")[2].split()
+    assert "cli.commands" in imported
+    assert [name for name in not_needed if name in imported] == []
+
+
+def test_who_mistypes_is_told_what_there_is() -> None:
+    done = CliRunner().invoke(app, ["regresions"])
+    assert done.exit_code == 2
+    assert "No such command 'regresions'. Did you mean 'regressions', 'version'?" in done.output
