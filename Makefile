@@ -32,7 +32,7 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 	@$(APP)/pyrometer dashboard
 
 test: setup  ## every test this machine can run, naming what it skipped and why
-	$(APP)/python -m pytest --numprocesses 2 --dist loadfile
+	$(APP)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 check: setup  ## format, lint, types, import contracts
 	$(APP)/ruff format --check .
