@@ -4,6 +4,7 @@ import json
 from typing import get_args
 
 import pytest
+from in_process import typed
 from measuring_site import Site
 
 from cli.doctor import telemetry_lines
@@ -32,16 +33,16 @@ def test_doctor_has_words_for_every_rung() -> None:
 
 
 def test_the_environments_describe_themselves(site: Site) -> None:
-    done = site.call("environments", "list", "--json")
+    done = typed(site, "environments", "list", "--json")
     (default,) = json.loads(done.out)
     assert default["name"] == "default" and default["torch"].startswith("2.")
     assert default["fingerprint"] and len(default["torch_git"]) == 40
 
 
 def test_the_database_is_upgraded_once(site: Site) -> None:
-    first, second = site.call("db", "upgrade"), site.call("db", "upgrade")
+    first, second = site.call("db", "upgrade"), typed(site, "db", "upgrade")
     assert (first.code, second.code) == (0, 0)
     assert first.out.startswith("upgraded from nothing to ")
     assert second.out == first.out.replace("upgraded from nothing to", "already at")
-    bad = site.call("db", "upgrade", PYROMETER_DATABASE_URL="mysql://me:secret@host/name")
+    bad = typed(site, "db", "upgrade", PYROMETER_DATABASE_URL="mysql://me:secret@host/name")
     assert "secret" not in bad.one_sentence()

@@ -5,18 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from gated_index import GatedIndex
-from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, measured_python
+from in_process import typed as call
+from measuring_site import COMMAND, PATIENCE_SECONDS, Site, measured_python
 from torch_wheels import write_wheel
-from typer.testing import CliRunner
 
-from cli import commands
 from runner.environments.recipe import Recipe
 from runner.environments.store import MARK, Store
 
@@ -41,19 +39,6 @@ def place(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     yield Site(tmp_path, Path(sys.executable))
-
-
-def call(place: Site, *arguments: str, **variables: str) -> Done:
-    """The command in this process: to start one takes longer than most of what is called here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(place.folder)
-        for name, value in place.environ(variables).items():
-            patch.setenv(name, value)
-        patch.setattr(tempfile, "tempdir", str(place.temporary))
-        result = CliRunner().invoke(commands.app, arguments)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Done(result.exit_code, result.stdout, result.stderr)
 
 
 def store(place: Site) -> Store:
@@ -141,13 +126,13 @@ def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, t
 
 
 def test_a_misspelt_one_names_the_nearest(place: Site) -> None:
-    sentence = place.call("run", "--environment", "defalt").one_sentence()
+    sentence = call(place, "run", "--environment", "defalt").one_sentence()
     assert 'did you mean "default"?' in sentence
     assert "a nightly is named" in call(place, "environments", "build", "nightly someday").one_sentence()
 
 
 def test_a_run_builds_the_version_that_it_is_to_measure(place: Site) -> None:
-    asked = place.call("run", "--environment", "3.1.4", "--suite", "smoke")
+    asked = call(place, "run", "--environment", "3.1.4", "--suite", "smoke")
     assert asked.code == 2 and "3.1.4: making the virtual environment" in asked.err
     assert "the package index offers no torch 3.1.4" in asked.err.splitlines()[-1]
     (place.folder / "pyrometer.toml").write_text('[environments.default]\ntorch = "2.9.1"\n')

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measuring_site import Done
+from in_process import called
+from measuring_site import COMMAND, Done
 
 from cli.fleet import accelerator_labels, why_not
 from db.engine import open_database
@@ -33,7 +34,6 @@ from scheduled_jobs.fleet.ray_processes import (
 )
 from scheduled_jobs.service.identity import machine_name, myself
 
-COMMAND = Path(sys.executable).with_name("pyrometer")
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'
 MEASURED: Mapping[str, Any] = {
     "hardware": "8 x H200",
@@ -45,11 +45,20 @@ MEASURED: Mapping[str, Any] = {
 }
 
 
+def variables() -> dict[str, str]:
+    """Ours without settings of Pyrometer's."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("PYROMETER_")}
+
+
 def call(folder: Path, *arguments: str) -> Done:
     """`pyrometer fleet` in a folder, to its end."""
-    environ = {name: text for name, text in os.environ.items() if not name.startswith("PYROMETER_")}
+    return called(folder, variables(), "fleet", *arguments)
+
+
+def call_process(folder: Path, *arguments: str) -> Done:
+    """The same as a process of its own, as a shell sees it."""
     done = subprocess.run(
-        [COMMAND, "fleet", *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
+        [COMMAND, "fleet", *arguments], cwd=folder, env=variables(), capture_output=True, text=True
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -91,7 +100,7 @@ def head(tmp_path: Path) -> Path:
 
 
 def test_status_says_who_does_what_and_what_nobody_can_do_first(head: Path) -> None:
-    done = call(head, "status", "--json")
+    done = call_process(head, "status", "--json")
     assert done.code == 0, done.err
     body = json.loads(done.out)
     assert [(node["node"], node["state"]) for node in body["nodes"]] == [
@@ -130,7 +139,7 @@ def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
 
 
 def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
-    assert "where is the head?" in call(tmp_path, "head").one_sentence()
+    assert "where is the head?" in call_process(tmp_path, "head").one_sentence()
     assert "has no [fleet] with an engine" in call(tmp_path, "status").one_sentence()
     assert '"gpu" is not HOST:PORT' in call(tmp_path, "join", "gpu").one_sentence()
     assert '"" is not HOST:PORT' in call(tmp_path, "join").one_sentence()
@@ -285,9 +294,5 @@ def test_a_foreground_says_when_the_program_ended_by_itself_or_never_can(tmp_pat
 
 def test_a_scheduler_whose_fleet_cannot_be_had_says_so(tmp_path: Path) -> None:
     (tmp_path / "pyrometer.toml").write_text(FLEET)
-    environ = {name: text for name, text in os.environ.items() if not name.startswith("PYROMETER_")}
-    command = [COMMAND, "scheduler", "--once", "--log", "json"]
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-    assert (
-        "the fleet's token cannot be read" in Done(done.returncode, done.stdout, done.stderr).one_sentence()
-    )
+    done = called(tmp_path, variables(), "scheduler", "--once", "--log", "json")
+    assert "the fleet's token cannot be read" in done.one_sentence()

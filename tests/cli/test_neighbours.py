@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from in_process import typed
 from measuring_site import LINEAR, Site
 
 from cli.context import UsageError
@@ -62,8 +63,8 @@ def test_a_secret_that_is_missing_or_can_be_guessed_is_refused(tmp_path: Path) -
 def test_the_commands_say_so_in_one_sentence(site: Site) -> None:
     wrong = site.call("run", "--neighbour", "gpu-b").one_sentence()
     assert wrong == "pyrometer: --neighbour 'gpu-b' is not HOST:PORT"
-    other = site.call("run", "--resume", "latest", "--neighbour", "gpu-b:1").one_sentence()
+    other = typed(site, "run", "--resume", "latest", "--neighbour", "gpu-b:1").one_sentence()
     assert other == "pyrometer: --resume goes on with what was planned; it takes no other selection"
-    nowhere = site.call("lend", "--listen", "7391").one_sentence()
+    nowhere = typed(site, "lend", "--listen", "7391").one_sentence()
     assert nowhere == "pyrometer: --listen '7391' is not HOST:PORT"
     assert not (site.folder / ".pyrometer/lending").exists()

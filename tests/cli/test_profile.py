@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from in_process import typed
 from measuring_site import ADD, LINEAR, Done, Site, one_site
 
 from cli.context import UsageError
@@ -73,13 +74,13 @@ def test_a_trace_is_an_outcome_and_nothing_of_it_is_a_measurement(profiled: tupl
 def test_two_tables_are_subtracted(profiled: tuple[Site, Done]) -> None:
     site, _ = profiled
     a, b = f"latest:{BF16}", f"{run_of(site)}:{LINEAR}"
-    told = json.loads(site.call("profile", "diff", a, b, "--json").out)
+    told = json.loads(typed(site, "profile", "diff", a, b, "--json").out)
     assert (told["a"]["case"], told["b"]["case"]) == (BF16, LINEAR)
     casts = next(change for change in told["changes"] if change["name"] == "aten::to")
     assert casts["calls_b"] is None and casts["delta_us"] == -casts["self_us_a"] < 0
-    rows = list(csv.DictReader(io.StringIO(site.call("profile", "diff", a, b, "--csv").out)))
+    rows = list(csv.DictReader(io.StringIO(typed(site, "profile", "diff", a, b, "--csv").out)))
     assert [row["name"] for row in rows] == [change["name"] for change in told["changes"]]
-    itself = json.loads(site.call("profile", "diff", b, b, "--json").out)
+    itself = json.loads(typed(site, "profile", "diff", b, b, "--json").out)
     assert {change["delta_us"] for change in itself["changes"]} == {0.0}
 
 
@@ -91,11 +92,11 @@ def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]
         (("latest:lineer", "latest"), 'unknown case "lineer"'),
         (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run})'),
     ):
-        assert sentence in site.call("profile", "diff", *arguments).one_sentence()
+        assert sentence in typed(site, "profile", "diff", *arguments).one_sentence()
 
 
 def test_without_a_table_it_says_what_makes_one(site: Site) -> None:
-    said = site.call("profile", "diff", "latest", "latest").one_sentence()
+    said = typed(site, "profile", "diff", "latest", "latest").one_sentence()
     assert said == "pyrometer: no run holds an operator table: `pyrometer profile CASE` makes one"
 
 

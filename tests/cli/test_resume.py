@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import typed
 from measuring_site import Done, Site
 
 from runner import journal
@@ -35,7 +36,7 @@ def change_header(path: Path, change: Any) -> None:
 
 def test_an_unknown_run_gets_the_nearest_one(half: tuple[Site, str]) -> None:
     site, run = half
-    said = site.call("run", "--resume", run[:-1]).err
+    said = typed(site, "run", "--resume", run[:-1]).err
     assert f'pyrometer: unknown run "{run[:-1]}": did you mean "{run}"?' in said
 
 
@@ -49,7 +50,7 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
     site, run = half
     zipped = site.folder / "gone.zip"
     change_header(site.journal(run), lambda body: body.update(harness_path=str(zipped)))
-    said = site.call("run", "--resume", run)
+    said = typed(site, "run", "--resume", run)
     assert (said.code, said.out) == (2, "")
     assert f"pyrometer: run {run}: its harness {zipped} is gone; start a new run" in said.err
 
@@ -80,7 +81,7 @@ def test_under_other_circumstances_a_run_is_not_resumed(
 ) -> None:
     site, run = half
     change_header(site.journal(run), change)
-    said = site.call("run", "--resume", run)
+    said = typed(site, "run", "--resume", run)
     assert (said.code, said.out) == (2, "")
     assert said.err.splitlines()[-1] == f"pyrometer: {sentence.format(run=run)}"
     assert "Traceback" not in said.err

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from in_process import typed
 from measuring_site import LINEAR, Done, Site
 
 pytestmark = pytest.mark.torch
@@ -38,7 +39,7 @@ def test_the_journal_tells_what_the_run_told(measured_once: tuple[Site, Done]) -
 
 def test_the_database_alone_tells_the_same(without_journal: Site, measured_once: tuple[Site, Done]) -> None:
     site, done = measured_once
-    again = without_journal.call("report", "--json")
+    again = typed(without_journal, "report", "--json")
     assert (again.code, again.err) == (0, "")
     assert outcomes(again) == outcomes(done)
     ended = {**again.events[-1], "gains": sorted(again.events[-1]["gains"], key=str)}
@@ -48,7 +49,7 @@ def test_the_database_alone_tells_the_same(without_journal: Site, measured_once:
 
 def lines(site: Site) -> list[str]:
     """The report for people; cases stand in the order in which they ended, or began."""
-    done = site.call("report", "latest")
+    done = typed(site, "report", "latest")
     assert done.code == 0, done
     assert any(line.startswith(LINEAR) for line in done.out.splitlines())
     assert " is complete: 4 ok, 2 crashed, 2 wrong of 8 planned, begun 20" in done.out.splitlines()[-1]
@@ -57,17 +58,17 @@ def lines(site: Site) -> list[str]:
 
 def test_an_unknown_run_gets_the_nearest_one(measured_once: tuple[Site, Done]) -> None:
     site, done = measured_once
-    said = site.call("report", done.run[:-1]).one_sentence()
+    said = typed(site, "report", done.run[:-1]).one_sentence()
     assert said.startswith(f'pyrometer: unknown run "{done.run[:-1]}": did you mean "{done.run}"?')
 
 
 def test_half_a_run_is_told_with_what_goes_on(site: Site, measured_once: tuple[Site, Done]) -> None:
-    assert site.call("report").one_sentence() == "pyrometer: nothing was measured yet: `pyrometer run` does"
+    assert typed(site, "report").one_sentence() == "pyrometer: nothing was measured yet: `pyrometer run` does"
     _, done = measured_once
     whole = measured_once[0].journal(done.run).read_bytes().splitlines(keepends=True)
     first = next(at for at, line in enumerate(whole) if json.loads(line)["kind"] == "outcome")
     site.journal(done.run).parent.mkdir(parents=True)
     site.journal(done.run).write_bytes(b"".join(whole[: first + 1]))
-    told = site.call("report", done.run).out
+    told = typed(site, "report", done.run).out
     assert f"run {done.run} is interrupted: 1 " in told and " of 8 planned, begun " in told
     assert told.endswith(f"go on with: pyrometer run --resume {done.run}\n")

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from in_process import typed
 from measuring_site import ADD, ROOT, Site
 from typer.testing import CliRunner
 
@@ -103,7 +104,7 @@ def test_a_mistake_in_a_suite_names_line_and_nearest_word(
 def test_suites_of_ones_own_are_shown_as_plans_and_a_wrong_one_is_in_nobody_elses_way(site: Site) -> None:
     with (site.folder / "pyrometer.toml").open("a") as file:
         file.write(OWN)
-    body = json.loads(site.call("suites", "show", "own", "--cases", "cases.py", "--json").out)
+    body = json.loads(typed(site, "suites", "show", "own", "--cases", "cases.py", "--json").out)
     assert body["cases"] == [
         ADD,
         "linear/infer/width=8/eager",
@@ -119,32 +120,32 @@ def test_suites_of_ones_own_are_shown_as_plans_and_a_wrong_one_is_in_nobody_else
     assert "4 cases in 3 sessions, 2 replicates each: about" in shown
     assert re.search(r"linear/infer/width=8/eager .*baseline, added", shown)
     assert re.search(r"^compile +1 .*default *$", shown, re.MULTILINE)
-    missing = site.call("suites", "show", "own").one_sentence()
+    missing = typed(site, "suites", "show", "own").one_sentence()
     assert 'unknown case "add*"' in missing or "come with --cases FILE" in missing
     with (site.folder / "pyrometer.toml").open("a") as file:
         file.write('[[suites.wrong.matrix]]\nworkloads = ["add/infer/size=8"]\ncompile = ["defualt"]\n')
     for command in (["suites", "list"], ["suites", "show", "wrong"], ["run", "--suite", "wrong"]):
-        assert 'did you mean "default"?' in site.call(*command).one_sentence()
-    assert site.call("suites", "show", "smoke").code == 0
+        assert 'did you mean "default"?' in typed(site, *command).one_sentence()
+    assert typed(site, "suites", "show", "smoke").code == 0
 
 
 def test_without_an_environment_a_suite_is_shown_and_a_note_says_what_is_missing(tmp_path: Path) -> None:
     site = Site(tmp_path, Path("/nowhere/python"), settings=OWN)
-    done = site.call("suites", "show", "own")
+    done = typed(site, "suites", "show", "own")
     assert done.code == 0 and "linear/infer/width=8/compile=default" in done.out and "add/*" in done.out
     assert "there is no interpreter at" in done.err and "globs are not expanded" in done.err
 
 
 @pytest.mark.torch
 def test_every_case_of_every_built_in_suite_can_be_built(site: Site) -> None:
-    workloads = json.loads(site.call("cases", "list", "--json").out)
+    workloads = json.loads(typed(site, "cases", "list", "--json").out)
     cases = dict.fromkeys(case for suite in built_in().values() for case in suite.cases)
     assert plan.invalid(cases, workloads) == {}
 
 
 @pytest.mark.torch
 def test_a_workload_is_shown_with_claims_and_techniques(site: Site) -> None:
-    shown = site.call("cases", "show", "bert_large").out
+    shown = typed(site, "cases", "show", "bert_large").out
     assert re.search(r"^claimed of precision=amp-fp16, precision=amp-bf16: .* 2.3 times", shown, re.MULTILINE)
     assert "/compile=default,precision=amp-bf16" in shown
 

@@ -11,7 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from measuring_site import ADD, COMMAND, Site
+from in_process import typed
+from measuring_site import ADD, COMMAND, Done, Site
 from typer.testing import CliRunner
 
 from cli.commands import app
@@ -28,6 +29,15 @@ MISTAKES = [
     (["run", "--resume", "latest", "--suite", "quick"], "it takes no other selection"),
     (["run", "--resume", "latest", "--budget", "9"], "it takes no other selection"),
     (["suites", "show", "smok"], 'unknown suite "smok": did you mean "smoke"?'),
+]
+
+#: What no option or no value of one is.
+NO_OPTIONS = [
+    (["--replicates", "0"], "Invalid value for '--replicates': Input should be greater than or equal to 1"),
+    (["--budget", "inf"], "Invalid value for '--budget': inf is no number of seconds"),
+    (["--deadline", "inf"], "Invalid value for '--deadline': inf is no number of seconds"),
+    (["--suit", "smoke"], "No such option: --suit (Possible options: --suite)"),
+    (["--colour", "red"], "No such option: --colour"),
 ]
 
 #: These ask the measured environment which cases there are.
@@ -53,8 +63,17 @@ cases = ["resnt50*"]
 @pytest.mark.torch
 @pytest.mark.parametrize(("arguments", "sentence"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
 def test_a_mistake_gets_one_sentence(site: Site, arguments: list[str], sentence: str) -> None:
+    said = typed(site, *arguments).one_sentence()
+    assert said.startswith("pyrometer: ") and sentence in said
+
+
+@pytest.mark.torch
+def test_whoever_starts_the_command_gets_the_same(site: Site) -> None:
+    (arguments, sentence), *_ = MISTAKES
     said = site.call(*arguments).one_sentence()
     assert said.startswith("pyrometer: ") and sentence in said
+    (options, sentence), *_ = NO_OPTIONS
+    says_usage(site.call("run", *options), sentence)
 
 
 @pytest.mark.torch
@@ -66,7 +85,7 @@ def test_a_case_that_does_not_exist_gets_one_sentence(
 ) -> None:
     with (site.folder / "pyrometer.toml").open("a") as file:
         file.write(MORE_SUITES)
-    said = site.call("run", "--cases", "cases.py", *arguments).one_sentence()
+    said = typed(site, "run", "--cases", "cases.py", *arguments).one_sentence()
     assert said.startswith("pyrometer: ") and sentence in said
     assert not (site.folder / ".pyrometer" / "runs").exists()
 
@@ -83,13 +102,13 @@ def test_a_case_that_does_not_exist_gets_one_sentence(
 )
 def test_a_settings_file_that_makes_no_sense_gets_one_sentence(site: Site, text: str, sentence: str) -> None:
     (site.folder / "pyrometer.toml").write_text(text)
-    assert sentence in site.call("run", "--suite", "quick").one_sentence()
+    assert sentence in typed(site, "run", "--suite", "quick").one_sentence()
 
 
 @pytest.mark.torch
 def test_a_file_of_cases_that_cannot_be_loaded_says_where(site: Site) -> None:
     (site.folder / "broken.py").write_text("import torch\n\nnothing.here\n")
-    said = site.call("run", "--cases", "broken.py").one_sentence()
+    said = typed(site, "run", "--cases", "broken.py").one_sentence()
     assert "broken.py cannot be loaded: line 3: NameError: name 'nothing' is not defined" in said
 
 
@@ -98,28 +117,20 @@ def test_an_interpreter_without_torch_is_no_environment(site: Site) -> None:
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None:
         pytest.skip("no Python besides this one and the measured one")
-    said = site.call("run", "--python", python).one_sentence()
+    said = typed(site, "run", "--python", python).one_sentence()
     assert "cannot import torch" in said and "No module named 'torch'" in said
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (
-            ["--replicates", "0"],
-            "Invalid value for '--replicates': Input should be greater than or equal to 1",
-        ),
-        (["--budget", "inf"], "Invalid value for '--budget': inf is no number of seconds"),
-        (["--deadline", "inf"], "Invalid value for '--deadline': inf is no number of seconds"),
-        (["--suit", "smoke"], "No such option: --suit (Possible options: --suite)"),
-        (["--colour", "red"], "No such option: --colour"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "sentence"), NO_OPTIONS)
 def test_an_option_that_makes_no_sense_ends_in_one_plain_sentence(
     site: Site, arguments: list[str], sentence: str
 ) -> None:
-    done = site.call("run", *arguments)
+    says_usage(typed(site, "run", *arguments), sentence)
+
+
+def says_usage(done: Done, sentence: str) -> None:
+    """How the call goes comes first, and last what is wrong with it."""
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[0].startswith("Usage: pyrometer run")
     assert done.err.splitlines()[-1] == f"Error: {sentence}"
@@ -140,7 +151,7 @@ def test_what_can_be_refused_at_once_does_not_wait_for_another_run(
 ) -> None:
     with (site.temporary / "pyrometer-measuring.lock").open("w") as measuring:
         fcntl.flock(measuring, fcntl.LOCK_EX)
-        assert sentence in site.call("run", *arguments).one_sentence()
+        assert sentence in typed(site, "run", *arguments).one_sentence()
 
 
 def test_ctrl_c_while_the_program_is_imported_gets_one_sentence(tmp_path: Path) -> None:
@@ -168,7 +179,7 @@ def test_the_version_is_told_either_way() -> None:
 
 @pytest.mark.torch
 def test_the_help_explains_the_exit_codes(site: Site) -> None:
-    said = " ".join(site.call("run", "--help").out.split())
+    said = " ".join(typed(site, "run", "--help").out.split())
     assert (
         "0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted"
         in said
@@ -177,10 +188,10 @@ def test_the_help_explains_the_exit_codes(site: Site) -> None:
 
 @pytest.mark.torch
 def test_what_there_is_can_be_listed_for_machines(site: Site) -> None:
-    suites = {s["name"]: s for s in json.loads(site.call("suites", "list", "--json").out)}
+    suites = {s["name"]: s for s in json.loads(typed(site, "suites", "list", "--json").out)}
     assert {"smoke", "cpu", "quick"} <= suites.keys()
     assert suites["quick"]["cases"][0] == ADD and suites["quick"]["replicates"] == 2
-    shown = json.loads(site.call("cases", "show", "add", "--cases", "cases.py", "--json").out)
+    shown = json.loads(typed(site, "cases", "show", "add", "--cases", "cases.py", "--json").out)
     assert shown["offered"] == [ADD] and shown["suites"]["quick"] == [ADD]
 
 
