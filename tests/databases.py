@@ -1,6 +1,7 @@
 """Fixtures: a database to test with, once as SQLite and once in a real Postgres server of our own."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,14 @@ def postgres() -> Iterator[PostgresServer]:
             server.stop()
 
 
+@pytest.fixture(scope="session")
+def sqlite_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with today's tables, to be copied: to migrate takes longer than most tests."""
+    file = tmp_path_factory.mktemp("tables") / "pyrometer.db"
+    open_database(f"sqlite:///{file}").close()
+    return file
+
+
 @pytest.fixture(params=BOTH)
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database without tables; of SQLite's, not even the file is there."""
@@ -40,7 +49,9 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(params=BOTH)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database without rows, and on Postgres with today's tables."""
+    """The URL of a database without rows, with today's tables."""
+    if request.param == "sqlite":
+        shutil.copyfile(request.getfixturevalue("sqlite_tables"), tmp_path / "pyrometer.db")
     yield from _new_database(request, tmp_path, "postgres")
 
 
