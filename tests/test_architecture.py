@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import functools
 import graphlib
 import os
 import re
@@ -43,8 +44,9 @@ def module_of(file: Path) -> str:
     return relative(file).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+@functools.cache
 def parse(file: Path) -> ast.Module:
-    """The file's syntax tree."""
+    """The file's syntax tree, which several rules look at and none changes."""
     return ast.parse(file.read_text(), str(file))
 
 
