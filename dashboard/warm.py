@@ -15,14 +15,21 @@ import dashboard
 async def while_serving(_app: Any) -> AsyncGenerator[None]:
     """Warm up beside the server: it answers at once, and whoever comes meanwhile waits for the rest only."""
     # No daemon: an import that the end of the process cuts short may crash it.
-    thread = threading.Thread(target=up, name="warm-up")
+    ended = threading.Event()
+    thread = threading.Thread(target=up, args=(ended,), name="warm-up")
     thread.start()
-    yield
+    try:
+        yield
+    finally:
+        # Whoever stops a server that has just begun need not wait for what nobody will use.
+        ended.set()
 
 
-def up() -> None:
-    """Import all that pages import, and spare the collector of garbage all of that."""
+def up(ended: threading.Event) -> None:
+    """Import all that pages import, and spare the collector of garbage all of that; stop once it `ended`."""
     for module in pkgutil.walk_packages(dashboard.__path__, "dashboard."):
+        if ended.is_set():
+            return
         # That is the script itself.
         if module.name != "dashboard.app":
             importlib.import_module(module.name)
