@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import dashboard
+from dashboard.navigation import PAGES
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 OVERVIEW = "app_pages/overview.py"
@@ -23,12 +24,21 @@ def opener(monkeypatch: pytest.MonkeyPatch) -> Open:
     def open_it(url: str, page: str = OVERVIEW, **query: str | list[str]) -> AppTest:
         monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
         at = AppTest.from_file(APP, default_timeout=60)
-        at.run()
+        if not _known_by_its_file(page):
+            at.run()
         for name, value in query.items():
             at.query_params[name] = value
-        return at.switch_page(page).run()
+        return (at if page == OVERVIEW else at.switch_page(page)).run()
 
     return open_it
+
+
+def _known_by_its_file(page: str) -> bool:
+    """Whether Streamlit finds a page before its first run, as somebody who follows a link to it comes there.
+
+    It takes a file's name for the page's path then; of any other page only a run of the first one tells it.
+    """
+    return any(one.script == page and one.path in ("", Path(page).stem) for one in PAGES)
 
 
 def html(at: AppTest) -> str:

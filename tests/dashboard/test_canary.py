@@ -7,16 +7,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import MLP, a_run, an_environment, an_outcome, measurements_for
-from dashboard_pages import typed
+from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 
-import dashboard
 from dashboard.trends import frames, lines
 from db import histories, queries
 from db.engine import open_database
 from db.store import save_measurements, save_outcomes, save_run
 
-APP = Path(dashboard.__path__[0]) / "app.py"
 COMPUTE = "canary_compute/infer/-/eager"
 TORCH, CANARY = an_environment(), an_environment("", name="canary")
 
@@ -49,12 +47,7 @@ def shown(at: AppTest) -> str:
 
 def opened(url: str, page: str, monkeypatch: pytest.MonkeyPatch, **query: str) -> AppTest:
     """A page of the dashboard on that database."""
-    monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
-    at = AppTest.from_file(APP, default_timeout=60)
-    at.run()
-    for name, value in query.items():
-        at.query_params[name] = value
-    return at.switch_page(f"app_pages/{page}.py").run()
+    return opener(monkeypatch)(url, f"app_pages/{page}.py", **query)
 
 
 def test_it_counts_for_no_run_and_is_no_version_of_pytorch(url: str) -> None:

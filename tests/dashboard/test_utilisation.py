@@ -10,18 +10,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import telemetry_builders as made_up
 from builders import BERT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_environment
-from dashboard_pages import typed
+from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 from telemetry_builders import H200, H200_TWO
 
-import dashboard
 from dashboard import capabilities, filters, links, tainted
 from dashboard import telemetry as telemetry_parts
 from db import telemetry
 from db.engine import open_database
 from db.records import TelemetryWindow
-
-APP = Path(dashboard.__path__[0]) / "app.py"
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +34,7 @@ def show(url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Open a page with the query of its URL."""
 
     def show_it(database: str = url, page: str = "utilisation", **query: Any) -> AppTest:
-        monkeypatch.setenv("PYROMETER_DATABASE_URL", database)
-        at = AppTest.from_file(APP, default_timeout=60)
-        at.run()
-        for name, value in query.items():
-            at.query_params[name] = value
-        at = at.switch_page(f"app_pages/{page}.py").run()
+        at = opener(monkeypatch)(database, f"app_pages/{page}.py", **query)
         assert not at.exception
         return at
 
