@@ -2,10 +2,10 @@
 
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,30 @@ PAGE = "app_pages/upgrade.py"
 Filled = Callable[..., str]
 
 
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Answers a folder with the database and the journals of some upgrades; the same ones are stored once."""
+    made: dict[str, Path] = {}
+
+    def store(*stories: Story) -> Path:
+        told = repr(stories)
+        if told not in made:
+            made[told] = tmp_path_factory.mktemp("upgrades")
+            store_upgrades(made[told], *stories)
+        return made[told]
+
+    return store
+
+
 @pytest.fixture
-def filled(tmp_path: Path) -> Filled:
-    """Makes a database with some upgrades, and answers its URL."""
-    return partial(store_upgrades, tmp_path)
+def filled(stored: Callable[..., Path], tmp_path: Path) -> Filled:
+    """Makes a database of this test's own with some upgrades, and answers its URL."""
+
+    def fill(*stories: Story) -> str:
+        shutil.copytree(stored(*stories), tmp_path, dirs_exist_ok=True)
+        return f"sqlite:///{tmp_path}/filled/pyrometer.db"
+
+    return fill
 
 
 def judged(url: str, changed: Rules | None = None) -> Judged:
@@ -222,14 +242,13 @@ def test_an_address_names_a_run_or_its_versions(
 
 
 def test_what_was_never_measured_together_is_not_compared(open_page: Open, filled: Filled) -> None:
-    page = open_page(
-        filled(*two()), PAGE, **{"from": "2.13.0", "to": "2.14.0", "hardware": "Xeon 6430, 2 cores"}
-    )
+    url = filled(*two())
+    page = open_page(url, PAGE, **{"from": "2.13.0", "to": "2.14.0", "hardware": "Xeon 6430, 2 cores"})
     (said,) = [each.value for each in page.warning]
     assert said.startswith("2.13.0 and 2.14.0 were never measured together on Xeon 6430, 2 cores")
     assert typed(page)[0] == "pyrometer upgrade 2.13.0 2.14.0"
     assert "py-verdict" not in html(page) and f"/upgrade?run={RUN}" in html(page)
-    page = open_page(filled(*two()), PAGE, hardware="8 x H200")
+    page = open_page(url, PAGE, hardware="8 x H200")
     assert "nknown hardware" in page.warning[0].value and "py-verdict" not in html(page)
 
 
