@@ -88,22 +88,22 @@ def test_a_database_that_goes_away_is_missed_and_welcomed_back(
     assert "Traceback" not in its_dashboard.log
 
 
-def test_a_database_of_a_newer_pyrometer_says_what_to_do(
+def test_a_database_of_a_newer_pyrometer_says_what_to_do_and_one_that_somebody_holds_is_said_to_be_locked(
     serve: Any, file: Path, visit: Callable[[Any], Visitor]
 ) -> None:
+    set_version = f"UPDATE {schema.VERSION_TABLE} SET version_num = ?"
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
-    page = visit(serve(f"sqlite:///{file}")).open("/trends")
+        (ours,) = connection.execute(f"SELECT version_num FROM {schema.VERSION_TABLE}").fetchone()
+        connection.execute(set_version, ["9999"])
+    dashboard = serve(f"sqlite:///{file}")
+    page = visit(dashboard).open("/trends")
     assert "newer" in unreadable(page)
-
-
-def test_a_database_that_somebody_holds_is_said_to_be_locked(
-    serve: Any, file: Path, visit: Callable[[Any], Visitor]
-) -> None:
+    # Nobody has opened it yet: the same server meets the next trouble as one that has just been started.
     with closing(sqlite3.connect(file, isolation_level=None)) as holder:
+        holder.execute(set_version, [ours])
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
-        page = visit(serve(f"sqlite:///{file}")).open("/")
+        page.goto(dashboard.url)
         assert "locked" in unreadable(page)
         holder.execute("COMMIT")
     page.reload()
