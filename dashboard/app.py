@@ -2,10 +2,11 @@
 
 import streamlit as st
 
-from dashboard import parts
+from dashboard import load, parts
 from dashboard.access import admission
 from dashboard.exports import foot
 from dashboard.navigation import PAGES
+from dashboard.settings import Settings
 from db.errors import DatabaseError
 
 parts.frame_page()
@@ -19,6 +20,7 @@ page = st.navigation(
 admission.admit()
 with foot.taken_along(lambda: page.title):
     try:
+        load.fits(Settings.from_environment().database_url)
         page.run()
     except DatabaseError as error:
         parts.database_problem(error)

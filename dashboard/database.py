@@ -3,7 +3,7 @@
 from functools import cache
 
 from db import queries
-from db.engine import Database, open_database
+from db.engine import Database, check_fits, open_database
 
 
 @cache
@@ -13,5 +13,7 @@ def opened(url: str) -> Database:
 
 
 def check(url: str) -> None:
-    """Ask the database something short; raises DatabaseError when it does not answer."""
-    queries.count_runs(opened(url))
+    """Ask the database something short; raises DatabaseError when it cannot be used, or not any more."""
+    database = opened(url)
+    check_fits(database)
+    queries.count_runs(database)

@@ -15,6 +15,7 @@ from dashboard.access import reader
 from dashboard.database import opened
 from db import findings as findings_store
 from db import metrics, queries, telemetry, traces, triage_rights
+from db.engine import check_fits
 from db.finding_records import Finding, TriageEntry
 from db.records import (
     Headline,
@@ -49,6 +50,12 @@ _kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
 _SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
 #: Own runs, and runs of any kind, that say where the trends page opens.
 _OPENING_RUNS = 3
+
+
+@_kept
+def fits(url: str) -> None:
+    """Nothing, unless a newer Pyrometer has upgraded the database since it was opened."""
+    check_fits(opened(url))
 
 
 @_kept
