@@ -21,10 +21,12 @@ def show(url: str, chosen: Overview, now: datetime) -> None:
     looked = load.results(url, morning.parts[:LOOKED])
     every = (*looked, *morning.parts[LOOKED:])
     found = verdict.news(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
-    parts.html(verdict.banner(verdict.verdict(every, morning.silent, found), found.known, found.older))
+    trouble = _trouble(url, looked)
+    told = verdict.verdict(every, morning.silent, found, problems.newly_failed(trouble))
+    parts.html(verdict.banner(told, found.known, found.older))
     _tracks(looked, every, now)
     _findings(found, chosen, now)
-    _problems(url, looked)
+    _problems(trouble)
     _headlines(url, looked, now)
 
 
@@ -70,9 +72,13 @@ def _findings(found: verdict.News, chosen: Overview, now: datetime) -> None:
         parts.html(f"<p>{markup.link(links.findings(), f'and {more:,} more: Regressions →')}</p>")
 
 
-def _problems(url: str, looked: Sequence[Standing]) -> None:
+def _trouble(url: str, looked: Sequence[Standing]) -> list[problems.Problem]:
     endings = {run: each for one in looked for run, each in load.endings(url, one).items()}
-    if found := problems.problems(looked, endings):
+    return problems.problems(looked, endings)
+
+
+def _problems(found: Sequence[problems.Problem]) -> None:
+    if found:
         parts.heading("Not ok in the newest night", lambda: problems.frame(found), "not-ok.csv")
         parts.html(problems.table(found))
 

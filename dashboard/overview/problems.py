@@ -15,7 +15,7 @@ from db.records import Outcome
 
 #: Rows at most: a night that failed as a whole has hundreds, and its run's page lists them.
 _ROWS = 20
-_FELL = "used to be measured"
+_FELL, _NEW = "used to be measured", "not so the night before"
 #: How the reason of a replicate begins that was planned and turned out not to be needed.
 _NOT_NEEDED = "not needed"
 
@@ -57,6 +57,11 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
                 since = _since(each, fell, known)
                 found.append(Problem(name, run, each.case, each.status, each.reason, each.count, since))
     return sorted(found, key=_worst_first)
+
+
+def newly_failed(items: Iterable[Problem]) -> int:
+    """How many failed that did not the night before, beside those that are not measured any more."""
+    return sum(one.since == _NEW and _is_bad(one) for one in items)
 
 
 def table(items: Sequence[Problem]) -> str:
@@ -105,7 +110,7 @@ def _since(ending: Ending, fell: Collection[str], known: Collection[tuple[str, s
         return _FELL
     if known is None:
         return "no night before"
-    return "" if (ending.case, ending.status) in known else "not so the night before"
+    return "" if (ending.case, ending.status) in known else _NEW
 
 
 def _needed(status: str, reason: str) -> bool:
@@ -113,5 +118,8 @@ def _needed(status: str, reason: str) -> bool:
 
 
 def _worst_first(one: Problem) -> tuple[object, ...]:
-    bad = wording.status(one.status).tone == "bad"
-    return one.since != _FELL, not one.since, not bad, one.part, one.case, one.status
+    return one.since != _FELL, not one.since, not _is_bad(one), one.part, one.case, one.status
+
+
+def _is_bad(one: Problem) -> bool:
+    return wording.status(one.status).tone == "bad"

@@ -80,8 +80,13 @@ class Verdict:
 _SIGNS: dict[wording.Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
 
 
-def verdict(parts: Sequence[Standing], silent: Sequence[Silence], found: News) -> Verdict:
-    """What the nights, the machines and the findings come to together."""
+def verdict(
+    parts: Sequence[Standing], silent: Sequence[Silence], found: News, newly_failed: int = 0
+) -> Verdict:
+    """What the nights, the machines and the findings come to together.
+
+    So many cases have `newly_failed`, perhaps with some of their replicates only, and are no case that fell.
+    """
     asked = [one for one in parts if one.asked_for]
     states = [one.state for one in asked]
     fell = sum(one.fell for one in asked)
@@ -95,6 +100,7 @@ def verdict(parts: Sequence[Standing], silent: Sequence[Silence], found: News) -
         _many(fell, "case", "no longer measured"),
     ]
     odd = [
+        _many(newly_failed, "case", "newly with failures"),
         _many(len(found.machine), "change", "of a machine"),
         _many(states.count("cancelled"), "night", "cancelled"),
         _many(len(found.waiting), "candidate", "not confirmed yet"),
