@@ -137,7 +137,11 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
     columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
     place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
     ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
-    groups = [list(group) for _, group in groupby(ordered, key=alike)]
+    # Replicates of different cases take turns in a run: those alike do not stand beside each other.
+    together: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
+    for item in ordered:
+        together.setdefault(alike(item), []).append(item)
+    groups = list(together.values())
     rows: list[tuple[str, ...]] = []
     for members in groups[:_FAILURES]:
         summary, outcome = members[0]
