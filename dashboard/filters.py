@@ -23,6 +23,8 @@ ALL, ACT = "all", "act"
 _TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
 _STILL_OPEN = ("open", "acknowledged")
 DIRECTIONS = (ALL, "worse", "better")
+#: More than any page of a list has.
+_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,8 @@ def page(query: Query, rows: int, per_page: int, name: str = "page") -> int:
     """The page of a list, from 1, never beyond its end; `name` is what the URL calls it."""
     wanted = last(query, name) or "1"
     pages = max(1, -(-rows // per_page))
-    return min(max(1, int(wanted)), pages) if wanted.isdecimal() else 1
+    # Of thousands of digits Python reads no number; so many say enough.
+    return min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
 
 
 def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:

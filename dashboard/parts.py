@@ -21,6 +21,8 @@ from exchange.formats import came_from
 from exchange.tables import cell
 
 _FOLDER = Path(__file__).parent
+#: An address may ask for thousands of things: values that count of each name, complaints, signs of each.
+_VALUES, _COMPLAINTS, _SIGNS = 200, 8, 1000
 
 
 def frame_page() -> None:
@@ -100,8 +102,11 @@ def chart(
 
 
 def complain(complaints: Sequence[str]) -> None:
-    """What the address asked for and could not be shown."""
-    for complaint in complaints:
+    """What the address asked for and could not be shown; of very many the first."""
+    told = [each if len(each) <= _SIGNS else f"{each[:_SIGNS]} …" for each in complaints[:_COMPLAINTS]]
+    if (more := len(complaints) - _COMPLAINTS) > 0:
+        told.append(f"And {more:,} more like these.")
+    for complaint in told:
         kept.note("complaint", complaint)
         st.warning(plain(complaint))
 
@@ -161,8 +166,12 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
 
 
 def query() -> filters.Query:
-    """The query of this page's URL."""
-    return {name: st.query_params.get_all(name) for name in st.query_params}
+    """The query of this page's URL; of very many values of one name the first."""
+    # No name has a NUL in it, and Postgres takes no text with one.
+    return {
+        name: [value.replace("\0", "") for value in st.query_params.get_all(name)[:_VALUES]]
+        for name in st.query_params
+    }
 
 
 def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:

@@ -111,11 +111,12 @@ def apart(smallest: float, largest: float) -> float | None:
 def cost(price_per_hour: float, throughput: float) -> float | None:
     """What a million items cost at `throughput` (items/s): price / 3600 s / throughput x 1e6.
 
-    In the currency of the price; None where the throughput is not a finite number above 0.
+    In the currency of the price; None where the throughput or the cost is not a finite number above 0.
     """
     if not (math.isfinite(throughput) and throughput > 0):
         return None
-    return price_per_hour / 3600 / throughput * 1e6
+    found = price_per_hour / 3600 / throughput * 1e6
+    return found if math.isfinite(found) and found > 0 else None
 
 
 def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tuple[Column, float, int]]:

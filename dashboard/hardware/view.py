@@ -1,6 +1,5 @@
 """What the Hardware page shows: read from its address, written back to it."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,8 @@ LISTED = (
 )
 #: Hardware side by side at most.
 MOST_HARDWARE = 8
+#: In any currency; beyond, costs are no numbers any more.
+_LEAST_PRICE, _MOST_PRICE = 1e-9, 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,4 +211,4 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) and number > 0 else None
+    return number if _LEAST_PRICE <= number <= _MOST_PRICE else None
