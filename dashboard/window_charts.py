@@ -100,7 +100,8 @@ def _seconds(seconds: float, *, labelled: bool) -> dict[str, Any]:
         "ticks": labelled,
         "title": "seconds since the window began" if labelled else None,
         "values": _ticks(seconds),
-        "format": "~g",
+        # Vega would shorten a `format` to the digits that tell ticks apart: 100 became 1e+2.
+        "labelExpr": "format(datum.value, '~r')",
         "labelOverlap": True,
         "labelBound": True,
     }
