@@ -12,7 +12,7 @@ from pathlib import Path
 
 import streamlit
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from dashboard.navigation import EVERYWHERE, PAGES, Page
@@ -34,8 +34,11 @@ _IMPORTS = re.compile(r'(?:from|import)"\./([\w.-]+\.js)"')
 
 
 def routes() -> list[Route]:
-    """A route for each page of the navigation; every other address stays Streamlit's."""
-    return [Route(f"/{page.path}", _answer(page), methods=["GET"]) for page in PAGES]
+    """A route for each page of the navigation and what is below it; every other address stays Streamlit's."""
+    pages = [Route(f"/{page.path}", _answer(page), methods=["GET"]) for page in PAGES]
+    # Streamlit's own file looks for its program beside itself: below a page, it stays blank.
+    below = [Route(f"/{page.path}/{{rest:path}}", _up(page), methods=["GET"]) for page in PAGES if page.path]
+    return [*pages, *below]
 
 
 def text(page: Page) -> str:
@@ -55,6 +58,14 @@ def _answer(page: Page) -> Callable[[Request], Awaitable[Response]]:
 
     async def answer(_request: Request) -> Response:
         return HTMLResponse(told, headers={"cache-control": "no-cache"})
+
+    return answer
+
+
+def _up(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        query = request.url.query
+        return RedirectResponse(f"/{page.path}" + (f"?{query}" if query else ""), 307)
 
     return answer
 
