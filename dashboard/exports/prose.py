@@ -96,7 +96,7 @@ class _Reader(HTMLParser):
             self._words.append(_APART)
         elif tag == "img":
             self._words.append(markdown.text(about.get("alt", "")))
-        elif "py-chip" in classes or "py-key" in classes:
+        elif {"py-chip", "py-key", "py-case"}.intersection(classes):
             self._words.append(" ")
         elif tag in _BLOCKS:
             self._line(tag)

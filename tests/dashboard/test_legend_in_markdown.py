@@ -1,0 +1,13 @@
+"""A chart's legend taken along as Markdown: the letter of a line and its case are two words."""
+
+from builders import MLP, RESNET
+
+from dashboard import markup
+from dashboard.exports import prose
+
+
+def test_a_letter_and_its_case_are_two_words() -> None:
+    assert prose.of_html(markup.legend([MLP, RESNET]), "").splitlines() == [
+        "- A mlp_overhead · infer · batch=8 · eager",
+        "- B resnet50 · infer · batch=8 image=224 · eager",
+    ]
