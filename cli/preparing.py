@@ -86,12 +86,19 @@ def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
     # A sick driver takes as long to be asked as torch to be imported, or longer.
     with ThreadPoolExecutor(1) as beside:
         asked = beside.submit(probe.examine)
-        described = tuple(
-            environments.describe(one.name, one.python, chosen.harness, chosen.profile) for one in ready
-        )
+        described = _described(chosen, ready)
     for module, reason in described[0].broken_cases.items():
         raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
     return Asked(described, telemetry_body(asked.result(), host.capabilities()))
+
+
+def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[Environment, ...]:
+    """Each environment as it describes itself; of one that is compared with itself, asked once."""
+    known: dict[Path, Environment] = {}
+    for one in ready:
+        if one.python not in known:
+            known[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.profile)
+    return tuple(replace(known[one.python], name=one.name) for one in ready)
 
 
 def typed() -> str:
@@ -200,8 +207,12 @@ def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
         p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
     )
     neighbours: Neighbours | None = None
+    known: dict[str, Environment] = {}
     for target in header.targets.values():
-        described = environments.describe(target.name, Path(target.python), harness, profile)
+        # One that is compared with itself is asked once.
+        if target.python not in known:
+            known[target.python] = environments.describe(target.name, Path(target.python), harness, profile)
+        described = known[target.python]
         if described.fingerprint != without_again(target.fingerprint):
             raise CannotResume(
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
