@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from in_process import typed
 from measuring_site import Site, measured_python
 
 from db import queries
@@ -169,7 +170,7 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
 def test_what_cannot_be_meant_is_refused_in_a_sentence(
     place: Site, arguments: tuple[str, ...], said: str
 ) -> None:
-    assert said in place.call("upgrade", *arguments).one_sentence()
+    assert said in typed(place, "upgrade", *arguments).one_sentence()
 
 
 @pytest.mark.torch
@@ -191,7 +192,5 @@ def test_a_budget_without_room_for_a_verdict_says_so_beforehand(place: Site) -> 
 
 def test_reports_go_where_they_can_be_written(place: Site, tmp_path: Path) -> None:
     missing = str(tmp_path / "nowhere" / "verdict.md")
-    assert (
-        "no file can be written there"
-        in place.call("upgrade", "default", "default", "--report", missing).one_sentence()
-    )
+    refused = typed(place, "upgrade", "default", "default", "--report", missing)
+    assert "no file can be written there" in refused.one_sentence()
