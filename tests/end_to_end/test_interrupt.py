@@ -10,17 +10,23 @@ import struct
 import subprocess
 import termios
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 import psutil
 import pytest
-from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, wait_for_nobody
+from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, one_site, wait_for_nobody
 
 from db import queries
 from db.engine import open_database
 from runner import journal
+from runner.drift import CASES
 
 pytestmark = pytest.mark.torch
+
+ONCE = ("--replicates", "1")
 
 
 def interrupted(done: Done) -> str:
@@ -33,31 +39,84 @@ def interrupted(done: Done) -> str:
     return done.run
 
 
-def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(site: Site) -> None:
-    running = site.start_suite("quick")
-    running.until("outcome")
-    running.until("phase", phase="measure")
-    running.process.send_signal(signal.SIGINT)
-    done = running.end()
-    run = interrupted(done)
-    kept = journal.read(site.journal(run))
-    assert len(kept.outcomes) == len([e for e in done.events if e["event"] == "outcome"]) >= 1
-    with open_database(site.url, create=False) as database:
-        assert len(of_the_plan(queries.outcomes_of_run(database, run))) == len(kept.outcomes)
-        summary = queries.run_summary(database, run)
-        assert summary is not None and summary.state == "interrupted"
+@dataclass(frozen=True)
+class GoneOn:
+    """A run that Ctrl-C ended in mid-run, what it left behind, and what the printed command made of it."""
 
-    command = re.search(r"go on with: pyrometer (.*)", done.err)
-    assert command
-    resumed = site.call(*command[1].split())
-    assert resumed.code == 0, resumed
-    assert "is complete: 4 ok of 4 planned" in resumed.out
-    whole = journal.read(site.journal(run))
+    site: Site
+    ended: Done
+    kept: journal.Contents
+    stored: int
+    state: str
+    resumed: Done
+
+
+@pytest.fixture(scope="module")
+def gone_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GoneOn]:
+    """One for all tests that look at such a run."""
+    for site in one_site(tmp_path_factory.mktemp("gone-on")):
+        running = site.start_suite("quick")
+        running.until("outcome")
+        running.until("phase", phase="measure")
+        running.process.send_signal(signal.SIGINT)
+        done = running.end()
+        run = interrupted(done)
+        kept = journal.read(site.journal(run))
+        with open_database(site.url, create=False) as database:
+            stored = len(of_the_plan(queries.outcomes_of_run(database, run)))
+            summary = queries.run_summary(database, run)
+        command = re.search(r"go on with: pyrometer (.*)", done.err)
+        assert command and summary
+        yield GoneOn(site, done, kept, stored, summary.state, site.call(*command[1].split()))
+
+
+def test_ctrl_c_in_mid_run_ends_it_and_the_printed_command_goes_on(gone_on: GoneOn) -> None:
+    done, kept, run = gone_on.ended, gone_on.kept, gone_on.ended.run
+    assert len(kept.outcomes) == len([e for e in done.events if e["event"] == "outcome"]) >= 1
+    assert gone_on.stored == len(kept.outcomes)
+    assert gone_on.state == "interrupted"
+
+    assert gone_on.resumed.code == 0, gone_on.resumed
+    assert "is complete: 4 ok of 4 planned" in gone_on.resumed.out
+    whole = journal.read(gone_on.site.journal(run))
     assert whole.outcomes[: len(kept.outcomes)] == kept.outcomes
-    with open_database(site.url, create=False) as database:
+    with open_database(gone_on.site.url, create=False) as database:
         assert len(of_the_plan(queries.outcomes_of_run(database, run))) == 4
         summary = queries.run_summary(database, run)
         assert summary is not None and summary.state == "complete"
+
+
+def test_the_canary_sings_between_sessions_and_a_resumed_run_counts_on(gone_on: GoneOn) -> None:
+    before, run = gone_on.kept.canaries, gone_on.ended.run
+    assert [outcome.replicate for outcome in before[:2]] == [0, 0], "before the first session"
+
+    done = gone_on.resumed
+    assert done.code == 0 and "is complete: 4 ok of 4 planned" in done.out
+    assert "canary" not in done.out, "it is no case of the suite"
+    contents = journal.read(gone_on.site.journal(run))
+    assert contents.canaries[: len(before)] == before and contents.set_aside == ()
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for outcome in contents.canaries:
+        assert outcome.status == "ok", outcome
+        numbers[outcome.case].append(outcome.replicate)
+    assert list(numbers) == list(CASES)
+    boundaries = len(before) // 2 + 2
+    assert all(len(found) >= boundaries and found == [*range(len(found))] for found in numbers.values())
+    assert max(o.started_at for o in contents.canaries) > max(o.started_at for o in contents.outcomes)
+
+    with open_database(gone_on.site.url, create=False) as database:
+        summary, record = queries.run_summary(database, run), queries.run_record(database, run)
+        assert summary is not None and record is not None
+        assert (summary.counts, summary.planned) == ({"ok": 4}, 4)
+        assert len(summary.torch_versions) == 1, "the canary is no PyTorch"
+        assert [e.name for e in record.environments] == ["default", "canary"]
+        stored = queries.outcomes_of_run(database, run)
+        assert len(stored) == 4 + len(contents.canaries) and len(of_the_plan(stored)) == 4
+        latency = {m.case: m for m in queries.measurements_of_run(database, run) if m.metric == "latency"}
+        for case, found in numbers.items():
+            assert latency[case].n == len(found)
+            samples = queries.samples(database, run, case, record.environments[1].fingerprint, 0)
+            assert samples == next(o.blocks for o in contents.canaries if o.case == case)
 
 
 def test_a_second_signal_at_once_hurries_and_leaves_nobody(site: Site) -> None:
@@ -118,17 +177,36 @@ def test_a_signal_before_anything_is_measured(site: Site) -> None:
     assert not (site.folder / ".pyrometer" / "runs").exists()
 
 
-def test_nohup_keeps_a_run_alive_when_the_terminal_closes(site: Site) -> None:
+def test_nohup_keeps_a_run_alive_when_the_terminal_closes_and_where_there_is_none_there_are_plain_lines(
+    site: Site,
+) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        running = site.start_suite("quick", "--replicates", "1")
+        process = subprocess.Popen(
+            [COMMAND, "run", "--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"), *ONCE],
+            cwd=site.folder,
+            env=site.environ({}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     finally:
         signal.signal(signal.SIGHUP, before)
-    running.until("began")
-    running.process.send_signal(signal.SIGHUP)
-    done = running.end()
-    assert done.code == 0, done
-    assert done.events[-1]["state"] == "complete"
+    with process:
+        assert process.stdout is not None
+        try:
+            lines = [process.stdout.readline().rstrip("\n")]
+            process.send_signal(signal.SIGHUP)
+            lines += process.stdout.read().splitlines()
+            code = process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+    assert code == 0, lines
+    assert "\x1b" not in "".join(lines)
+    assert re.fullmatch(r"run \S+: suite quick, 2 cases, 2 replicates, torch .*, about [\d:]+", lines[0])
+    assert [line for line in lines if line.startswith("  1/2 add/infer/size=8/eager #0: ")]
+    assert [line for line in lines if line.startswith("  2/2 linear/infer/width=8/eager #0: ")]
+    assert re.fullmatch(r"run \S+ is complete: 2 ok of 2 planned, in [\d:]+", lines[-1])
 
 
 def test_a_reader_that_goes_away_stops_the_run_and_loses_nothing(site: Site) -> None:
@@ -200,14 +278,3 @@ def threads_stay_on_the_housekeeping_cpus(pid: int) -> None:
     for thread in os.listdir(f"/proc/{pid}/task"):
         allowed = os.sched_getaffinity(int(thread))
         assert free in allowed and allowed != os.sched_getaffinity(0)
-
-
-def test_where_there_is_no_terminal_there_are_plain_lines(site: Site) -> None:
-    done = site.run("quick", "--replicates", "1")
-    assert done.code == 0, done
-    assert "\x1b" not in done.out
-    lines = done.out.splitlines()
-    assert re.fullmatch(r"run \S+: suite quick, 2 cases, 2 replicates, torch .*, about [\d:]+", lines[0])
-    assert [line for line in lines if line.startswith("  1/2 add/infer/size=8/eager #0: ")]
-    assert [line for line in lines if line.startswith("  2/2 linear/infer/width=8/eager #0: ")]
-    assert re.fullmatch(r"run \S+ is complete: 2 ok of 2 planned, in [\d:]+", lines[-1])
