@@ -101,14 +101,3 @@ def test_kills_at_random_moments_lose_nothing(site: Site) -> None:
         assert len({m.case for m in made}) == 2
         assert all(m.n == 6 for m in made)
     assert carriers(run) == []
-
-
-@pytest.mark.torch
-def test_the_workers_of_a_killed_controller_die_with_it(site: Site) -> None:
-    running = site.start_suite("quick")
-    run = str(running.until("began")["run"])
-    running.until("phase", phase="measure")
-    assert carriers(run)
-    running.process.kill()
-    running.process.wait()
-    wait_for_nobody(run)

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from measuring_site import PATIENCE_SECONDS, Running, Site
+from measuring_site import PATIENCE_SECONDS, Running, Site, carriers, wait_for_nobody
 
 from db import queries
 from db.engine import open_database
@@ -26,11 +26,17 @@ def wait_until_it_waits(running: Running) -> None:
         time.sleep(0.05)
 
 
-def test_a_second_run_waits_for_the_first_and_both_complete(site: Site) -> None:
+def test_a_second_run_waits_for_the_first_and_a_third_may_give_up(site: Site) -> None:
     first = site.start_suite("quick", "--replicates", "1")
     first.until("began")
     second = site.start_suite("quick", "--replicates", "1")
     wait_until_it_waits(second)
+    third = site.start_suite("quick")
+    wait_until_it_waits(third)
+    third.process.terminate()
+    gave_up = third.end()
+    assert (gave_up.code, [event["event"] for event in gave_up.events]) == (130, ["waiting"])
+    assert re.fullmatch(f"{WAITING}interrupted before anything was measured\n", gave_up.err), gave_up.err
     one, two = first.end(), second.end()
     assert (one.code, two.code) == (0, 0), (one, two)
     assert not re.search(WAITING, one.err)
@@ -45,12 +51,17 @@ def test_a_second_run_waits_for_the_first_and_both_complete(site: Site) -> None:
     assert ended is not None and min(later).isoformat() > str(ended["at"])
 
 
-def test_of_two_that_resume_one_run_the_second_finds_nothing_left(site: Site) -> None:
+def test_a_killed_run_takes_its_workers_along_and_of_two_that_resume_it_the_second_finds_nothing_left(
+    site: Site,
+) -> None:
     started = site.start_suite("quick")
     run = str(started.until("began")["run"])
     started.until("outcome")
+    started.until("phase", phase="measure")
+    assert carriers(run)
     started.process.kill()
     started.end()
+    wait_for_nobody(run)
     first = site.start("--resume", run)
     first.until("began")
     second = site.start("--resume", "latest")
@@ -61,15 +72,3 @@ def test_of_two_that_resume_one_run_the_second_finds_nothing_left(site: Site) ->
     nothing_left = re.escape(f"pyrometer: run {run} is complete: there is nothing to resume\n")
     assert re.fullmatch(WAITING + nothing_left, two.err), two.err
     assert len(journal.read(site.journal(run)).outcomes) == 4
-
-
-def test_who_waits_can_give_up(site: Site) -> None:
-    first = site.start_suite("quick", "--replicates", "1")
-    first.until("began")
-    second = site.start_suite("quick")
-    wait_until_it_waits(second)
-    second.process.terminate()
-    gave_up = second.end()
-    assert (gave_up.code, [event["event"] for event in gave_up.events]) == (130, ["waiting"])
-    assert re.fullmatch(f"{WAITING}interrupted before anything was measured\n", gave_up.err), gave_up.err
-    assert first.end().code == 0
