@@ -49,7 +49,7 @@ class EndsOnRankOne(nn.Sequential):
 
     def forward(self, inputs: Tensor) -> Tensor:
         self.steps += 1
-        if self.steps == 10 and torch.distributed.is_initialized() and torch.distributed.get_rank() == 1:
+        if self.steps == 10 and torch.distributed.get_rank() == 1:
             folder = Path(os.environ["CASES_SCRATCH"])
             before = list(folder.glob(f"{self.how}*.pid"))
             note = folder / f"{self.how}{os.getpid()}"
@@ -62,4 +62,7 @@ class EndsOnRankOne(nn.Sequential):
 
 @case(phases=("train",), how=["dies", "stops", "once"])
 def ends(how: str) -> Workload:
+    if not torch.distributed.is_initialized():
+        # As the baseline that is measured beside it, which nobody looks at: refused, it costs no training.
+        raise NotImplementedError("it is about several ranks")
     return Workload(EndsOnRankOne(how), (torch.randn(4, WIDTH),), items=4, loss=loss_for(4))
