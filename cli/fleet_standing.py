@@ -94,7 +94,10 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
     found = _told_nodes(here, everybody, living, running)
     notes: list[str] = []
     # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
-    if not any(one.machine == me.machine for one in living):
+    heads = [one for one in living if one.machine == me.machine]
+    for one in heads:
+        notes += _troubles(one)
+    if not heads:
         notes.append("no scheduler of this head is there to use them: start one with `pyrometer scheduler`")
         found |= _joined(here, found, notes, telling=telling)
     return Standing(
@@ -103,6 +106,12 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         notes=tuple(notes),
         now=now,
     )
+
+
+def _troubles(one: SchedulerSeen) -> list[str]:
+    """Why machines that joined are not used, as a scheduler told."""
+    told = one.facts.get("troubles")
+    return [str(each) for each in told] if isinstance(told, list) else []
 
 
 def _told_nodes(

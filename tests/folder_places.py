@@ -100,5 +100,8 @@ class FolderPlaces:
                 found.append(PlaceSeen(place, {"folder": str(said.parent)}, body["drained"]))
         return found
 
+    def troubles(self) -> Sequence[str]:
+        return ()
+
     def close(self) -> None:
         self.closed = True

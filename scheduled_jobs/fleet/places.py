@@ -84,7 +84,9 @@ class FleetPlaces:
             ]
 
     def troubles(self) -> tuple[str, ...]:
-        """Why nodes that are there are not used, a sentence each."""
+        """Why nodes that are there are not used, a sentence each, or why nobody knows of any."""
+        if away := self.away:
+            return (_away(away),)
         with self._lock:
             return (*(met.trouble for met in self._met.values() if met.trouble), *self._namesakes)
 
@@ -109,7 +111,7 @@ class FleetPlaces:
         try:
             nodes = self._engine.nodes()
         except EngineError as error:
-            self._tell(f"the fleet's engine is away: {error}", again=not self.away)
+            self._tell(_away(str(error)), again=not self.away)
             self.away = str(error) or "the engine is away"
             self._looked.set()
             return
@@ -217,6 +219,10 @@ class FleetPlaces:
                 self._said.clear()
             self._said.add(sentence)
             self._say(sentence)
+
+
+def _away(why: str) -> str:
+    return f"the fleet's engine is away: {why}"
 
 
 def _by_name(

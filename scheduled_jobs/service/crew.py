@@ -25,6 +25,9 @@ _TOLD_EVERY = 6
 REST_SECONDS, _LONGEST_REST_SECONDS = 10.0, 600.0
 #: A scheduler of this machine that was not seen for so long is none any more.
 _FORGOTTEN = timedelta(days=1)
+#: So many sentences on places that are not used are told with each beat.
+_TROUBLES = 20
+_NAMESAKE = "a place has this machine's name and is left out: its own lane measures here, or nothing"
 
 
 @dataclass(slots=True)
@@ -209,10 +212,7 @@ class Crew:
     def _tell_of_namesake(self) -> None:
         if not self._namesake_told:
             self._namesake_told = True
-            sentence = (
-                "a place has this machine's name and is left out: its own lane measures here, or nothing"
-            )
-            self._log("place refused", sentence, {"machine": self._here.place.machine}, "warning")
+            self._log("place refused", _NAMESAKE, {"machine": self._here.place.machine}, "warning")
 
     def _is_due(self, post: Post) -> bool:
         return post is self._here or post.news or self._beats % _TOLD_EVERY == 0
@@ -229,8 +229,15 @@ class Crew:
             seen_at=now,
             beats=post.beats,
             version=version,
-            facts=served if post is self._here else self._facts(post, served),
+            facts=self._own(served) if post is self._here else self._facts(post, served),
         )
+
+    def _own(self, served: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is told of this service: with it who is there and cannot be used, which nobody else knows."""
+        if self._places is None:
+            return served
+        found = [*self._places.troubles(), *([_NAMESAKE] if self._namesake_told else [])]
+        return {**served, "troubles": found[:_TROUBLES]} if found else served
 
     def _facts(self, post: Post, served: Mapping[str, Any]) -> dict[str, Any]:
         """What is told of a place: it plans nothing, so the timetable is left out."""

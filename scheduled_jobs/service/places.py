@@ -69,6 +69,10 @@ class Places(Protocol):
         """Those that are there now, each machine once. It is asked often: quick, and it raises nothing."""
         ...
 
+    def troubles(self) -> Sequence[str]:
+        """Why some that are there are not used, a sentence each; as quick."""
+        ...
+
     def close(self) -> None:
         """Let go of what it takes to look."""
         ...

@@ -54,6 +54,9 @@ class Always:
         self.hidden = max(0, self.hidden - 1)
         return self.seen[1 if self.hidden else 0 :]
 
+    def troubles(self) -> Sequence[str]:
+        return ()
+
     def close(self) -> None:
         self.closed = True
 
