@@ -21,6 +21,8 @@ _ACTIONS = {
 }
 #: These say nothing without a text.
 _NEED_TEXT = ("note", "link")
+#: What the text is called that goes with them; with the others it is the reason.
+_TEXTS = {"note": "Note", "link": "Address of the issue"}
 _WEEKS = 2
 
 
@@ -34,15 +36,13 @@ def section(url: str, one: Finding) -> None:
         return
     somebody = reader.current()
     name = somebody.name if somebody else ""
+    # Outside of the form: what is asked for depends on it.
+    action = st.selectbox(
+        "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
+    )
     with st.form("triage", clear_on_submit=False):
-        action = st.selectbox(
-            "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
-        )
-        text = st.text_input("Why, or the address of the issue", key="triage-text", max_chars=2000)
-        # Its beginning in UTC is meant: today's is over.
-        today = datetime.now(UTC).date()
-        tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
-        until = st.date_input("Muted until", usual, key="triage-until", min_value=tomorrow)
+        text = st.text_input(_TEXTS.get(action, "Why"), key="triage-text", max_chars=2000)
+        muted = _until() if action == "mute" else None
         if name:
             st.caption(parts.plain(f"Noted under your name: {name}"))
         who = name or st.text_input("Who says so", key="triage-who", max_chars=100)
@@ -51,13 +51,20 @@ def section(url: str, one: Finding) -> None:
     if problem := complaint(action, text, who):
         st.warning(problem)
         return
-    muted = datetime.combine(until, time(), UTC) if action == "mute" else None
     try:
         load.triage(url, one.id, action, who.strip(), text.strip(), muted)
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
         return
     st.rerun()
+
+
+def _until() -> datetime:
+    """The moment at which a silence ends: the beginning in UTC of a day to come."""
+    today = datetime.now(UTC).date()
+    tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
+    day = st.date_input("Muted until", usual, key="triage-until", min_value=tomorrow, format="YYYY-MM-DD")
+    return datetime.combine(day, time(), UTC)
 
 
 def complaint(action: str, text: str, who: str) -> str:

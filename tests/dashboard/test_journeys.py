@@ -4,6 +4,7 @@ import re
 import shutil
 import struct
 import xml.etree.ElementTree as ElementTree
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -37,7 +38,11 @@ def follow(page: Page, link: Locator) -> None:
 
 def choose(page: Page, label: str, option: str) -> None:
     """Choose from a list by its label, as somebody with a mouse does."""
-    page.get_by_role("combobox", name=label).click()
+    box = page.get_by_role("combobox", name=label)
+    # A list that scrolls away closes.
+    box.scroll_into_view_if_needed()
+    settle(page)
+    box.click()
     page.get_by_role("option", name=option, exact=True).click()
     settle(page)
 
@@ -157,7 +162,7 @@ def test_a_link_that_is_shared_shows_the_same_to_somebody_else(
 def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     page = visitor.open("/regressions?finding=1")
     expect(page.get_by_role("heading", name="Triage")).to_be_visible()
-    tab_to(page, "Why, or the address of the issue")
+    tab_to(page, "Why")
     page.keyboard.type("looked at it")
     tab_to(page, "Who says so")
     page.keyboard.type("ada")
@@ -167,6 +172,25 @@ def test_a_finding_is_triaged_by_keyboard_alone(visitor: Visitor) -> None:
     expect(log.get_by_text("looked at it")).to_be_visible(timeout=30_000)
     expect(log.get_by_text("ada")).to_be_visible()
     expect(log.get_by_text("acknowledge")).to_be_visible()
+
+
+def test_a_finding_is_muted_until_a_day(visitor: Visitor) -> None:
+    page = visitor.open("/regressions?finding=2")
+    until = page.get_by_role("group", name="Muted until")
+    march = f"{datetime.now(UTC).year + 1}-03-01"
+    expect(page.get_by_role("button", name="Save")).to_be_visible()
+    expect(until).to_have_count(0)
+    choose(page, "What", "Mute: tell nothing of it until a day")
+    until.get_by_role("spinbutton", name="year").click()
+    page.keyboard.type(march.replace("-", ""))
+    page.keyboard.press("Tab")
+    page.get_by_label("Why", exact=True).fill("a driver to come mends it")
+    page.get_by_label("Who says so").fill("ada")
+    page.get_by_role("button", name="Save").click()
+    log = page.get_by_role("region", name="Triage")
+    told = f"until {march} 00:00 UTC; a driver to come mends it"
+    expect(log.get_by_text(told)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(f"nobody has looked at it; muted until {march}")).to_be_visible()
 
 
 def test_a_phone_gets_everywhere(visitor: Visitor) -> None:
