@@ -136,6 +136,8 @@ def table(windows: Sequence[TelemetryWindow]) -> str:
         return f"{escape(first)}<small>{escape(second)}</small>"
 
     several = len({w.environment for w in windows}) > 1
+    first = {(w.case, w.environment): w.replicate for w in windows}
+    repeated = {w.case for w in windows if w.replicate != first[w.case, w.environment]}
     rows: list[tuple[str, ...]] = []
     before: tuple[str, str, int] | None = None
     for w in sorted(windows, key=_by_case):
@@ -143,6 +145,8 @@ def table(windows: Sequence[TelemetryWindow]) -> str:
         name = "" if whose == before else markup.case(w.case)
         if name and several:
             name += f"<small>{escape(w.environment_name)}</small>"
+        if name and w.case in repeated:
+            name += f"<small>replicate {w.replicate}</small>"
         before = whose
         address = links.utilisation(w.run, w.case, w.environment, w.replicate)
         rows.append(
