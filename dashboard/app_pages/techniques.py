@@ -5,8 +5,8 @@ from functools import partial
 
 import streamlit as st
 
+from dashboard import links, markup, parts
 from dashboard import load as pages
-from dashboard import parts
 from dashboard.settings import Settings
 from dashboard.techniques import load, sections, view
 from db.records import Run
@@ -46,6 +46,11 @@ if chosen.runs:
     readings = load.pinned(url, chosen.runs, chosen.version)
 else:
     readings = load.newest(url, offer.points, chosen.version)
+if not any(one.tells for reading in readings for one in reading.brought):
+    here = None if chosen.runs else load.Where(chosen.hardware, chosen.profile, chosen.version)
+    if there := load.with_ratios(url, places, here):
+        words = f"These runs tell no speed-up; other runs do, of torch {there.version} →"
+        parts.html(f"<p>{markup.link(links.techniques(*there, view.NEWEST), words)}</p>")
 if not any(reading.brought for reading in readings):
     parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")
     st.stop()

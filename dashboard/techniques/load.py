@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import streamlit as st
 
@@ -22,10 +23,20 @@ TOLD_BY = "latency_floor"
 _POINTS_OF_A_CASE = 8
 #: Runs that are read for one page at most; each has hundreds of outcomes.
 MOST_RUNS = 8
+#: Where nothing tells a ratio, one is looked for in so many places, and in so many versions of each.
+_PLACES, _VERSIONS = 4, 4
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
 _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
+
+
+class Where(NamedTuple):
+    """A hardware and a profile, by their fingerprints, and a PyTorch version."""
+
+    hardware: str
+    profile: str
+    version: str
 
 
 @_kept
@@ -79,6 +90,19 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[
             found.append(reading)
             untold -= {one.case for one in reading.brought if one.tells}
     return found
+
+
+def with_ratios(url: str, found: Sequence[Place], apart_from: Where | None) -> Where | None:
+    """The newest place and version whose newest runs tell ratios; None if few looks find none."""
+    for place in found[:_PLACES]:
+        for version in versions(url, place.hardware, place.profile)[:_VERSIONS]:
+            where = Where(place.hardware, place.profile, version)
+            if where == apart_from:
+                continue
+            readings = newest(url, points(url, *where), version)
+            if any(one.tells for reading in readings for one in reading.brought):
+                return where
+    return None
 
 
 def _reading(url: str, run_id: str, version: str) -> Reading | None:

@@ -183,6 +183,19 @@ def test_one_pair_of_each_has_no_interval_and_proves_nothing(open_page: Open, tm
     assert "one pair: no interval" in shown and "stay with eager" in shown
 
 
+def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+    later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
+    save(url, later, outcomes(ON_CPU[:2], apart=True))
+    at = open_page(url, PAGE)
+    assert "There is no ratio" in text(at) and "These runs tell no speed-up" in text(at)
+    (address,) = [each for each in Links(html(at)).addresses if each.startswith("/techniques?")][:1]
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+    assert asked["version"] == VERSION and asked["run"] == "newest"
+    there = open_page(url, PAGE, **asked)
+    assert "There is no ratio" not in text(there) and "These runs tell no speed-up" not in text(there)
+
+
 def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) -> None:
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
     wrong = [replace(each, status="wrong", reason="it is off") for each in outcomes(ON_CPU[:2])]
