@@ -31,6 +31,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     parts.select("Profile", "profile", {name: name for name in offer.profiles}, chosen)
     parts.select("Normalised to", "to", offer.hardware, chosen)
 
+rates = load.columns(url, "throughput", chosen.version, offer.sides)
+prices = view.prices(offer, chosen, settings.prices.per_hour)
+sections.cheapest(rates, prices)
 columns = load.columns(url, chosen.metric, chosen.version, offer.sides)
 if columns[0].cells:
     sections.compared(columns, metric, chosen, offer)
@@ -38,7 +41,5 @@ else:
     of = "" if chosen.version == view.NEWEST else f" of torch {chosen.version}"
     missing = f"There is no {metric.title.lower()}{of} on {columns[0].label}"
     parts.caption(parts.plain(f"{missing}: choose another metric or reference."))
-rates = load.columns(url, "throughput", chosen.version, offer.sides)
-prices = view.prices(offer, chosen, settings.prices.per_hour)
 sections.cost(rates, prices, settings.prices.currency, offer.sides[0].name)
 parts.pinned(chosen.address)

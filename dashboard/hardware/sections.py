@@ -67,6 +67,24 @@ def _cases(columns: Sequence[Column], metric: Metric) -> None:
     parts.html(table + _and(more))
 
 
+def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> None:
+    """What the same items cost on one hardware against another, where two prices are known.
+
+    `columns` hold the throughput in items/s.
+    """
+    over = normalised.cheapest(columns, prices)
+    if len(over) < 2:
+        return
+    first, *rest = over
+    said = [
+        f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
+        f"{'▼ cheaper' if ratio < 1 else '▲ dearer' if ratio > 1 else 'the same'})"
+        for column, ratio, n in rest
+    ]
+    told = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(said)}"
+    parts.html(f"<p>{escape(told)}</p>")
+
+
 def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, example: str) -> None:
     """What a million items cost where a price is known; `columns` hold the throughput in items/s.
 
@@ -87,17 +105,6 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
             "An item is what the workload counts: an image, a token. Prices are as somebody gave them here."
         )
     )
-    over = normalised.cheapest(priced, prices)
-    if len(over) > 1:
-        first, *rest = over
-        said = [
-            f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
-            f"{'▼ cheaper' if ratio < 1 else '▲ dearer' if ratio > 1 else 'the same'})"
-            for column, ratio, n in rest
-        ]
-        parts.html(
-            f"<p>{escape(f'For the same items, against {first[0].label} (geomean): ' + '; '.join(said))}</p>"
-        )
     table, more = tables.costs(priced, prices, currency)
     parts.html(table + _and(more))
 
