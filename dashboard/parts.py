@@ -24,6 +24,21 @@ _FOLDER = Path(__file__).parent
 #: An address may ask for thousands of things: values that count of each name, complaints, signs of each.
 _VALUES, _COMPLAINTS, _SIGNS = 200, 8, 1000
 
+#: What turns the direction of text around, or steers what shows it, is shown as the sign of what is none.
+_STEERING = {
+    sign: "\N{REPLACEMENT CHARACTER}"
+    for first, last in (
+        (0, 8),
+        (11, 12),
+        (14, 31),
+        (127, 159),
+        (0x200E, 0x200F),
+        (0x202A, 0x202E),
+        (0x2066, 0x2069),
+    )
+    for sign in range(first, last + 1)
+}
+
 
 def frame_page() -> None:
     """What all pages share: title, icon, styles, the name in the corner."""
@@ -67,7 +82,7 @@ def csv(frame: pd.DataFrame) -> bytes:
 def html(body: str) -> None:
     """HTML as `markup` writes it, which the page's Markdown has too."""
     kept.note("html", body)
-    st.html(body)
+    st.html(body.translate(_STEERING))
 
 
 def caption(words: str) -> None:
@@ -79,7 +94,7 @@ def caption(words: str) -> None:
 def code(text: str) -> None:
     """What is typed, or what a program wrote; it scrolls when it is long."""
     kept.note("code", text)
-    st.html(markup.code(text))
+    st.html(markup.code(text).translate(_STEERING))
 
 
 def chart(

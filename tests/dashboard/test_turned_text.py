@@ -1,0 +1,22 @@
+"""Text that turns around or steers a terminal is shown sign for sign, and what is no sign is marked."""
+
+from pathlib import Path
+
+from builders import MLP, a_run, an_outcome
+from dashboard_pages import Open, html
+
+from db.engine import open_database
+from db.store import save_outcomes, save_run
+
+TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x07"
+
+
+def test_text_that_turns_around_stays_as_it_was_written(open_page: Open, tmp_path: Path) -> None:
+    turned = "a{}b{}c{}[31md{}".format(*TURNING)
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(url) as database:
+        save_run(database, a_run("run-1", notes=(turned,)))
+        save_outcomes(database, "run-1", [an_outcome(MLP, status="crashed", reason=turned, log_tail=turned)])
+    shown = html(open_page(url, "app_pages/run_detail.py", run="run-1", case=MLP, replicate="0"))
+    assert shown.count("a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c") >= 3
+    assert not set(TURNING) & set(shown)
