@@ -28,9 +28,10 @@ def table(
     One that is `folded` breaks its lines rather than being cut, and is a list on a phone.
     """
     head = "".join(_head(title, number) for title, number in columns)
-    # On a phone a folded table has no heads, and a number alone says nothing.
+    # On a phone a folded table has no heads, and a number or a word alone says nothing.
     named = [
-        f'{_class(n)} data-title="{escape(title)}"' if folded and n else _class(n) for title, n in columns
+        f'{_class(n)} data-title="{escape(title)}"' if folded and title and place else _class(n)
+        for place, (title, n) in enumerate(columns)
     ]
     body = "".join(
         "<tr>" + "".join(f"<td{about}>{cell}</td>" for about, cell in zip(named, row, strict=True)) + "</tr>"
