@@ -186,19 +186,30 @@ def towards(ip: str, port: int) -> str:
 
 def ray_folder(data_dir: Path, role: str) -> Path:
     """Where Ray may put its sockets and logs in a life as `role`; what older lives left is cleared away."""
-    folder = data_dir / "fleet" / role
+    # Ray opens its folder to everybody, so it lies in one that is closed.
+    closed = data_dir / "fleet" / role
+    folder = closed / "ray"
     if len(str(folder)) > _LONGEST_FOLDER:
-        # Sockets have short names; a checksum keeps two data folders apart. Ray opens its folder to
-        # everybody, so it lies in one that is closed.
+        # Sockets have short names; a checksum keeps two data folders apart.
         private = _private(_SHORT / f"pyrometer-{os.getuid()}")
-        folder = private / f"{zlib.crc32(str(folder).encode()):08x}"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder = private / f"{zlib.crc32(str(closed).encode()):08x}"
+    else:
+        _close(closed)
+    folder.mkdir(exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise CannotStand(f"{folder} belongs to somebody else")
     lives = sorted(each for each in folder.glob("session_*") if each.is_dir() and not each.is_symlink())
     for each in lives[: 1 - _LIVES]:
         shutil.rmtree(each, ignore_errors=True)
     return folder
+
+
+def _close(folder: Path) -> None:
+    """Make a folder of the data folder, for nobody else to enter; raises CannotStand for another's."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_uid != os.getuid():
+        raise CannotStand(f"{folder} belongs to somebody else")
+    folder.chmod(0o700)
 
 
 def _private(folder: Path) -> Path:

@@ -221,8 +221,18 @@ def test_sockets_find_room_however_deep_the_data_lies(tmp_path: Path) -> None:
         assert kept == ["session_2026-11-23", "session_2026-11-24"]
     finally:
         subprocess.run(["rm", "-r", folder, ray_folder(deep, "head")], check=True)
-    assert ray_folder(Path("/tmp") / f"p{os.getpid()}", "node") == Path(f"/tmp/p{os.getpid()}/fleet/node")
-    subprocess.run(["rm", "-r", f"/tmp/p{os.getpid()}"], check=True)
+
+
+def test_what_ray_opens_to_everybody_lies_where_nobody_else_comes() -> None:
+    data = Path("/tmp") / f"p{os.getpid()}"
+    closed = Path(f"{data}/fleet/node")
+    closed.mkdir(parents=True)
+    try:
+        closed.chmod(0o777)
+        assert ray_folder(data, "node") == Path(f"{data}/fleet/node/ray")
+        assert closed.stat().st_mode & 0o077 == 0
+    finally:
+        subprocess.run(["rm", "-r", data], check=True)
 
 
 @pytest.mark.parametrize(
