@@ -9,8 +9,12 @@ SERVER = """
 import gc, os, signal, sys, threading, time
 from dashboard import server
 
+def warming():
+    # Those that are about to start are listed too, and cannot be waited for yet.
+    return [each for each in threading.enumerate() if each.name == "warm-up" and each.is_alive()]
+
 def look():
-    while not (found := [each for each in threading.enumerate() if each.name == "warm-up"]):
+    while not (found := warming()):
         time.sleep(0.001)
     found[0].join()
     print(gc.get_freeze_count() > 100_000, "dashboard.app" in sys.modules)
