@@ -48,7 +48,7 @@ else:
     readings = load.newest(url, offer.points, chosen.version)
 if not any(one.tells for reading in readings for one in reading.brought):
     here = None if chosen.runs else load.Where(chosen.hardware, chosen.profile, chosen.version)
-    if there := load.with_ratios(url, places, here):
+    if there := load.with_ratios(url, here):
         words = f"These runs tell no speed-up; other runs do, of torch {there.version} →"
         parts.html(f"<p>{markup.link(links.techniques(*there, view.NEWEST), words)}</p>")
 if not any(reading.brought for reading in readings):
