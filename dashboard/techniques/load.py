@@ -23,8 +23,8 @@ TOLD_BY = "latency_floor"
 _POINTS_OF_A_CASE = 8
 #: Runs that are read for one page at most; each has hundreds of outcomes.
 MOST_RUNS = 8
-#: Where nothing tells a ratio, so many versions elsewhere are looked at, and of each so many runs.
-_LOOKS, _RUNS_OF_A_LOOK = 4, 2
+#: Where nothing tells a ratio, the newest versions of so many places are looked at, and of each so many runs.
+_PLACES, _VERSIONS, _RUNS = 4, 2, 2
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
@@ -95,18 +95,14 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[
 @_kept
 def with_ratios(url: str, apart_from: Where | None) -> Where | None:
     """Where else runs tell ratios, the newest place and version first; None if a few looks find none."""
-    looks = 0
-    for place in places(url):
-        for version in versions(url, place.hardware, place.profile):
+    for place in places(url)[:_PLACES]:
+        for version in versions(url, place.hardware, place.profile)[:_VERSIONS]:
             where = Where(place.hardware, place.profile, version)
             if where == apart_from:
                 continue
-            runs = list(dict.fromkeys(point.run for point in points(url, *where)))[:_RUNS_OF_A_LOOK]
+            runs = list(dict.fromkeys(point.run for point in points(url, *where)))[:_RUNS]
             if any(one.tells for reading in pinned(url, runs, version) for one in reading.brought):
                 return where
-            looks += 1
-            if looks == _LOOKS:
-                return None
     return None
 
 
