@@ -15,7 +15,7 @@ from db.records import Outcome
 
 #: Rows at most: a night that failed as a whole has hundreds, and its run's page lists them.
 _ROWS = 20
-_FELL, _NEW = "used to be measured", "not so the night before"
+_FELL, _NEW, _FIRST = "used to be measured", "not so the night before", "no night before"
 #: How the reason of a replicate begins that was planned and turned out not to be needed.
 _NOT_NEEDED = "not needed"
 
@@ -60,8 +60,9 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
 
 
 def newly_failed(items: Iterable[Problem]) -> int:
-    """How many failed that did not the night before, beside those that are not measured any more."""
-    return sum(one.since == _NEW and _is_bad(one) for one in items)
+    """How many failed that did not the night before, or in a first one; those not measured any more are not
+    among them."""
+    return sum(one.since in (_NEW, _FIRST) and _is_bad(one) for one in items)
 
 
 def table(items: Sequence[Problem]) -> str:
@@ -109,7 +110,7 @@ def _since(ending: Ending, fell: Collection[str], known: Collection[tuple[str, s
     if ending.case in fell:
         return _FELL
     if known is None:
-        return "no night before"
+        return _FIRST
     return "" if (ending.case, ending.status) in known else _NEW
 
 

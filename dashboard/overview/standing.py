@@ -89,9 +89,15 @@ class Standing:
         return len(self.coverage.fell) if self.coverage and self.asked_for else 0
 
     @property
+    def blank(self) -> bool:
+        """Whether its newest night is done and has no number: whatever it measured ended some other way."""
+        counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
+        return self.state == "done" and any(counts.values()) and not counts.get("ok")
+
+    @property
     def tone(self) -> wording.Tone:
         """How good that is."""
-        return "bad" if self.fell or self.forsaken else wording.status(self.state).tone
+        return "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
 
     @property
     def missing(self) -> int:

@@ -98,6 +98,7 @@ def verdict(
         _many(sum(states.count(state) for state in ("failed", "lost")), "night", "failed"),
         _many(states.count("missed"), "night", "missed"),
         _many(fell, "case", "no longer measured"),
+        _many(sum(one.blank and not one.fell for one in asked), "night", "without a number"),
     ]
     odd = [
         _many(newly_failed, "case", "newly with failures"),

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+import pytest
 from builders import BERT, MLP, a_run, an_environment, an_outcome, measurements_for
 from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings
@@ -10,8 +11,10 @@ from mornings import Mornings
 from db import queue, store
 
 
-def a_night(mornings: Mornings, age: int, *crashed: str) -> None:
-    """A night of two cases with two replicates, the second of which crashes in some cases."""
+def a_night(
+    mornings: Mornings, age: int, *ailing: str, status: str = "crashed", from_replicate: int = 1
+) -> None:
+    """A night of two cases with two replicates, the second (or each) of which ends badly in some cases."""
     due = mornings.due(age)
     mornings.fire(due, ("nightly", ""))
     token = mornings.begin(due, "bench-1")
@@ -21,7 +24,7 @@ def a_night(mornings: Mornings, age: int, *crashed: str) -> None:
             case,
             environment=environment,
             replicate=replicate,
-            status="crashed" if replicate and case in crashed else "ok",
+            status=status if replicate >= from_replicate and case in ailing else "ok",
             started_at=due,
         )
         for case in (MLP, BERT)
@@ -57,3 +60,26 @@ def test_what_failed_the_night_before_too_is_no_news(open_page: Open, url: str, 
         a_night(mornings, age, BERT)
     page = html(open_page(url, OVERVIEW))
     assert morning_line(page) == "✓ All quiet" and "As the night before: 1 crashed in" in page
+
+
+def test_in_a_first_night_every_failure_is_news(open_page: Open, url: str, mornings: Mornings) -> None:
+    a_night(mornings, 0, BERT)
+    assert morning_line(html(open_page(url, OVERVIEW))) == "! 1 case newly with failures"
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_night_without_a_number_is_never_quiet(
+    open_page: Open, url: str, mornings: Mornings, nights: int
+) -> None:
+    for age in reversed(range(nights)):
+        a_night(mornings, age, BERT, MLP, status="contended", from_replicate=0)
+    assert morning_line(html(open_page(url, OVERVIEW))) == "× 1 night without a number"
+
+
+def test_cases_that_fell_say_more_than_that_none_is_left(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    for age in (3, 2, 1):
+        a_night(mornings, age)
+    a_night(mornings, 0, BERT, MLP, status="contended", from_replicate=0)
+    assert morning_line(html(open_page(url, OVERVIEW))) == "× 2 cases no longer measured"
