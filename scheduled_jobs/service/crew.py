@@ -100,7 +100,7 @@ class Crew:
         self._left: set[str] = set()
         #: By machine the owners of what earlier services of this machine had there.
         self._former: dict[str, list[str]] = {}
-        self._namesake_told = False
+        self._namesake = self._namesake_told = False
 
     @property
     def posts(self) -> list[Post]:
@@ -140,10 +140,10 @@ class Crew:
             return
         there: dict[str, PlaceSeen] = {}
         for each in self._places.look():
-            if each.place.machine == self._here.place.machine:
-                self._tell_of_namesake()
-            else:
-                there.setdefault(each.place.machine, each)
+            there.setdefault(each.place.machine, each)
+        self._namesake = there.pop(self._here.place.machine, None) is not None
+        if self._namesake:
+            self._tell_of_namesake()
         for machine, each in there.items():
             self._take(machine, each)
         for machine in sorted(self._posts.keys() - there.keys()):
@@ -236,7 +236,7 @@ class Crew:
         """What is told of this service: with it who is there and cannot be used, which nobody else knows."""
         if self._places is None:
             return served
-        found = [*self._places.troubles(), *([_NAMESAKE] if self._namesake_told else [])]
+        found = [*self._places.troubles(), *([_NAMESAKE] if self._namesake else [])]
         return {**served, "troubles": found[:_TROUBLES]} if found else served
 
     def _facts(self, post: Post, served: Mapping[str, Any]) -> dict[str, Any]:

@@ -88,6 +88,11 @@ class Fleet:
         """The machines that the database knows of."""
         return [each.machine for each in schedulers(self.database)]
 
+    def troubles(self) -> str:
+        """Why places are not used, as the head tells it now."""
+        (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
+        return " ".join(own.facts.get("troubles", []))
+
     def head(self) -> AbstractContextManager[Process]:
         """A scheduler that these places belong to."""
         return scheduler(self.url, self.data_dir)
@@ -294,4 +299,7 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
         head.wait_for("place refused", machine="here")
         until(lambda: schedulers(fleet.database)[0].beats > 2, "it has looked")
         assert fleet.there() == ["here"] and fleet.now(planted).state == "waiting"
+        assert "has this machine's name" in fleet.troubles()
+        fleet.go("here")
+        until(lambda: not fleet.troubles(), "it went, and is told of no more")
     assert len(head.events("place refused")) == 1
