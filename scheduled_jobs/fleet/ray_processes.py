@@ -194,22 +194,20 @@ def ray_folder(data_dir: Path, role: str) -> Path:
         private = _private(_SHORT / f"pyrometer-{os.getuid()}")
         folder = private / f"{zlib.crc32(str(closed).encode()):08x}"
     else:
-        _close(closed)
-    folder.mkdir(exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise CannotStand(f"{folder} belongs to somebody else")
+        _ours(closed).chmod(0o700)
+    _ours(folder)
     lives = sorted(each for each in folder.glob("session_*") if each.is_dir() and not each.is_symlink())
     for each in lives[: 1 - _LIVES]:
         shutil.rmtree(each, ignore_errors=True)
     return folder
 
 
-def _close(folder: Path) -> None:
-    """Make a folder of the data folder, for nobody else to enter; raises CannotStand for another's."""
+def _ours(folder: Path) -> Path:
+    """Make a folder where there is none; raises CannotStand for somebody else's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if folder.stat().st_uid != os.getuid():
         raise CannotStand(f"{folder} belongs to somebody else")
-    folder.chmod(0o700)
+    return folder
 
 
 def _private(folder: Path) -> Path:
