@@ -46,7 +46,7 @@ if chosen.runs:
     readings = load.pinned(url, chosen.runs, chosen.version)
 else:
     readings = load.newest(url, offer.points, chosen.version)
-if not any(one.tells for reading in readings for one in reading.brought):
+if not any(reading.tells for reading in readings):
     here = None if chosen.runs else load.Where(chosen.hardware, chosen.profile, chosen.version)
     if there := load.with_ratios(url, here):
         words = f"These runs tell no speed-up; other runs do, of torch {there.version} →"

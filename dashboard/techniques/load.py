@@ -101,7 +101,7 @@ def with_ratios(url: str, apart_from: Where | None) -> Where | None:
             if where == apart_from:
                 continue
             runs = list(dict.fromkeys(point.run for point in points(url, *where)))[:_RUNS]
-            if any(one.tells for reading in pinned(url, runs, version) for one in reading.brought):
+            if any(reading.tells for reading in pinned(url, runs, version)):
                 return where
     return None
 

@@ -69,6 +69,11 @@ class Reading:
     claimed: Claimed
     on_cpu: bool
 
+    @property
+    def tells(self) -> bool:
+        """Whether it has a ratio of any case."""
+        return any(one.tells for one in self.brought)
+
 
 def environment_of(run: Run, version: str) -> str | None:
     """The fingerprint of a run's environment with a PyTorch version; the one given last is the candidate."""

@@ -189,7 +189,7 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     save(url, later, outcomes(ON_CPU[:2], apart=True))
     at = open_page(url, PAGE)
     assert "There is no ratio" in text(at) and "These runs tell no speed-up" in text(at)
-    (address,) = [each for each in Links(html(at)).addresses if each.startswith("/techniques?")][:1]
+    address = next(each for each in Links(html(at)).addresses if each.startswith("/techniques?"))
     asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
     assert asked["version"] == VERSION and asked["run"] == "newest"
     there = open_page(url, PAGE, **asked)
