@@ -19,9 +19,7 @@ _ACTIONS = {
     "note": "Note",
     "link": "Link to an issue",
 }
-#: These say nothing without a text.
-_NEED_TEXT = ("note", "link")
-#: What the text is called that goes with them; with the others it is the reason.
+#: These say nothing without a text, and what it is called; with the others it is the reason.
 _TEXTS = {"note": "Note", "link": "Address of the issue"}
 _WEEKS = 2
 
@@ -71,7 +69,7 @@ def complaint(action: str, text: str, who: str) -> str:
     """Why something cannot be noted, in one sentence; empty where it can."""
     if not who.strip():
         return "Who says so? A name, so that others know whom to ask."
-    if action in _NEED_TEXT and not text.strip():
+    if action in _TEXTS and not text.strip():
         return "A note says something, and a link is an address."
     if action == "link" and not _is_address(text.strip()):
         return "A link is an address that begins with http:// or https://."
