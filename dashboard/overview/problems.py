@@ -60,8 +60,7 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
 
 
 def newly_failed(items: Iterable[Problem]) -> int:
-    """How many failed that did not the night before, or in a first one; those not measured any more are not
-    among them."""
+    """How many failed that did not the night before, or in a first one; what fell is not among them."""
     return sum(one.since in (_NEW, _FIRST) and _is_bad(one) for one in items)
 
 

@@ -263,3 +263,12 @@ def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(
     captions = "\n".join(caption.value for caption in at.caption)
     assert "2 samples in 1 block. " in captions
     assert "median " not in captions.replace("in no median", "")
+
+
+def test_windows_of_several_replicates_say_which(url: str) -> None:
+    windows = [each for each in the_windows(url, "on-h200") if each.case == RESNET]
+    assert "<small>replicate" not in telemetry_parts.table(windows)
+    several = [*windows, *(replace(each, replicate=each.replicate + 1) for each in windows)]
+    shown = telemetry_parts.table(several)
+    for replicate in {each.replicate for each in several}:
+        assert shown.count(f"<small>replicate {replicate}</small>") == 1
