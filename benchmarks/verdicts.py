@@ -1,12 +1,13 @@
 """Verdicts against the truth: the same environment against itself, and with slow-downs of known size planted.
 
-    python benchmarks/verdicts.py [--minutes M] [--file FILE] [--only-table]
+    python benchmarks/verdicts.py [--minutes M] [--file FILE] [--planted PERCENT ...] [--only-table]
 
 Every comparison is measured as an upgrade measures a case: pairs of fresh processes, alone together, until
 the stopping rule says stop. It is kept in FILE as one line of JSON as soon as it ends, so that many short
 sittings add up, and the table is over all that FILE holds; without one, `measured/verdicts.jsonl`. Beside our
 verdict the same processes are judged by rules of the field, from what such a tool would look at: one process
-of either side. What is measured next is drawn in proportion to what FILE still lacks of `WANTED`.
+of either side. What is measured next is drawn in proportion to what FILE still lacks of `WANTED`; with
+--planted only slow-downs of these sizes are, 0 being none.
 """
 
 import argparse
@@ -62,16 +63,17 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--file", type=Path, default=CASES.with_name("verdicts.jsonl"))
+    parser.add_argument("--planted", type=int, nargs="+", choices=tuple(WANTED), default=tuple(WANTED))
     parser.add_argument("--only-table", action="store_true")
     options = parser.parse_args()
     if not options.only_table:
-        _measure(options.file, time.monotonic() + options.minutes * 60)
+        _measure(options.file, time.monotonic() + options.minutes * 60, options.planted)
     if not options.file.exists():
         raise SystemExit(f"{options.file}: nothing measured yet")
     table([json.loads(line) for line in options.file.read_text().splitlines()])
 
 
-def _measure(file: Path, until: float) -> None:
+def _measure(file: Path, until: float, sizes: Sequence[int]) -> None:
     rng = random.Random(uuid.uuid4().int)
     lacking = dict(WANTED)
     for line in file.read_text().splitlines() if file.exists() else ():
@@ -80,8 +82,8 @@ def _measure(file: Path, until: float) -> None:
         bench = _Bench(Path(folder))
         try:
             while time.monotonic() < until:
-                weights = [max(lacking[planted], 1) for planted in WANTED]
-                slow = rng.choices(tuple(WANTED), weights)[0]
+                weights = [max(lacking[planted], 1) for planted in sizes]
+                slow = rng.choices(sizes, weights)[0]
                 line = bench.compare(rng.choice(NAMES), slow)
                 lacking[slow] -= 1
                 out.write(json.dumps(line) + "\n")
@@ -235,6 +237,8 @@ def table(lines: Sequence[Mapping[str, Any]]) -> None:
     print(_row("ours, machine idle", "ours", idle))
     for name in RULES:
         print(_row(name, name, by_planted))
+    print("ours, false calls are, with 95 % confidence (Clopper and Pearson 1934),", end=" ")
+    print(f"{_range(by_planted[0])} of all, {_range(idle.get(0, ()))} where the machine was idle")
     wrong = [line for line in lines if line["planted"] and line["ours"] == "faster"]
     print(f"ours, planted slower and called faster: {len(wrong)}")
     seconds = [line["seconds"] for line in lines]
@@ -249,6 +253,15 @@ def table(lines: Sequence[Mapping[str, Any]]) -> None:
         ]
         if spread:
             print(f"{case:16s} {len(own)} comparisons, spread of pairs {100 * median(spread):.2f} % (median)")
+
+
+def _range(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The exact binomial interval of false calls in per cent."""
+    many = sum(line["ours"] in ("faster", "slower") for line in lines)
+    if not lines:
+        return "anything"
+    interval = stats.binomtest(many, len(lines)).proportion_ci(0.95, "exact")
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
 
 
 def _row(title: str, rule: str, by_planted: Mapping[int, Sequence[Mapping[str, Any]]]) -> str:
