@@ -10,6 +10,9 @@ from dashboard import capabilities, filters, links, load, markup, panels, parts,
 from db.errors import DamagedTelemetry, SchemaTooNew
 from db.records import Recording, TelemetryWindow
 
+#: Windows of a run in sight: a run of a thousand outcomes has thousands, and the CSV file has all.
+MOST_WINDOWS = 40
+
 
 def nothing_recorded(url: str) -> None:
     """The page of a database without a single window: what to type, and what the machine cannot tell."""
@@ -111,15 +114,15 @@ def cards(window: TelemetryWindow) -> str:
     return markup.panels(*shown, kind="py-cards py-narrow")
 
 
-def all_windows(run_id: str, windows: Sequence[TelemetryWindow]) -> None:
-    """Every window of the run, with the link that opens it."""
+def all_windows(run_id: str, windows: Sequence[TelemetryWindow], case: str) -> None:
+    """The windows of the run, those of `case` first, each with the link that opens it; all of them as CSV."""
     parts.heading("All windows of this run", lambda: frame(windows), f"telemetry-{run_id}.csv")
     parts.caption(wording.ABOUT_WINDOWS)
-    parts.html(table(windows))
+    parts.html(table(windows, case))
 
 
-def table(windows: Sequence[TelemetryWindow]) -> str:
-    """The windows of a run by case, one row per device."""
+def table(windows: Sequence[TelemetryWindow], case: str = "") -> str:
+    """The windows of a run by case, those of `case` first, one row per device."""
     columns = [
         ("Case", False),
         ("Device", False),
@@ -138,9 +141,10 @@ def table(windows: Sequence[TelemetryWindow]) -> str:
     several = len({w.environment for w in windows}) > 1
     first = {(w.case, w.environment): w.replicate for w in windows}
     repeated = {w.case for w in windows if w.replicate != first[w.case, w.environment]}
+    ordered = sorted(windows, key=lambda window: (window.case != case, *_by_case(window)))
     rows: list[tuple[str, ...]] = []
     before: tuple[str, str, int] | None = None
-    for w in sorted(windows, key=_by_case):
+    for w in ordered[:MOST_WINDOWS]:
         whose = (w.case, w.environment, w.replicate)
         name = "" if whose == before else markup.case(w.case)
         if name and several:
@@ -162,7 +166,11 @@ def table(windows: Sequence[TelemetryWindow]) -> str:
                 markup.link(address, "Open →") if name else "",
             )
         )
-    return markup.table("All windows of this run", columns, rows)
+    more = len(ordered) - MOST_WINDOWS
+    rest = f"and {more:,} more, which the CSV file has; any case is chosen above"
+    return markup.table("All windows of this run", columns, rows) + (
+        f'<p class="py-quiet">{rest}</p>' if more > 0 else ""
+    )
 
 
 def frame(windows: Sequence[TelemetryWindow]) -> pd.DataFrame:

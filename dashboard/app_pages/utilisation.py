@@ -32,5 +32,5 @@ if len(names) > 1:
 
 telemetry.side_by_side(url, chosen, [w for device in chosen.devices for w in own if w.device == device])
 
-telemetry.all_windows(run_id, windows)
+telemetry.all_windows(run_id, windows, chosen.case)
 parts.pinned(chosen.address)

@@ -14,8 +14,8 @@ from dashboard.trends.moves import MOVED, Move
 from dashboard.trends.view import Trends
 from db.records import SeriesPoint
 
-#: Points and steps in sight; the CSV files have all.
-MOST_POINTS, MOST_STEPS = 100, 40
+#: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
+MOST_POINTS, MOST_STEPS = 50, 40
 #: So many changes of one step are told.
 _TOLD = 6
 

@@ -20,8 +20,9 @@ from reports.subject import Environment, Subject, changes
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
 MOST_ROWS = 100
-#: Commands below a reason at most, and rows of a table beside the one that decides.
-_MOST_COMMANDS, _MOST_BESIDE = 20, 25
+#: Commands below a reason at most, rows of a table beside the one that decides, and of a list of the same
+#: thing said of many cases.
+_MOST_COMMANDS, _MOST_BESIDE, _MOST_LISTED = 20, 25, 40
 #: More columns than this are no grid that one sees at a glance.
 _WIDE = 8
 
@@ -117,14 +118,15 @@ def settle(judged: Judged) -> str:
             text(wording.settling(one)),
             f"<code>{text(judged.subject.settle(one))}</code>",
         )
-        for one in listed[:MOST_ROWS]
+        for one in listed[:_MOST_LISTED]
     )
     columns = [("Case", False), ("What it takes", False), ("Command", False)]
-    return _cut(markup.table("What would settle it", columns, rows, tall=True, folded=True), len(listed))
+    table = markup.table("What would settle it", columns, rows, tall=True, folded=True)
+    return _cut(table, len(listed), _MOST_LISTED)
 
 
-def _cut(table: str, many: int) -> str:
-    return table + _more(many - MOST_ROWS, "rows", "the CSV file has them")
+def _cut(table: str, many: int, most: int = MOST_ROWS) -> str:
+    return table + _more(many - most, "rows", "the CSV file has them")
 
 
 def correctness(upgrade: Upgrade) -> str:
@@ -289,10 +291,10 @@ def _because(title: str, listed: Sequence[tuple[str, str]]) -> str:
         return ""
     rows = (
         (markup.case(case), f'<span class="py-reason py-long">{text(why)}</span>')
-        for case, why in listed[:MOST_ROWS]
+        for case, why in listed[:_MOST_LISTED]
     )
     table = markup.table(title, [("Case", False), ("Why", False)], rows, tall=True, folded=True)
-    return f'<h3 class="py-sub">{title}: {len(listed):,}</h3>{_cut(table, len(listed))}'
+    return f'<h3 class="py-sub">{title}: {len(listed):,}</h3>{_cut(table, len(listed), _MOST_LISTED)}'
 
 
 def differences(subject: Subject) -> str:

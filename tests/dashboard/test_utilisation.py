@@ -265,6 +265,17 @@ def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(
     assert "median " not in captions.replace("in no median", "")
 
 
+def test_of_many_windows_those_of_the_case_come_first_and_the_rest_is_counted(url: str) -> None:
+    windows = the_windows(url, "on-h200")
+    many = [replace(each, replicate=number) for number in range(30) for each in windows]
+    shown = telemetry_parts.table(many, RESNET)
+    assert shown.count("<tr>") == telemetry_parts.MOST_WINDOWS + 1
+    assert f"and {len(many) - telemetry_parts.MOST_WINDOWS:,} more, which the CSV file has" in shown
+    assert shown.index("resnet50") < shown.index("Open")
+    assert "mlp" not in shown.partition("Open")[0]
+    assert len(telemetry_parts.frame(many)) == len(many)
+
+
 def test_windows_of_several_replicates_say_which(url: str) -> None:
     windows = [each for each in the_windows(url, "on-h200") if each.case == RESNET]
     assert "<small>replicate" not in telemetry_parts.table(windows)
