@@ -6,6 +6,7 @@ is not there is absent from the answer, never zero.
 
 import contextlib
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +107,18 @@ def unavailable(error: BaseException) -> str:
             return str(seen).strip().split("\n")[0] or type(seen).__name__
         # Only what a compiler's backend passes on: an ImportError of the model's own code is a crash.
         seen = inner if type(seen).__name__ in _FROM_BACKEND else None
+    return ""
+
+
+def compiler_said(error: BaseException) -> str:
+    """The first error of a C++ compiler, which Inductor tells after its command; empty for any other one."""
+    seen: BaseException | None = error
+    while seen is not None:
+        output = getattr(seen, "output", None)
+        if type(seen).__name__ == "CppCompileError" and isinstance(output, str):
+            found = re.search(r"\b(?:fatal )?error: .*", output)
+            return found[0].strip() if found else ""
+        seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return ""
 
 

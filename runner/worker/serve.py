@@ -201,7 +201,7 @@ def failure(error: BaseException, phase: str) -> Failed:
         # What filled the memory hangs on the frames; without letting go of it there is no room to answer.
         traceback.clear_frames(error.__traceback__)
     text = str(error).strip().split("\n")[0][:500]
-    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_said(error)[:500])))
     status = "crashed"
     if isinstance(error, MemberFailed):
         return Failed(error.status, str(error), phase, error.traceback)

@@ -217,6 +217,13 @@ def test_a_missing_compiler_is_unsupported_and_a_missing_module_of_the_model_is_
     }
 
 
+def test_what_the_compiler_misses_is_part_of_the_reason(told: Any) -> None:
+    found = told["missing_header"]
+    assert found["status"] == "crashed"
+    assert found["reason"].startswith("InductorError: CppCompileError: C++ compile error: fatal error: ")
+    assert "Python.h: No such file or directory" in found["reason"]
+
+
 def test_kernels_that_overlap_are_counted_once(told: Any) -> None:
     # 0 to 3 in three pieces, and 5 to 6.
     assert told["by_hand"]["union"] == 4

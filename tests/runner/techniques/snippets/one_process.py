@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import tempfile
+from pathlib import Path
 
 # A cap, and so nothing where there is less: some virtual machines cannot run oneDNN's AMX kernels.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -119,6 +121,20 @@ def missing_compiler():
         return told("layers/infer/-/compile=default")
 
 
+def missing_header():
+    """A compiler that works, where nobody has installed the headers of Python."""
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = Path(folder, "g++")
+        compiler.write_text(
+            "#!/bin/bash\n"
+            'for each in "$@"; do [[ $each == -I*include/python3* ]] || kept+=("$each"); done\n'
+            'exec g++ "${kept[@]}"\n'
+        )
+        compiler.chmod(0o755)
+        with torch._inductor.config.patch({"cpp.cxx": (str(compiler),)}):
+            return told("layers/infer/-/compile=default")
+
+
 def missing_package():
     """A backend that is known but whose package is not there says so at the first call only."""
     torch._dynamo.reset()
@@ -168,6 +184,7 @@ print(
             },
             "skipped_graphs": skipped_graphs(),
             "missing_compiler": missing_compiler(),
+            "missing_header": missing_header(),
             "missing_package": missing_package(),
             "by_hand": by_hand(),
         }
