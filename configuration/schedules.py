@@ -50,6 +50,8 @@ def _listed(value: object) -> object:
 ZoneName = Annotated[str, AfterValidator(_zone_name)]
 #: One that a machine is asked by; parts of tasks end with it.
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
+#: Where a machine lends itself: a name, an address, or one of IPv6 in brackets.
+Address = Annotated[str, StringConstraints(pattern=r"^(\[[^\s\[\]]+\]|[^\s:\[\]]+):[0-9]{1,5}$")]
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
 Some = Annotated[Texts, Field(min_length=1)]
 
@@ -61,7 +63,8 @@ class ScheduleSettings(Table):
     `machines` (none: any machine); `latest` among them is the newest release. `baseline` is the one that is
     pinned. `watch` are the metrics that are judged, None those that matter by default. `upgrade` judges `new`
     against `old`. `case_files` are files of own cases, relative to the folder of the pyrometer.toml of the
-    machine that measures. What else a job takes is left to the suite where None. `enabled = false` keeps a
+    machine that measures. `neighbours` are machines that lend themselves to whichever measures, for cases
+    with axis `nodes`. What else a job takes is left to the suite where None. `enabled = false` keeps a
     schedule for being fired by hand.
     """
 
@@ -85,6 +88,9 @@ class ScheduleSettings(Table):
     case_files: Some | None = Field(
         default=None, description="a list of files with cases of your own, at least one"
     )
+    neighbours: Annotated[tuple[Address, ...], Field(min_length=1)] | None = Field(
+        default=None, description="a list of machines that lend themselves, each as HOST:PORT, at least one"
+    )
     replicates: Count | None = Field(default=None, description=COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
     device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
@@ -96,7 +102,7 @@ class ScheduleSettings(Table):
 _ALWAYS = frozenset({"cron", "job", "enabled"})
 _RUN = frozenset({"suite", "machines", "profile", "cases", "case_files", "budget_seconds", "device"})
 _KEYS: dict[Job, frozenset[str]] = {
-    MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "replicates", "watch"},
+    MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "neighbours", "replicates", "watch"},
     "upgrade": _ALWAYS | _RUN | {"old", "new"},
 }
 

@@ -33,17 +33,23 @@ deadline_seconds = 600
 class Machines:
     """Two folders with settings, each in a network of its own. `leader` runs, `neighbour` lends."""
 
-    def __init__(self, folder: Path, case_file: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        case_file: Path | None,
+        settings: tuple[str, str] = (_SHORT, _SHORT),
+        profile: str = "as-it-comes",
+    ) -> None:
         self._tag = uuid.uuid4().hex[:6]
         self._folder = folder
-        self._case_file = case_file
+        self._both = (*(("--cases", str(case_file)) if case_file else ()), "--profile", profile)
         self._started: list[subprocess.Popen[str]] = []
         self.sites: list[Site] = []
         for number in (0, 1):
             ip("netns", "add", self._net(number))
             ip("-n", self._net(number), "link", "set", "lo", "up")
             (folder / str(number)).mkdir()
-            self.sites.append(Site(folder / str(number), measured_python(), settings=_SHORT))
+            self.sites.append(Site(folder / str(number), measured_python(), settings=settings[number]))
         ends = [self._end(number) for number in (0, 1)]
         ip(
             *("link", "add", ends[0], "netns", self._net(0), "type", "veth"),
@@ -67,7 +73,7 @@ class Machines:
         world = ("unshare", "--uts", "--time", "--monotonic", str(AHEAD_SECONDS), "--fork", "--kill-child")
         script = f'hostname {NAME}; exec "$0" "$@"'
         running = self._start(
-            1, *world, "sh", "-c", script, str(COMMAND), "lend", "--listen", ADDRESS, *self._cases, *arguments
+            1, *world, "sh", "-c", script, str(COMMAND), "lend", "--listen", ADDRESS, *self._both, *arguments
         )
         pid = int(running.until("listening")["pid"])
         secret = self.sites[0].folder / ".pyrometer/lending/secret"
@@ -75,15 +81,29 @@ class Machines:
         shutil.copy(self.sites[1].folder / ".pyrometer/lending/secret", secret)
         return running, pid
 
-    def run(self, *cases: str) -> Running:
+    def run(self, *cases: str, replicates: int = 1) -> Running:
         """`pyrometer run` of these cases on the first machine, with the second as its neighbour."""
         chosen = [part for case in cases for part in ("--case", case)]
-        beside = ("--neighbour", ADDRESS, "--suite", "smoke", "--replicates", "1")
-        return self._start(0, str(COMMAND), "run", *beside, *self._cases, *chosen)
+        beside = ("--neighbour", ADDRESS, "--suite", "smoke", "--replicates", str(replicates))
+        return self._start(0, str(COMMAND), "run", *beside, *self._both, *chosen)
 
-    @property
-    def _cases(self) -> tuple[str, ...]:
-        return "--cases", str(self._case_file), "--profile", "as-it-comes"
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`pyrometer` on the first machine, to its end."""
+        command = ["nsenter", f"--net=/run/netns/{self._net(0)}", str(COMMAND), *arguments]
+        site = self.sites[0]
+        return subprocess.run(
+            command, cwd=site.folder, env=site.environ({}), capture_output=True, text=True, check=False
+        )
+
+    def slow(self, rate: str) -> None:
+        """Let no more pass the cable than so much, as `1gbit` or `100mbit`; empty: all that it can."""
+        for number in (0, 1):
+            place = ("dev", self._end(number), "root")
+            command = ["ip", "netns", "exec", self._net(number), "tc", "qdisc"]
+            subprocess.run([*command, "del", *place], check=False, capture_output=True)
+            if rate:
+                limits = ("tbf", "rate", rate, "burst", "256kb", "latency", "20ms")
+                subprocess.run([*command, "add", *place, *limits], check=True, capture_output=True)
 
     def _start(self, number: int, *command: str) -> Running:
         err = self._folder / f"stderr-{len(self._started)}"

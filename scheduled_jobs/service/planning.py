@@ -27,7 +27,10 @@ FIRST_SEEN = "first seen"
 _DEFAULT_SUITE = "smoke"
 #: Among so many fires the newest that is not in the future is looked for.
 _LOOKED_BACK = 200
-_MEASURED_BY = ("suite", "profile", "cases", "case_files", "replicates", "budget_seconds", "device")
+_MEASURED_BY = (
+    *("suite", "profile", "cases", "case_files"),
+    *("neighbours", "replicates", "budget_seconds", "device"),
+)
 
 
 @dataclass(frozen=True, slots=True)

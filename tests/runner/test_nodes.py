@@ -12,6 +12,9 @@ from measuring import CASE_FILES, Scratch, alive, wait_until
 from measuring_site import Done
 from two_machines import ADDRESS, AHEAD_SECONDS, NAME, Machines, next_of, outcomes, stopped, two_machines
 
+from db.engine import open_database
+from db.queries import outcomes_of_run, run_record
+from db.queue_queries import tasks
 from runner.worker.gang_wire import DEAD_SECONDS
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -22,6 +25,18 @@ FSDP2 = "blocks/train/batch=4/nodes=2,parallel=fsdp2,ranks=2"
 ZERO1 = "blocks/train/batch=4/nodes=2,parallel=zero1,ranks=2"
 TENSOR = "blocks/train/batch=4/nodes=2,parallel=tp,ranks=2"
 PIPELINE = "blocks/train/batch=4/nodes=2,parallel=pp,ranks=2"
+#: A schedule that is fired by hand.
+PAIR = """
+[schedules.pair]
+cron = "0 0 1 1 *"
+enabled = false
+suite = "smoke"
+replicates = 1
+profile = "as-it-comes"
+case_files = ["{file}"]
+cases = ["{case}"]
+neighbours = ["{address}"]
+"""
 OVER_TWO = [DDP, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
 DIES = "ends/train/how=dies/nodes=2,parallel=ddp,ranks=2"
 STOPS = "ends/train/how=stops/nodes=2,parallel=ddp,ranks=2"
@@ -98,6 +113,26 @@ def test_the_run_belongs_to_the_hardware_of_both(measured: Done) -> None:
     assert machine["hardware_fingerprint"] != neighbour["hardware_fingerprint"]
     ended = measured.events[-1]
     assert (ended["event"], ended["stored"]) == ("ended", True)
+
+
+def test_a_schedule_measures_with_the_neighbours_that_it_names(machines: Machines) -> None:
+    lender, pid = machines.lend()
+    site = machines.sites[0]
+    before = (site.folder / "pyrometer.toml").read_text()
+    pair = PAIR.format(file=CASE_FILES / "over_nodes.py", case=DDP, address=ADDRESS)
+    (site.folder / "pyrometer.toml").write_text(before + pair)
+    for command in (("schedule", "fire", "pair"), ("scheduler", "--once", "--log", "json")):
+        done = machines.call(*command)
+        assert done.returncode == 0, done.stderr
+    os.kill(pid, signal.SIGTERM)
+    assert lender.end().code == 0
+    with open_database(site.url) as database:
+        (task,) = tasks(database, schedule="pair")
+        assert task.state == "done", done.stdout
+        run = run_record(database, str(task.run_id))
+        assert run is not None and run.machine.hardware.label.startswith("2 x (")
+        measured = [outcome.status for outcome in outcomes_of_run(database, run.id) if outcome.case == DDP]
+    assert measured == ["ok"]
 
 
 def test_a_rank_killed_on_the_other_machine_is_named(measured: Done) -> None:
