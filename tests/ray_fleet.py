@@ -105,7 +105,7 @@ class Fleet:
 
     def start_head(self) -> Member:
         """The head; answers when it stands."""
-        self.home.mkdir(parents=True)
+        self.home.mkdir(parents=True, exist_ok=True)
         own = f'[fleet]\nengine = "ray"\naddress = "{self.address}"\n'
         (self.home / "pyrometer.toml").write_text(self.head_settings + own)
         return self._started(self._start("head", self.home, ["head", *self._ports(0)]), "stands at")
