@@ -80,9 +80,7 @@ def _one_goes_down(head: Head, cluster: SlurmCluster) -> None:
     lost = until(lambda: head.tried(task)[0].ended, "the attempt is lost") - began
     again = until(lambda: len(head.tried(task)) > 1, "another begins") - began
     done = until(lambda: head.now(task).state == "done", "all is measured", 3600) - began
-    print(
-        f"{node} is set down after {lost:.1f} s told as lost, {again:.1f} s begun again, {done:.0f} s done: "
-    )
+    print(f"{node} set down: lost after {lost:.1f} s, begun again after {again:.1f}, done after {done:.0f}:")
     print(f"  {_told(head, task)}")
     print(f"  {head.tried(task)[0].detail}")
 
