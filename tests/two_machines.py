@@ -89,8 +89,7 @@ class Machines:
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """`pyrometer` on the first machine, to its end."""
-        command = ["nsenter", f"--net=/run/netns/{self._net(0)}", str(COMMAND), *arguments]
-        site = self.sites[0]
+        command, site = self._inside(0, str(COMMAND), *arguments), self.sites[0]
         return subprocess.run(
             command, cwd=site.folder, env=site.environ({}), capture_output=True, text=True, check=False
         )
@@ -99,18 +98,18 @@ class Machines:
         """Let no more pass the cable than so much, as `1gbit` or `100mbit`; empty: all that it can."""
         for number in (0, 1):
             place = ("dev", self._end(number), "root")
-            command = ["ip", "netns", "exec", self._net(number), "tc", "qdisc"]
-            subprocess.run([*command, "del", *place], check=False, capture_output=True)
+            limit = self._inside(number, "tc", "qdisc")
+            subprocess.run([*limit, "del", *place], check=False, capture_output=True)
             if rate:
                 limits = ("tbf", "rate", rate, "burst", "256kb", "latency", "20ms")
-                subprocess.run([*command, "add", *place, *limits], check=True, capture_output=True)
+                subprocess.run([*limit, "add", *place, *limits], check=True, capture_output=True)
 
     def _start(self, number: int, *command: str) -> Running:
         err = self._folder / f"stderr-{len(self._started)}"
         site = self.sites[number]
         with err.open("w") as file:
             process = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{self._net(number)}", *command, "--json"],
+                self._inside(number, *command, "--json"),
                 cwd=site.folder,
                 env=site.environ({}),
                 stdin=subprocess.DEVNULL,
@@ -131,6 +130,10 @@ class Machines:
                 process.stdout.close()
         for number in (0, 1):
             subprocess.run(["ip", "netns", "del", self._net(number)], check=False, capture_output=True)
+
+    def _inside(self, number: int, *command: str) -> list[str]:
+        """A command in a machine's network."""
+        return ["nsenter", f"--net=/run/netns/{self._net(number)}", *command]
 
     def _net(self, number: int) -> str:
         return f"pyro-{self._tag}-{number}"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from measuring_site import COMMAND
+from ray_fleet import until as wait_until
 
 from db.engine import Database
 from db.queries import outcomes_of_run
@@ -132,9 +133,5 @@ def _listed(texts: Sequence[str]) -> str:
 
 def until(happened: Callable[[], object], what: str, seconds: float = 900.0) -> float:
     """Wait for something; the moment at which it was seen, on this process's clock."""
-    give_up = time.monotonic() + seconds
-    while not happened():
-        if time.monotonic() > give_up:
-            raise SystemExit(f"waited in vain: {what}")
-        time.sleep(0.1)
+    wait_until(happened, what, seconds)
     return time.monotonic()
