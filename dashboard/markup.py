@@ -44,6 +44,11 @@ def table(
     )
 
 
+def more(many: int, what: str) -> str:
+    """Below a table that is cut: how many more there are, and where; nothing where there are none."""
+    return f'<p class="py-quiet">and {many:,} {escape(what)}</p>' if many > 0 else ""
+
+
 def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
     """A panel of facts: `title` small, `heading` strong, then names and values; long values are folded."""
     listed = [f"<div><dt>{escape(name)}</dt><dd>{_folded(value)}</dd></div>" for name, value in flat(pairs)]

@@ -166,11 +166,9 @@ def table(windows: Sequence[TelemetryWindow], case: str = "") -> str:
                 markup.link(address, "Open →") if name else "",
             )
         )
-    more = len(ordered) - MOST_WINDOWS
-    rest = f"and {more:,} more, which the CSV file has; any case is chosen above"
-    return markup.table("All windows of this run", columns, rows) + (
-        f'<p class="py-quiet">{rest}</p>' if more > 0 else ""
-    )
+    left = len(ordered) - MOST_WINDOWS
+    rest = markup.more(left, "more, which the CSV file has; any case is chosen above")
+    return markup.table("All windows of this run", columns, rows) + rest
 
 
 def frame(windows: Sequence[TelemetryWindow]) -> pd.DataFrame:

@@ -83,8 +83,7 @@ def left_out(columns: Sequence[Column], found: Sequence[Overall]) -> str:
         for case, reason in mean.left_out
     ]
     heads = [("Case", False), ("Hardware", False), ("Why", False)]
-    more = len(rows) - MOST_LEFT_OUT
-    rest = f'<p class="py-quiet">and {more:,} more in the CSV file</p>' if more > 0 else ""
+    rest = markup.more(len(rows) - MOST_LEFT_OUT, "more in the CSV file")
     return markup.table("Left out", heads, rows[:MOST_LEFT_OUT], folded=True) + rest
 
 

@@ -73,8 +73,7 @@ def steps(items: Sequence[Step], tracks: Mapping[str, str]) -> str:
         )
         for step in items[:MOST_STEPS]
     )
-    more = len(items) - MOST_STEPS
-    rest = f'<p class="py-quiet">and {more:,} earlier ones, which the CSV file has</p>' if more > 0 else ""
+    rest = markup.more(len(items) - MOST_STEPS, "earlier ones, which the CSV file has")
     return markup.table("What changed along the way", columns, rows, folded=True, tall=True) + rest
 
 
@@ -102,8 +101,7 @@ def points(
         )
         for point, line, track in items[:MOST_POINTS]
     )
-    more = len(items) - MOST_POINTS
-    rest = f'<p class="py-quiet">and {more:,} older ones, which the CSV file has</p>' if more > 0 else ""
+    rest = markup.more(len(items) - MOST_POINTS, "older ones, which the CSV file has")
     return markup.table("The newest points", columns, rows, folded=True, tall=True) + rest
 
 

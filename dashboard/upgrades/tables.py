@@ -106,7 +106,7 @@ def _commands(lines: Iterable[str], many: int) -> str:
 
 
 def _more(many: int, what: str, where: str = "the report has them") -> str:
-    return f'<p class="py-quiet">and {many:,} more {what}: {where}.</p>' if many > 0 else ""
+    return markup.more(many, f"more {what}: {where}.")
 
 
 def settle(judged: Judged) -> str:
