@@ -47,7 +47,7 @@ def deaths(night: Night) -> Iterable[Death]:
 
 
 def processes_of(member: Member) -> list[psutil.Process]:
-    """Everything that runs for a machine: all that was given its folder as home, or works in it."""
+    """Everything that runs for a machine: all that was given its folder as home."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:

@@ -7,6 +7,7 @@ is not there is absent from the answer, never zero.
 import contextlib
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,26 +101,32 @@ def unavailable(error: BaseException) -> str:
     text = str(error).strip().split("\n")[0]
     if isinstance(error, RuntimeError) and any(part in text for part in _NO_KERNEL):
         return text
-    seen: BaseException | None = error
-    while seen is not None:
-        inner = getattr(seen, "inner_exception", None) or seen.__cause__
+    for seen in _passed_on(error):
         if type(seen).__name__ in _NO_COMPILER or (seen is not error and isinstance(seen, ImportError)):
             return str(seen).strip().split("\n")[0] or type(seen).__name__
-        # Only what a compiler's backend passes on: an ImportError of the model's own code is a crash.
-        seen = inner if type(seen).__name__ in _FROM_BACKEND else None
     return ""
 
 
 def compiler_said(error: BaseException) -> str:
     """The first error of a C++ compiler, which Inductor tells after its command; empty for any other one."""
-    seen: BaseException | None = error
-    while seen is not None:
+    for seen in _passed_on(error):
         output = getattr(seen, "output", None)
         if type(seen).__name__ == "CppCompileError" and isinstance(output, str):
             found = re.search(r"\b(?:fatal )?error: .*", output)
             return found[0].strip() if found else ""
-        seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return ""
+
+
+def _passed_on(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what a compiler's backend raised where it only passes that on.
+
+    No other cause: an ImportError of the model's own code, for instance, is a crash.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        inner = getattr(seen, "inner_exception", None) or seen.__cause__
+        seen = inner if type(seen).__name__ in _FROM_BACKEND else None
 
 
 def report() -> CompileReport:
