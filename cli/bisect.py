@@ -19,7 +19,7 @@ from .candidates import choose_candidates
 from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
 from .interrupts import Interrupts, interruptible
 from .options import CaseFiles, Device, finite
-from .policies import choose_policy
+from .policies import choose_policy, paired
 from .preparing import timing_of, typed
 from .report import report_console
 from .selection import choose_profile, choose_suite, spelled
@@ -150,7 +150,7 @@ def _begin(here: Context, request: BisectRequest) -> Bisection:
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
-    timing = timing_of(suite, request.deadline, settings)
+    timing = paired(timing_of(suite, request.deadline, settings), policy)
     return Bisection(
         id=new_run_id(),
         started_at=datetime.now(UTC).isoformat(),

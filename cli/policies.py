@@ -1,9 +1,12 @@
-"""The policy an upgrade is judged by, as pyrometer.toml has it."""
+"""The policy an upgrade is judged by, as pyrometer.toml has it, and how precisely pairs are measured."""
+
+from dataclasses import replace
 
 from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from configuration.nearest import unknown
 from configuration.settings import Settings
+from runner.records import Timing
 
 from .context import UsageError
 
@@ -21,6 +24,12 @@ def choose_policy(settings: Settings, name: str | None) -> Policy:
         return Policy(thresholds=thresholds, worst=worst, **values)
     except ValueError as error:
         raise UsageError(f"policy {name}: {error}") from None
+
+
+def paired(timing: Timing, policy: Policy) -> Timing:
+    """How long a pair is measured: until chance in it is at most half of what matters to the policy."""
+    threshold = threshold_of(policy.metric, policy.thresholds)
+    return timing if threshold.exact else replace(timing, pair_error=threshold.log / 2)
 
 
 def _threshold(metric: str, share: float) -> Threshold:

@@ -26,7 +26,7 @@ from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence,
 from .interrupts import Interrupts, interruptible
 from .measuring import alone, measured
 from .options import CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
-from .policies import choose_policy
+from .policies import choose_policy, paired
 from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
 from .preparing import Plan as Planned
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
@@ -197,7 +197,7 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, here.settings)
     if not cases:
         raise NothingToMeasure("no case is selected")
-    timing = timing_of(suite, request.deadline, here.settings)
+    timing = paired(timing_of(suite, request.deadline, here.settings), policy)
     timing = replace(timing, cold_replicates=request.cold_pairs or timing.cold_replicates)
     _note_unmatched(policy, request.policy or here.settings.policy, cases)
     if request.budget:

@@ -163,6 +163,11 @@ class Contender:
         self._blocks.take(block, self._gate.after(block.wall_ns))
 
     @property
+    def blocks(self) -> Blocks:
+        """What was measured so far."""
+        return self._blocks
+
+    @property
     def satisfied(self) -> bool:
         """Whether enough is measured, or the cap says stop; whoever is traced is not measured at all."""
         return self._tracing is not None or self._blocks.satisfied

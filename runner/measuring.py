@@ -15,6 +15,9 @@ _ENOUGH_ITERATIONS = 100_000
 #: slow one would look slower than it is. So blocks hold a few, unless that takes longer than this.
 _LEAST_ITERATIONS = 3
 _LEAST_NS = 1_500_000_000
+#: For the sake of precision up to so many times what has to be measured is: about where the next pair of
+#: processes, which has to start first, tells more than further rounds of this one.
+_MORE = 4
 
 
 class Blocks:
@@ -73,6 +76,22 @@ class Blocks:
         spent = sum(block.wall_ns for block in self.all) / 1e9
         tried = len(clean) >= self._few or len(self.all) >= 2 * self._few
         return spent >= self._timing.max_seconds and tried
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no round more is taken for the sake of precision alone."""
+        spent = sum(block.wall_ns for block in self.all) / 1e9
+        most = min(self._timing.max_seconds, _MORE * self._timing.measure_seconds)
+        return spent >= most or sum(len(block.samples_ns) for block in self.all) >= _ENOUGH_ITERATIONS
+
+    @property
+    def floors(self) -> Mapping[int, int]:
+        """The fastest iteration, in nanoseconds, of each block that counts, by its number from 0."""
+        return {
+            number: min(block.samples_ns)
+            for number, block in enumerate(self.all)
+            if number not in self._taints
+        }
 
     def spoilt(self, blamed: str = "") -> tuple[str, str] | None:
         """Status and reason where too few blocks count; `blamed` ends what is said of others."""

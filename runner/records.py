@@ -21,7 +21,9 @@ class Timing:
     measured: that many steps are run under torch.profiler instead. The first replicate of a case is observed
     for `observe_seconds` after it was timed. A block of which others took a larger share than
     `contention_limit` is taken again. The first `cold_replicates` of a compiled case find no compile cache,
-    each later one what the last of them left.
+    each later one what the last of them left. With `pair_error` above 0 two contenders of two environments
+    take more rounds until what they say of each other has a standard error of at most that share, or until
+    a cap (see `session` and `pairing`).
     """
 
     measure_seconds: float = 1.5
@@ -35,6 +37,7 @@ class Timing:
     trace_steps: int = 0
     contention_limit: float = 1.0
     cold_replicates: int = 1
+    pair_error: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

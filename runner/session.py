@@ -16,6 +16,7 @@ from .contender import Contender, OnPhase, Over
 from .errors import NeighbourFailed
 from .harness import Harness
 from .launching import SPIN_SECONDS, CannotLaunch, allowed_cpus, start_of, usable_numactl
+from .pairing import precise
 from .process import Launch
 from .profile import Profile
 from .records import Outcome, Planned, SessionPlan, Target, Timing
@@ -148,7 +149,7 @@ class Session:
         # drift nor the order within a round favours anybody. Seeded: a resumed session repeats its order.
         order = random.Random(self._plan.id)
         while not self._cancelled.is_set():
-            hungry = [contender for contender in self._alive if not contender.satisfied]
+            hungry = self._hungry()
             if not hungry:
                 return
             if order.random() < 0.5:
@@ -158,6 +159,22 @@ class Session:
                 if len(self._alive) > 1 and CaseKey.parse(contender.planned.case).axis("omp") == "spin":
                     # Its idle threads must not run into the next contender's block.
                     self._cancelled.wait(SPIN_SECONDS)
+
+    def _hungry(self) -> list[Contender]:
+        """Who takes a block in the next round.
+
+        Two of two environments are there to be compared: they take as many rounds together as that needs.
+        """
+        hungry = [contender for contender in self._alive if not contender.satisfied]
+        error = self._conditions.timing.pair_error
+        if error <= 0 or len({contender.planned.environment for contender in self._alive}) < 2:
+            return hungry
+        if len(self._alive) > 2 or any(contender.blocks.exhausted for contender in self._alive):
+            return hungry
+        one, other = self._alive
+        if not hungry and precise(one.blocks, other.blocks, error):
+            return []
+        return [one, other]
 
     def _guarded(self, contender: Contender, action: Callable[[], None], on_outcome: OnOutcome) -> None:
         if self._cancelled.is_set():
