@@ -150,5 +150,6 @@ def application(rules: Rules) -> st.App:
             Middleware(OwnNames),
             Middleware(SameOrigin),
             Middleware(Gate, rules),
+            Middleware(front.Upwards),
         ],
     )

@@ -9,11 +9,13 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 import streamlit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.navigation import EVERYWHERE, PAGES, Page
 
@@ -31,6 +33,35 @@ _SERVER = """<script>
 _FONT = re.compile(r'<link\s+rel="preload"[^>]*SourceSans[^>]*>\s*')
 _PROGRAM = re.compile(r'<script type="module"')
 _IMPORTS = re.compile(r'(?:from|import)"\./([\w.-]+\.js)"')
+
+
+class Upwards:
+    """Leads an address of several levels that is no page's to its first level, where Streamlit says so.
+
+    Its own file comes for every address that it does not know, and stays blank on a deeper level.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        levels = [level for level in scope.get("path", "").split("/") if level]
+        if scope["type"] != "http" or len(levels) < 2:
+            await self._app(scope, receive, send)
+            return
+        led = False
+
+        async def or_upwards(message: Message) -> None:
+            nonlocal led
+            if message["type"] == "http.response.start":
+                kind = dict(message.get("headers", ())).get(b"content-type", b"")
+                led = message["status"] == 200 and kind.startswith(b"text/html")
+                if led:
+                    await RedirectResponse(f"/{quote(levels[0], safe='')}", 307)(scope, receive, send)
+            if not led:
+                await send(message)
+
+        await self._app(scope, receive, or_upwards)
 
 
 def routes() -> list[Route]:
