@@ -1,7 +1,7 @@
 """From journals to the database: as often as one likes, the same thing once."""
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -132,12 +132,14 @@ def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | JournalError]:
+def ingest_pending(
+    data_dir: Path, database: Database, runs: Collection[str] = ()
+) -> Iterator[Ingested | JournalError]:
     """Store every journal that is not stored to its end; a journal without a header is answered as its error.
 
-    A journal that another process is writing just now is left to that process.
+    With `runs` only theirs. A journal that another process is writing just now is left to that process.
     """
-    for path in pending(data_dir, stored_outcomes(database)):
+    for path in pending(data_dir, stored_outcomes(database), runs):
         try:
             if not journal.in_use(path):
                 yield ingest(path, database)
@@ -147,15 +149,17 @@ def ingest_pending(data_dir: Path, database: Database) -> Iterator[Ingested | Jo
             yield JournalError(f"{path}: {error.strerror or error}")
 
 
-def pending(data_dir: Path, known: Mapping[str, int]) -> list[Path]:
-    """The journals with something in them that is not stored yet, oldest run first.
+def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
+    """The journals, with `runs` only theirs, with something in them that is not stored yet, oldest run first.
 
     `known` says how many outcomes of each run the database holds: the mark beside a journal speaks of the
     database it was stored in, which may have been deleted, exchanged or restored since. An empty journal
     belongs to a run that was killed before it began, and one that is forgotten waits for nothing.
     """
     found: list[Path] = []
-    for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
+    folder = data_dir / "runs"
+    named = (path for run in runs if (path := folder / run / journal.FILE).exists())
+    for path in sorted(named if runs else folder.glob(f"*/{journal.FILE}")):
         size = path.stat().st_size
         stored, outcomes = _mark(path)
         forgotten = path.with_name(FORGOTTEN).exists()

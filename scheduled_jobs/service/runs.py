@@ -14,7 +14,7 @@ from runner import journal
 from runner.errors import JournalError
 
 from ..header import Header
-from ..ingest import ingest_pending
+from ..ingest import Ingested, ingest_pending
 from ..measure import new_run_id
 from .child import PATIENCE_SECONDS
 from .identity import Owner
@@ -26,8 +26,10 @@ _INTERRUPTED, _REFUSED = 130, 2
 _TRIES = 3
 #: How often is looked whether a journal has become free.
 _LOOK_SECONDS = 0.2
-#: Runs of a hundred nodes may end in one minute: each lane would store all of them, and wait for the others.
-_STORING = threading.Lock()
+#: Runs of a thousand nodes may end in one minute: each lane stores its own, one after the other, and the last
+#: of them what nobody else will.
+STORING = threading.Lock()
+WAITING: list[tuple[str, ...]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def measured(
             hands.set_run(run)
     standing = _standing(hands, run)
     if standing.complete:
-        store_runs(hands)
+        store_runs(hands, run)
     return Measured(run, ended, standing.began, standing.complete, standing.counts)
 
 
@@ -151,9 +153,25 @@ def _standing(hands: Hands, run: str) -> _Standing:
     return _Standing(True, not contents.missing(planned), counts)
 
 
-def store_runs(hands: Hands) -> None:
-    """Have the database know all runs that are here, whoever measured them and could not store them."""
-    with _STORING, hands.open_database() as database:
-        for done in ingest_pending(hands.data_dir, database):
-            if isinstance(done, JournalError):
-                hands.say(f"{done}; it is left alone")
+def store_runs(hands: Hands, *runs: str) -> None:
+    """Have the database know these runs, and once no other lane waits to store its own, all that are here.
+
+    Some were measured by somebody who could not store them.
+    """
+    WAITING.append(runs)
+    with STORING:
+        WAITING.remove(runs)
+        with hands.open_database() as database:
+            for done in ingest_pending(hands.data_dir, database, runs):
+                _tell(hands, done)
+            if WAITING:
+                return
+            for done in ingest_pending(hands.data_dir, database):
+                _tell(hands, done)
+                if WAITING:
+                    return
+
+
+def _tell(hands: Hands, done: Ingested | JournalError) -> None:
+    if isinstance(done, JournalError):
+        hands.say(f"{done}; it is left alone")

@@ -96,6 +96,7 @@ def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
     """Have both sides of what became worse traced, so that their operator tables can be subtracted."""
     worse = [one.finding for one in rulings if one.state == "confirmed" and one.finding.direction == "worse"]
     largest = sorted(worse, key=lambda one: -abs(one.change))
+    traced: list[str] = []
     for case in list(dict.fromkeys(one.key.case for one in largest))[:_TRACED]:
         for side in (session.old, session.new):
             run = new_run_id()
@@ -105,9 +106,10 @@ def _trace(hands: Hands, session: Planned, rulings: Sequence[Ruling]) -> None:
                 # The verdict stands without it.
                 hands.say(f"{case} was not traced in {side.text}: {ended.sentence}")
                 break
-    if worse and hands.away:
+            traced.append(run)
+    if traced and hands.away:
         # On another machine they went into its own database.
-        store_runs(hands)
+        store_runs(hands, *traced)
 
 
 def _evidence(
