@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from analysis import rounds
 from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from configuration.nearest import unknown
@@ -27,9 +28,13 @@ def choose_policy(settings: Settings, name: str | None) -> Policy:
 
 
 def paired(timing: Timing, policy: Policy) -> Timing:
-    """How long a pair is measured: until chance in it is at most half of what matters to the policy."""
-    threshold = threshold_of(policy.metric, policy.thresholds)
-    return timing if threshold.exact else replace(timing, pair_error=threshold.log / 2)
+    """How long a pair is measured: until chance in it is at most half of what matters to the policy.
+
+    Of no other metric than the one that rounds are compared by is it known while they go on.
+    """
+    if policy.metric != rounds.METRIC:
+        return timing
+    return replace(timing, pair_error=threshold_of(policy.metric, policy.thresholds).log / 2)
 
 
 def _threshold(metric: str, share: float) -> Threshold:

@@ -149,7 +149,7 @@ def prepare(
         harness=harness.version,
         harness_path=str(harness.path),
         user_version=harness.user_version,
-        timing=asdict(plan.timing),
+        timing=_stored_timing(plan.timing),
         device="cuda:0" if gpus else "cpu",
         budget_seconds=plan.budget_seconds,
         planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
@@ -190,6 +190,14 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     if {*header.profile["cpus"]} - os.sched_getaffinity(0):
         raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
     return header, harness, contents
+
+
+def _stored_timing(timing: Timing) -> dict[str, Any]:
+    """As the journal keeps it: what is said of pairs stands where pairs are measured, and nowhere else."""
+    body = asdict(timing)
+    if not timing.pair_error:
+        del body["pair_error"]
+    return body
 
 
 def _borrow_nobody(header: Header, side: Side) -> None:

@@ -125,11 +125,12 @@ class MatrixSettings(BaseModel):
 class SuiteSettings(Table):
     """`[suites.NAME]`: a suite, or what changes about one that exists; None leaves a field to that one.
 
-    `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites, `exclude`
-    takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the timed part
-    of one replicate, `max_seconds` what it may take for enough blocks, `warm_up_max_seconds` its warm-up,
-    and `deadline_seconds` its whole life. For `observe_seconds` the first replicate of a case runs on to be
-    looked at; 0 is not at all. `device` is "cpu" for a suite about the CPU of any machine.
+    `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites,
+    `exclude` takes away what its globs match. `budget_seconds` bounds the whole run, `measure_seconds` the
+    timed part of one replicate (of a pair whose rounds disagree up to four times as much), `max_seconds`
+    what it may take for enough blocks, `warm_up_max_seconds` its warm-up, and `deadline_seconds` its whole
+    life. For `observe_seconds` the first replicate of a case runs on to be looked at; 0 is not at all.
+    `device` is "cpu" for a suite about the CPU of any machine.
     """
 
     summary: Text | None = Field(default=None, description="a sentence on what the suite is for")
@@ -155,10 +156,11 @@ class PolicySettings(Table):
     """`[policies.NAME]`: when an upgrade is a go; what is left out is as in the built-in policy.
 
     Shares are 0.10 for 10 %. `metric` decides; `thresholds` say from what share on a change of a metric
-    matters. None of `must_not_regress` may be worse, those of `may_break` may stop working; globs over case
-    keys, both. `weights` are the user's own mix, glob to weight. At most `slower_share` of the cases may be
-    slower, no single one worse than `worst` says by metric, the geomean no worse than `overall`. With more
-    than `unmeasured_share` of the cases without a number nothing is decided.
+    matters, and so how precisely pairs are measured. None of `must_not_regress` may be worse, those of
+    `may_break` may stop working; globs over case keys, both. `weights` are the user's own mix, glob to
+    weight. At most `slower_share` of the cases may be slower, no single one worse than `worst` says by
+    metric, the geomean no worse than `overall`. With more than `unmeasured_share` of the cases without a
+    number nothing is decided.
     """
 
     metric: Text | None = Field(default=None, description="the name of a metric")

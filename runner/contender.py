@@ -168,6 +168,17 @@ class Contender:
         return self._blocks
 
     @property
+    def exhausted(self) -> bool:
+        """Whether no round more is taken for the sake of precision alone.
+
+        A case must not run into its deadline for that, and where inputs of several shapes take turns it is no
+        block's floor that is compared.
+        """
+        shapes = 1 if self._ready is None else self._ready.facts.get("shapes", 1)
+        spent = self._budget < self._timing.deadline_seconds / 2
+        return self._blocks.exhausted or spent or shapes > 1
+
+    @property
     def satisfied(self) -> bool:
         """Whether enough is measured, or the cap says stop; whoever is traced is not measured at all."""
         return self._tracing is not None or self._blocks.satisfied

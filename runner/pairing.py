@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from .measuring import Blocks
 
@@ -9,6 +10,44 @@ from .measuring import Blocks
 _FEWEST = 4
 #: Of the normal distribution, both sides of 95 %.
 _Z = 1.96
+
+
+class Side(Protocol):
+    """A contender, as far as it is asked whether it takes another block."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """What was measured so far."""
+        ...
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether what has to be measured is measured."""
+        ...
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no round more is taken for the sake of precision alone."""
+        ...
+
+
+AnySide = TypeVar("AnySide", bound=Side)
+
+
+def hungry(alive: Sequence[AnySide], error: float) -> list[AnySide]:
+    """Who of a session's contenders takes a block in the next round.
+
+    With an `error` two of them, which are there to be compared, take as many rounds together as that needs:
+    blocks of one number stay those of one round. Without one, or when either is exhausted, each looks after
+    itself.
+    """
+    wanting = [side for side in alive if not side.satisfied]
+    if error <= 0 or len(alive) != 2 or any(side.exhausted for side in alive):
+        return wanting
+    one, other = alive
+    if not wanting and precise(one.blocks, other.blocks, error):
+        return []
+    return [one, other]
 
 
 def precise(one: Blocks, other: Blocks, error: float) -> bool:

@@ -23,8 +23,6 @@ _EXPORT_SECONDS = {"aot-inductor": 40.0, "onnxruntime": 15.0, "export": 5.0}
 _QUANTISE_SECONDS = 5.0
 #: Processes beside the first one of a case share its CPUs while they start: each adds this.
 _PROCESS_SECONDS = 4.0
-#: A pair is measured until it is precise: on that machine two to three times what it has to be.
-_PAIR_FACTOR = 2.5
 
 
 def offered(workloads: Iterable[Mapping[str, Any]], *, source: str = "") -> list[str]:
@@ -97,8 +95,7 @@ def sessions(planned: Sequence[Planned], timing: Timing) -> list[SessionPlan]:
 def estimate(planned: Planned, timing: Timing) -> float:
     """Seconds that one replicate is expected to take."""
     key = CaseKey.parse(planned.case)
-    measured = timing.measure_seconds * (_PAIR_FACTOR if timing.pair_error else 1.2)
-    seconds = _START_SECONDS + timing.warm_up_min_seconds * 2 + measured
+    seconds = _START_SECONDS + timing.warm_up_min_seconds * 2 + timing.measure_seconds * 1.2
     if planned.replicate == 0:
         seconds += timing.observe_seconds
     seconds += _PROCESS_SECONDS * (max(key.count("ranks"), key.count("instances")) - 1)

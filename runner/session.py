@@ -16,7 +16,7 @@ from .contender import Contender, OnPhase, Over
 from .errors import NeighbourFailed
 from .harness import Harness
 from .launching import SPIN_SECONDS, CannotLaunch, allowed_cpus, start_of, usable_numactl
-from .pairing import precise
+from .pairing import hungry
 from .process import Launch
 from .profile import Profile
 from .records import Outcome, Planned, SessionPlan, Target, Timing
@@ -161,20 +161,9 @@ class Session:
                     self._cancelled.wait(SPIN_SECONDS)
 
     def _hungry(self) -> list[Contender]:
-        """Who takes a block in the next round.
-
-        Two of two environments are there to be compared: they take as many rounds together as that needs.
-        """
-        hungry = [contender for contender in self._alive if not contender.satisfied]
-        error = self._conditions.timing.pair_error
-        if error <= 0 or len({contender.planned.environment for contender in self._alive}) < 2:
-            return hungry
-        if len(self._alive) > 2 or any(contender.blocks.exhausted for contender in self._alive):
-            return hungry
-        one, other = self._alive
-        if not hungry and precise(one.blocks, other.blocks, error):
-            return []
-        return [one, other]
+        """Who takes a block in the next round."""
+        apart = len({contender.planned.environment for contender in self._alive}) == 2
+        return hungry(self._alive, self._conditions.timing.pair_error if apart else 0.0)
 
     def _guarded(self, contender: Contender, action: Callable[[], None], on_outcome: OnOutcome) -> None:
         if self._cancelled.is_set():

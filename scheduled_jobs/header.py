@@ -96,8 +96,13 @@ class Header:
 
     @property
     def timing_policy(self) -> Timing:
-        """How long to measure."""
-        return Timing(**self.timing)
+        """How long to measure. Raises JournalError for what this version does not know."""
+        try:
+            return Timing(**self.timing)
+        except TypeError as error:
+            raise JournalError(
+                f"run {self.run} was begun by Pyrometer {self.version or 'of another version'}: {error}"
+            ) from error
 
     def run_record(self, state: str, ended_at: str | None) -> records.Run:
         """This run as the database knows it."""

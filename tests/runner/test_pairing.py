@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median, stdev
 
 import pytest
@@ -12,7 +12,7 @@ from measuring import CASE_FILES, QUICK, Scratch, conditions, key, listen
 
 from runner.executor import Attempt, LocalExecutor
 from runner.measuring import Blocks
-from runner.pairing import precise, standard_error
+from runner.pairing import hungry, precise, standard_error
 from runner.records import Outcome, Planned, SessionPlan, Timing
 from runner.telemetry.taint import Taint
 from runner.worker.messages import Block
@@ -81,6 +81,39 @@ def test_precision_is_not_bought_at_any_price() -> None:
     for _ in range(10):
         tiny.take(Block((10,) * 10_000, MS, 0), None)
     assert tiny.exhausted
+
+
+@dataclass
+class Told:
+    """A contender that says what it was told to say."""
+
+    blocks: Blocks
+    satisfied: bool = True
+    exhausted: bool = False
+
+
+def test_two_sides_take_their_rounds_together_until_they_are_precise() -> None:
+    calm, wild = [100, 100, 100, 100, 100], [100, 140, 90, 200, 120]
+    one, alike, other = Told(blocks(*calm)), Told(blocks(*calm)), Told(blocks(*wild))
+    assert hungry([one, alike], 0.01) == []
+    assert hungry([one, other], 0.01) == [one, other]
+    # Who is satisfied first goes on: blocks of one number are of one round.
+    alike.satisfied = False
+    assert hungry([one, alike], 0.01) == [one, alike]
+    assert hungry([one, alike], 0.0) == [alike]
+    # Nobody is kept for precision beyond what he can give.
+    other.exhausted = True
+    assert hungry([one, other], 0.01) == []
+    alike.exhausted = True
+    assert hungry([one, alike], 0.01) == [alike]
+
+
+def test_only_pairs_are_kept_for_precision() -> None:
+    wild = [
+        Told(blocks(*floors)) for floors in ([100] * 5, [100, 140, 90, 200, 120], [200, 90, 140, 100, 80])
+    ]
+    assert hungry(wild, 0.01) == []
+    assert hungry(wild[1:2], 0.01) == []
 
 
 def pair(scratch: Scratch, timing: Timing) -> tuple[Outcome, Outcome]:
