@@ -63,6 +63,8 @@ def head(ports: Ports = 10000) -> None:
         ray.check_installed()
         if fleet.address is None:
             raise UsageError(f'where is the head? Say [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml')
+        if fleet.engine == "none":
+            raise UsageError('no fleet is wanted here: say [fleet] engine = "ray" in pyrometer.toml')
         host, port = host_and_port(fleet.address)
         _check_ports(ports, port)
         ip = ray.resolved(host)
@@ -113,7 +115,11 @@ def join(
     with in_one_sentence():
         here = context()
         ray.check_installed()
-        address = address or here.settings.fleet.address or ""
+        address = address or here.settings.fleet.address
+        if address is None:
+            raise UsageError(
+                f"where is the head? Say its HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
+            )
         try:
             host, port = host_and_port(address)
         except ValueError:
@@ -261,6 +267,8 @@ def _stand(here: Context, role: str, command: list[str], variables: Mapping[str,
         say(f"pyrometer: Ray ended by itself, and what was measured keeps what it has; its log is {log}")
     elif code:
         say(f"pyrometer: Ray does not start: {why_not(foreground.said())}; its log is {log}")
+    elif stood:
+        say(f"the {role} has ended in order, and what was measured keeps what it has")
     return USAGE if code else 0
 
 
@@ -269,6 +277,11 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
     ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),
     ("Address already in use", "a port that it needs is in use: choose others by --ports"),
+    (
+        "is already running at",
+        "nodes on this machine still hold that address: end them, or try again when they have left",
+    ),
+    ("timed out during startup", "the head did not answer in time: several may join at once, try again"),
 )
 
 

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,9 +29,10 @@ _ORDER = ("no such label", "nobody", "busy", "not yet", "next")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the fleet. `state`: measures, idle, drained, silent, joined.
+    """A machine of the fleet. `state`: measures, idle, drained, silent, gone, joined.
 
-    Joined is one that no scheduler has taken up. `facts` are what it tells of itself.
+    Gone is one that left without being drained, joined one that no scheduler has taken up. `facts` are what
+    it tells of itself.
     """
 
     name: str
@@ -90,8 +91,11 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         running = queue_queries.tasks(database, state="running", newest=_MOST_TASKS)
         left = queue_queries.tasks(database, state="waiting", newest=_MOST_TASKS)
     me = myself(machine_name())
-    living = [one for one in alive(everybody, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
+    heard = [one for one in alive(everybody, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
+    living = _without_the_missing(heard)
     found = _told_nodes(here, everybody, living, running)
+    gone = {one.machine for one in heard} - {one.machine for one in living}
+    found |= {name: replace(node, state="gone") for name, node in found.items() if name in gone}
     notes: list[str] = []
     # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
     heads = [one for one in living if one.machine == me.machine]
@@ -106,6 +110,15 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         notes=tuple(notes),
         now=now,
     )
+
+
+def _without_the_missing(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
+    """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
+    missing: set[tuple[str, str]] = set()
+    for one in living:
+        told = one.facts.get("missing")
+        missing |= {(one.machine, str(each)) for each in told} if isinstance(told, list) else set()
+    return [one for one in living if (str(one.facts.get("head")), one.machine) not in missing]
 
 
 def _troubles(one: SchedulerSeen) -> list[str]:

@@ -14,8 +14,10 @@ from configuration.schedules import ScheduleSettings, zone
 from db import attempts, queue_queries
 from db.engine import Database
 from db.errors import DatabaseError
+from db.queries import run_record
 from db.queue import cancel as cancel_task
 from db.queue_records import Attempt, SchedulerSeen, Task
+from runner import journal
 from scheduled_jobs.service import planning, timetable
 from scheduled_jobs.service.child import logs_of
 from scheduled_jobs.service.identity import dead_process, machine_name, myself
@@ -206,17 +208,21 @@ def show(
         with here.open_database() as database:
             task = _task(database, task_id)
             tried = queue_queries.attempts(database, task_id)
+            stored = bool(task.run_id) and run_record(database, str(task.run_id)) is not None
     folder = logs_of(here.places.data_dir, task.id, 1).folder
     logs = sorted(str(path) for path in folder.glob("attempt-*.log"))
     if as_json:
         attempted = [_attempt_body(one) for one in tried]
         typer.echo(json.dumps({**_body(task), "attempted": attempted, "logs": logs}, indent=2))
         return
-    for line in _described(task, tried, logs, zone(here.settings.timezone)):
+    begun = bool(task.run_id) and (here.runs / str(task.run_id) / journal.FILE).exists()
+    for line in _described(task, tried, logs, zone(here.settings.timezone), begun=begun or stored):
         typer.echo(printable(line))
 
 
-def _described(task: Task, tried: Sequence[Attempt], logs: Sequence[str], place: tzinfo) -> Iterable[str]:
+def _described(
+    task: Task, tried: Sequence[Attempt], logs: Sequence[str], place: tzinfo, *, begun: bool
+) -> Iterable[str]:
     def moment(when: datetime | None) -> str:
         return f"{when.astimezone(place):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
 
@@ -228,7 +234,8 @@ def _described(task: Task, tried: Sequence[Attempt], logs: Sequence[str], place:
         if value not in (None, "", []):
             yield f"  {key:10} {value if isinstance(value, str) else json.dumps(value)}"
     if task.run_id:
-        yield f"  run        {task.run_id}: `pyrometer report {task.run_id}` tells it"
+        known = f": `pyrometer report {task.run_id}` tells it" if begun else ", which has not begun"
+        yield f"  run        {task.run_id}{known}"
     if summary := task.result.get("summary"):
         yield f"  result     {summary}"
     if task.error:

@@ -98,6 +98,7 @@ class Crew:
         self._beats = 0
         #: Owners of posts that left in order, to be forgotten.
         self._left: set[str] = set()
+        self._missing: set[str] = set()
         #: By machine the owners of what earlier services of this machine had there.
         self._former: dict[str, list[str]] = {}
         self._namesake = self._namesake_told = False
@@ -178,6 +179,7 @@ class Crew:
 
     def _take(self, machine: str, each: PlaceSeen) -> None:
         post = self._posts.get(machine)
+        self._missing.discard(machine)
         about = {"machine": machine, "labels": ",".join(each.place.labels)}
         if post is None:
             owner = replace(self._here.owner, machine=machine)
@@ -203,6 +205,7 @@ class Crew:
             if post.drained:
                 self._log("place left", about={"machine": machine})
             else:
+                self._missing.add(machine)
                 self._log("place vanished", "it was not drained before", {"machine": machine}, "warning")
         if post.drained and not post.busy:
             self._left.add(str(post.owner))
@@ -233,11 +236,12 @@ class Crew:
         )
 
     def _own(self, served: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What is told of this service: with it who is there and cannot be used, which nobody else knows."""
+        """What is told of this service: with it who cannot be used, or is gone, which nobody else knows."""
         if self._places is None:
             return served
         found = [*self._places.troubles(), *([_NAMESAKE] if self._namesake else [])]
-        return {**served, "troubles": found[:_TROUBLES]} if found else served
+        told = {"troubles": found[:_TROUBLES], "missing": sorted(self._missing)}
+        return {**served, **{name: each for name, each in told.items() if each}}
 
     def _facts(self, post: Post, served: Mapping[str, Any]) -> dict[str, Any]:
         """What is told of a place: it plans nothing, so the timetable is left out."""

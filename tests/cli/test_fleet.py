@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from measuring_site import COMMAND, Done
 from cli.fleet import accelerator_labels, why_not
 from db.engine import open_database
 from db.queue import claim, plan_fire, seen_all
+from db.queue_queries import schedulers
 from db.queue_records import NewTask, SchedulerSeen
 from scheduled_jobs.fleet import ray_processes
 from scheduled_jobs.fleet.drain import drained
@@ -118,6 +120,19 @@ def test_status_says_who_does_what_and_what_nobody_can_do_first(head: Path) -> N
     assert "gpu-1 does something else first" in shown.out
 
 
+def test_a_machine_that_its_head_misses_is_gone_at_once(head: Path) -> None:
+    me = machine_name()
+    with open_database(f"sqlite:///{head}/pyrometer.db") as database:
+        (own,) = [one for one in schedulers(database) if one.machine == me]
+        seen_all(database, [replace(own, facts={**own.facts, "missing": ["gpu-1"]})])
+    body = json.loads(call(head, "status", "--json").out)
+    assert [(node["node"], node["state"]) for node in body["nodes"]] == [
+        ("gpu-1", "gone"),
+        ("gpu-2", "silent"),
+    ]
+    assert {task["why"] for task in body["waiting"]} == {"nobody"}
+
+
 def test_doctor_is_one_table_of_what_each_said(head: Path) -> None:
     shown = call(head, "doctor")
     assert (shown.code, shown.err) == (0, "")
@@ -142,7 +157,9 @@ def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert "where is the head?" in call_process(tmp_path, "head").one_sentence()
     assert "has no [fleet] with an engine" in call(tmp_path, "status").one_sentence()
     assert '"gpu" is not HOST:PORT' in call(tmp_path, "join", "gpu").one_sentence()
-    assert '"" is not HOST:PORT' in call(tmp_path, "join").one_sentence()
+    assert "where is the head? Say its HOST:PORT" in call(tmp_path, "join").one_sentence()
+    (tmp_path / "pyrometer.toml").write_text(FLEET.replace('engine = "ray"', ""))
+    assert 'say [fleet] engine = "ray"' in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("26379", "10050"))
     assert "port 10050 of the head lies among those from 10000 on" in call(tmp_path, "head").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace("127.0.0.1", "192.0.2.1"))
@@ -257,6 +274,10 @@ def test_why_ray_does_not_start_is_one_sentence() -> None:
     assert "same Ray" in why_not(
         "RuntimeError: Version mismatch: The cluster was started with:\n Ray: 2.60\n"
     )
+    assert "nodes on this machine still hold" in why_not(
+        "ConnectionError: Ray is trying to start at 127.0.0.2:6379, but is already running at 127.0.0.2:6379."
+    )
+    assert "try again" in why_not("Exception: The current node timed out during startup. This could\n")
     assert why_not("one\n\ntwo\n") == "two"
     assert why_not("") == "it says nothing"
 

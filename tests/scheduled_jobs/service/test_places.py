@@ -93,6 +93,11 @@ class Fleet:
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
         return " ".join(own.facts.get("troubles", []))
 
+    def missing(self) -> list[str]:
+        """Which places are gone, as the head tells it now."""
+        (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
+        return own.facts.get("missing", [])
+
     def head(self) -> AbstractContextManager[Process]:
         """A scheduler that these places belong to."""
         return scheduler(self.url, self.data_dir)
@@ -171,6 +176,7 @@ def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> 
         fleet.go("a")
         assert head.wait_for("lost", task=planted.id)["text"] == "a is gone"
         head.wait_for("place vanished", machine="a")
+        until(lambda: fleet.missing() == ["a"], "who looks is told")
         fleet.go_on()
         fleet.come("b", "gpu")
         done = fleet.over(planted)
@@ -196,6 +202,7 @@ def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
         fleet.go_on()
         fleet.come("a", "gpu")
         done = fleet.over(planted)
+        until(lambda: not fleet.missing(), "who looks is told that it is back")
     assert fleet.where(planted) == [("a", "lost"), ("a", "done")]
     assert len({each.run_id for each in fleet.tried(planted)}) == 1
     assert fleet.measured("a") == whole(str(done.run_id))
