@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 #: A machine that was not seen for so long is not waited for any more.
 GONE_FOR_GOOD = timedelta(days=14)
@@ -36,6 +36,16 @@ class Seen(Protocol):
 
 
 AnySeen = TypeVar("AnySeen", bound=Seen)
+
+
+class Telling(Seen, Protocol):
+    """One that tells more of itself: the `head` of a machine, the machines that a head is `missing`."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+
+
+AnyTelling = TypeVar("AnyTelling", bound=Telling)
 
 
 class Part(Protocol):
@@ -218,6 +228,15 @@ def _overdue(task: Due, able: "Takers", now: datetime) -> str:
 def alive(seen: Iterable[AnySeen], now: datetime, minutes: int) -> list[AnySeen]:
     """The schedulers that were seen within so many minutes."""
     return [one for one in seen if now - one.seen_at <= timedelta(minutes=minutes)]
+
+
+def present(living: Sequence[AnyTelling]) -> list[AnyTelling]:
+    """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
+    missing: set[tuple[str, str]] = set()
+    for one in living:
+        told = one.facts.get("missing")
+        missing |= {(one.machine, str(each)) for each in told} if isinstance(told, list) else set()
+    return [one for one in living if (str(one.facts.get("head")), one.machine) not in missing]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.freshness import Waiting, alive, takers, waiting
+from analysis.freshness import Waiting, alive, present, takers, waiting
 from db import queue_queries
 from db.queue_records import SchedulerSeen, Task
 from scheduled_jobs.fleet.drain import drained
@@ -92,7 +92,7 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         left = queue_queries.tasks(database, state="waiting", newest=_MOST_TASKS)
     me = myself(machine_name())
     heard = [one for one in alive(everybody, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
-    living = _without_the_missing(heard)
+    living = present(heard)
     found = _told_nodes(here, everybody, living, running)
     gone = {one.machine for one in heard} - {one.machine for one in living}
     found |= {name: replace(node, state="gone") for name, node in found.items() if name in gone}
@@ -110,15 +110,6 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         notes=tuple(notes),
         now=now,
     )
-
-
-def _without_the_missing(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
-    """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
-    missing: set[tuple[str, str]] = set()
-    for one in living:
-        told = one.facts.get("missing")
-        missing |= {(one.machine, str(each)) for each in told} if isinstance(told, list) else set()
-    return [one for one in living if (str(one.facts.get("head")), one.machine) not in missing]
 
 
 def _troubles(one: SchedulerSeen) -> list[str]:

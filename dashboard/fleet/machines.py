@@ -8,7 +8,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.freshness import alive, in_words
+from analysis.freshness import alive, in_words, present
 from dashboard import links, markup, origins, wording
 from dashboard.fleet.load import Able
 from dashboard.overview.load import Morning
@@ -46,7 +46,8 @@ def machines(
     schedulers: dict[str, SchedulerSeen] = {}
     for one in sorted(morning.seen, key=lambda one: one.seen_at):
         schedulers[one.machine] = one
-    living = {one.machine for one in alive(morning.seen, now, morning.patience.silent_minutes)}
+    heard = alive(morning.seen, now, morning.patience.silent_minutes)
+    living = {one.machine for one in present(heard)}
     silent = {one.name for one in morning.silent}
     newest: dict[str, RunSummary] = {}
     for run in runs:

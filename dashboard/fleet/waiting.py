@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.freshness import Waiting, alive, in_words, takers, waiting
+from analysis.freshness import Waiting, alive, in_words, present, takers, waiting
 from dashboard import links, markup, wording
 from dashboard.overview.load import Morning
 from dashboard.overview.served import measures
@@ -41,7 +41,7 @@ def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now
     `said` is what some that run wait for before they measure, by task.
     """
     tasks = list(tasks)
-    there = alive(morning.seen, now, morning.patience.silent_minutes)
+    there = present(alive(morning.seen, now, morning.patience.silent_minutes))
     running = [task for task in tasks if task.state == "running"]
     living = {one.owner for one in there}
     asleep = takers(one for one in morning.seen if one.owner not in living)

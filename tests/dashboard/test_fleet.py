@@ -101,6 +101,19 @@ def test_a_scheduler_that_died_is_silent_and_what_it_announced_was_due(
     assert " and who serves it is silent never × silent one" in nightly and "× 20" in nightly
 
 
+def test_a_machine_that_its_head_misses_is_gone_and_takes_nothing(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.scheduler("head", facts={"missing": ["node"]})
+    mornings.scheduler("node", "h200", facts={"head": "head", "measures": True, "node": {}})
+    mornings.fire(mornings.due(0, 1), ("nightly", "h200"))
+    page = open_page(url, PAGE)
+    alive, gone = rows(page, "Machines")
+    assert alive.startswith("head ✓ alive") and gone.startswith("node – gone")
+    (task,) = rows(page, "What runs and what waits")
+    assert "node would do it and is silent" in task
+
+
 def test_what_waits_for_somebody_who_is_not_there_stands_first(
     open_page: Open, url: str, database: Database, mornings: Mornings, tmp_path: Path
 ) -> None:
