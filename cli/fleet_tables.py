@@ -50,7 +50,8 @@ def because(task: Task, why: Waiting) -> str:
     if why.why == "nobody":
         return "nobody can: no machine that measures is there"
     if why.why == "not yet":
-        return f"is not to begin before {task.not_before:%Y-%m-%d %H:%M} UTC"
+        tried = f"was lost {task.attempts} times and " if task.attempts else ""
+        return f"{tried}is not to begin before {task.not_before:%Y-%m-%d %H:%M} UTC"
     if why.why == "busy":
         return f"{names} {'does' if len(why.machines) == 1 else 'do'} something else first"
     return f"{names} {'takes' if len(why.machines) == 1 else 'take'} it next"

@@ -109,14 +109,16 @@ def _because(task: Task, because: Waiting, silent: Sequence[str], *, alone: bool
         return f"{_some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
     if why == "not yet":
         when = wording.utc(task.not_before) if task.not_before else wording.NONE
-        return f"is not to begin before {when}"
+        tried = f"was lost {task.attempts} times and " if task.attempts else ""
+        return f"{tried}is not to begin before {when}"
     if why == "nobody":
         kind = "that measures " if alone else ""
         return f"no scheduler {kind}is there: start one with pyrometer scheduler"
     if why == "no such label":
+        joining = f", or by pyrometer fleet join --label {task.label}" if "=" in task.label else ""
         return (
             f'no scheduler that is there has the label "{task.label}": a machine gets it by machine_labels '
-            "in its pyrometer.toml"
+            f"in its pyrometer.toml{joining}"
         )
     if why == "busy":
         return f"{names} {'does' if len(machines) == 1 else 'do'} something else first"

@@ -21,7 +21,7 @@ from measuring_site import COMMAND, Done
 
 from cli.fleet import accelerator_labels, why_not
 from db.engine import open_database
-from db.queue import claim, plan_fire, seen_all
+from db.queue import claim, lose, plan_fire, seen_all
 from db.queue_queries import schedulers
 from db.queue_records import NewTask, SchedulerSeen
 from scheduled_jobs.fleet import ray_processes
@@ -118,6 +118,16 @@ def test_status_says_who_does_what_and_what_nobody_can_do_first(head: Path) -> N
     assert 'nobody can: no machine that is there has the label "B300"' in shown.out
     assert "silent for 3 hours" in shown.out or "silent for 180 minutes" in shown.out
     assert "gpu-1 does something else first" in shown.out
+
+
+def test_status_says_of_what_rests_that_it_was_lost(head: Path) -> None:
+    now, me = datetime.now(UTC), machine_name()
+    with open_database(f"sqlite:///{head}/pyrometer.db") as database:
+        for token in ("t", "u"):
+            if token != "t":
+                assert claim(database, owner=me, labels=("H200",), jobs={"measure"}, token=token, now=now)
+            assert lose(database, token, "gone", now, 5) == "waiting"
+    assert "was lost 2 times and is not to begin before" in call(head, "status").out
 
 
 def test_a_machine_that_its_head_misses_is_gone_at_once(head: Path) -> None:

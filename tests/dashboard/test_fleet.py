@@ -124,6 +124,7 @@ def test_what_waits_for_somebody_who_is_not_there_stands_first(
     tasks = [NewTask("", "check", {}), NewTask("later", "digest", {}, not_before=later)]
     assert queue.plan_fire(database, "check", at, "timetable", tasks, at)
     found = rows(open_page(url, PAGE), "What runs and what waits")
+    assert "lost" not in found[2]
     assert "h200 × no scheduler that measures is there: start one with pyrometer scheduler" in found[0]
     assert "any machine × no scheduler that measures is there" in found[1]
     assert "is not to begin before" in found[2] and "any machine one takes it next" in found[3]
@@ -139,6 +140,29 @@ def test_a_label_that_nobody_has_is_named_with_the_way_out(
         'no scheduler that is there has the label "h200": a machine gets it by machine_labels'
         in task.replace("&quot;", '"')
     )
+
+
+def test_a_label_of_a_machine_that_joins_is_given_when_it_joins(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.scheduler("one", "a10")
+    mornings.fire(mornings.due(0, 1), ("nightly", "rack=7"))
+    (task,) = rows(open_page(url, PAGE), "What runs and what waits")
+    assert task.rstrip().endswith("or by pyrometer fleet join --label rack=7")
+
+
+def test_a_task_that_rests_says_that_it_was_lost(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.scheduler("one", "h200")
+    mornings.fire(mornings.due(0, 1), ("nightly", "h200"))
+    for token in ("first", "second"):
+        assert queue.claim(
+            database, owner="one/1", labels=["h200"], jobs=["measure"], token=token, now=mornings.now
+        )
+        assert queue.lose(database, token, "gone", mornings.now, 5) == "waiting"
+    (task,) = rows(open_page(url, PAGE), "What runs and what waits")
+    assert "was lost 2 times and is not to begin before" in task
 
 
 def test_one_machine_is_opened_by_the_address(
