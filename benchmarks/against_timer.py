@@ -6,11 +6,11 @@ Each process builds the case once and lets the two take turns; a process is one 
 that our blocks see what the Timer sees; the interval is Student's, over processes, on the logarithm.
 """
 
+import argparse
 import json
 import math
 import os
 import subprocess
-import sys
 from pathlib import Path
 from statistics import median
 
@@ -29,7 +29,11 @@ PEER = ROOT / "benchmarks" / "measured" / "timer_peer.py"
 
 def main() -> None:
     """Print one line per case: ratio of medians, its 95 % interval over processes, and both latencies."""
-    processes = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("processes", type=int, nargs="?", default=5, help="of each case (default: 5)")
+    processes: int = parser.parse_args().processes
     settings = load_settings(cwd=ROOT)
     python = settings.environments["default"].python
     quiet = profile.make("quiet", "quiet", variables=settings.profiles["quiet"].environment)

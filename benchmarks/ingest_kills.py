@@ -7,6 +7,7 @@ them somewhere in the time that storing takes. At the end everything must be sto
 database holds is set beside a new one that was filled from the same journals in peace.
 """
 
+import argparse
 import os
 import random
 import signal
@@ -39,10 +40,15 @@ LOOKED_AT = 5
 
 def main() -> None:
     """Kill, check, and say how it ended; exit code 1 when something was lost, doubled or wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("url", nargs="?", help="of an empty database (default: SQLite in a temporary folder)")
+    given: str | None = parser.parse_args().url
     rng = random.Random(SEED)
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as name:
         folder = Path(name)
-        url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{folder}/pyrometer.db"
+        url = given or f"sqlite:///{folder}/pyrometer.db"
         data_dir = folder / "data"
         write_journal(data_dir, "run-000")
         store_all(url, data_dir)

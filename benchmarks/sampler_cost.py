@@ -1,6 +1,6 @@
 """What being watched costs: the same steps with the sampler resting and sampling at 5 Hz, taking turns.
 
-    python benchmarks/sampler_cost.py [processes] [seconds of each]
+    python benchmarks/sampler_cost.py [processes] [seconds of each process]
 
 Each process holds one case, and its blocks alternate: resting, sampling, sampling, resting... A process is
 one sample. The ratio is that of the blocks' medians, sampling / resting: 1 says that nothing is seen of the
@@ -8,8 +8,8 @@ sampler. The interval is Student's, over processes, on the logarithm. Blocks bet
 counters, as every block of a run is, are compared with blocks without in the same way. The budget is 0.5 %.
 """
 
+import argparse
 import math
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -39,8 +39,14 @@ M = TypeVar("M", bound=Message)
 
 def main() -> None:
     """Print one line per case and kind of watching."""
-    processes = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 16.0
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("processes", type=int, nargs="?", default=5, help="of each case (default: 5)")
+    parser.add_argument("seconds", type=float, nargs="?", default=16.0, help="of each process (default: 16)")
+    options = parser.parse_args()
+    processes: int = options.processes
+    seconds: float = options.seconds
     print(f"sampling / resting, profile quiet, {processes} processes a case, budget {BUDGET:.1%}")
     for case in CASES:
         rows = [_one(case, max(1, round(seconds / BLOCK_SECONDS / 8))) for _ in range(processes)]

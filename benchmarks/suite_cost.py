@@ -6,7 +6,7 @@ Must: importing torch, building, the first call, warm-up and the timed iteration
 ours: starting and ending processes, collecting garbage before blocks, checking answers, storing.
 """
 
-import sys
+import argparse
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,11 @@ GOAL = 1.2
 
 def main() -> None:
     """Print the seconds of each part and the ratio."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else _newest()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("journal", type=Path, nargs="?", help="a journal.jsonl (default: the newest run's)")
+    path = parser.parse_args().journal or _newest()
     if path is None:
         print("no run yet: pyrometer run --suite smoke")
         return
