@@ -121,6 +121,11 @@ class Crew:
                     post.heed(lane.work)
                     lane.work = None
 
+    @property
+    def newcomers(self) -> bool:
+        """Whether anybody is there of whom the database was never told: it is, before they take anything."""
+        return any(post.there and post.beats == 0 for post in self.posts)
+
     def works(self) -> list[Work]:
         """What is being done."""
         return [lane.work for lane in self.lanes() if lane.work is not None]
@@ -159,7 +164,7 @@ class Crew:
         told = [post for post in self.posts if post.there and self._is_due(post)]
         seen_all(database, [self._seen(post, served, version, now) for post in told])
         for post in told:
-            post.news = False
+            post.news, post.beats = False, post.beats + 1
         # Who is there again is told by us; what an earlier service said of it is over.
         back = [post.place.machine for post in told if post.place.machine in self._former]
         if over := self._left.union(*(self._former[machine] for machine in back)):
@@ -221,7 +226,6 @@ class Crew:
         return post is self._here or post.news or self._beats % _TOLD_EVERY == 0
 
     def _seen(self, post: Post, served: Mapping[str, Any], version: str, now: datetime) -> SchedulerSeen:
-        post.beats += 1
         if post is not self._here:
             version = str(post.facts.get("version") or version)
         return SchedulerSeen(
@@ -230,7 +234,7 @@ class Crew:
             labels=post.labels,
             started_at=post.started_at,
             seen_at=now,
-            beats=post.beats,
+            beats=post.beats + 1,
             version=version,
             facts=self._own(served) if post is self._here else self._facts(post, served),
         )

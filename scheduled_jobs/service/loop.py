@@ -121,10 +121,13 @@ class Service:
         self._settle(database)
         # Every time before anything is claimed: a place that is lost must not take up what it has just lost.
         self._crew.look()
-        if self._beaten is None or time.monotonic() - self._beaten >= BEAT_SECONDS:
+        if self._is_due() or self._crew.newcomers:
             self._beat(database)
             self._beaten = time.monotonic()
         self._claim(database)
+
+    def _is_due(self) -> bool:
+        return self._beaten is None or time.monotonic() - self._beaten >= BEAT_SECONDS
 
     def _missed(self, error: DatabaseError) -> None:
         if not self._away:

@@ -47,7 +47,9 @@ def answer(order):
     elif order["method"] == "die":
         os._exit(3)
     elif order["method"] == "hang":
+        # This thread may go on for a moment until all are stopped.
         os.kill(os.getpid(), signal.SIGSTOP)
+        return
     elif order["method"] == "never":
         return
     with lock:
