@@ -88,6 +88,10 @@ class Fleet:
         """The machines that the database knows of."""
         return [each.machine for each in schedulers(self.database)]
 
+    def beats(self, machine: str) -> int:
+        """How often a machine was told of; 0 before the first time."""
+        return sum(each.beats for each in schedulers(self.database) if each.machine == machine)
+
     def troubles(self) -> str:
         """Why places are not used, as the head tells it now."""
         (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
@@ -304,7 +308,7 @@ def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
     (planted,) = fleet.fire("quick", "gpu")
     with fleet.head() as head:
         head.wait_for("place refused", machine="here")
-        until(lambda: schedulers(fleet.database)[0].beats > 2, "it has looked")
+        until(lambda: fleet.beats("here") > 2, "it has looked")
         assert fleet.there() == ["here"] and fleet.now(planted).state == "waiting"
         assert "has this machine's name" in fleet.troubles()
         fleet.go("here")
