@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Any, Literal, Protocol, TypeVar
 
+#: Machines are named one by one up to so many.
+_NAMED = 3
 #: A machine that was not seen for so long is not waited for any more.
 GONE_FOR_GOOD = timedelta(days=14)
 
@@ -145,6 +147,23 @@ class Waiting:
 
     why: Why
     machines: tuple[str, ...] = ()
+
+
+def in_its_turn(because: Waiting, attempts: int, not_before: datetime | None) -> str:
+    """Why a task waits that somebody there will do, in a sentence: `because` is not yet, busy or next."""
+    one = len(because.machines) == 1
+    if because.why == "not yet":
+        tried = f"was lost {attempts} times and " if attempts else ""
+        when = f"{not_before.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if not_before else "–"
+        return f"{tried}is not to begin before {when}"
+    if because.why == "busy":
+        return f"{some(because.machines)} {'does' if one else 'do'} something else first"
+    return f"{some(because.machines)} {'takes' if one else 'take'} it next"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of some machines, and how many more there are."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.freshness import Waiting, in_words, shown
+from analysis.freshness import Waiting, in_its_turn, in_words, shown
 from analysis.words import printable
 from db.queue_records import Task
 
 from .fleet_standing import Standing
 from .offers import table
 
-#: Machines are named one by one up to so many.
-_NAMED = 3
 _NOTHING = "-"
 
 
@@ -44,17 +42,11 @@ def waiting_table(found: Standing) -> Table:
 
 def because(task: Task, why: Waiting) -> str:
     """Why a task waits, in a sentence."""
-    names = _some(why.machines)
     if why.why == "no such label":
         return f'nobody can: no machine that is there has the label "{task.label}"'
     if why.why == "nobody":
         return "nobody can: no machine that measures is there"
-    if why.why == "not yet":
-        tried = f"was lost {task.attempts} times and " if task.attempts else ""
-        return f"{tried}is not to begin before {task.not_before:%Y-%m-%d %H:%M} UTC"
-    if why.why == "busy":
-        return f"{names} {'does' if len(why.machines) == 1 else 'do'} something else first"
-    return f"{names} {'takes' if len(why.machines) == 1 else 'take'} it next"
+    return in_its_turn(why, task.attempts, task.not_before)
 
 
 def examined_table(found: Standing) -> Table:
@@ -78,11 +70,6 @@ def examined_table(found: Standing) -> Table:
         )
         listed.add_row(*(escape("\n".join(map(printable, cell.split("\n")))) for cell in cells))
     return listed
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def _texts(value: object) -> Iterable[str]:

@@ -7,7 +7,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.freshness import Waiting, alive, in_words, present, takers, waiting
+from analysis.freshness import Waiting, alive, in_its_turn, in_words, present, some, takers, waiting
 from dashboard import links, markup, wording
 from dashboard.overview.load import Morning
 from dashboard.overview.served import measures
@@ -15,8 +15,6 @@ from db.queue_records import Task
 
 #: The jobs that hold a machine for themselves, as the schedulers' own list has them.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})
-#: Machines are named one by one up to so many.
-_NAMED = 3
 #: Those for which somebody has to do something first.
 _ORDER = ("no such label", "nobody", "running", "busy", "not yet", "next")
 
@@ -103,14 +101,9 @@ def frame(items: Iterable[Open]) -> pd.DataFrame:
 
 
 def _because(task: Task, because: Waiting, silent: Sequence[str], *, alone: bool) -> str:
-    why, machines = because.why, because.machines
-    names = _some(machines)
+    why = because.why
     if why in ("nobody", "no such label") and silent:
-        return f"{_some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
-    if why == "not yet":
-        when = wording.utc(task.not_before) if task.not_before else wording.NONE
-        tried = f"was lost {task.attempts} times and " if task.attempts else ""
-        return f"{tried}is not to begin before {when}"
+        return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
     if why == "nobody":
         kind = "that measures " if alone else ""
         return f"no scheduler {kind}is there: start one with pyrometer scheduler"
@@ -120,13 +113,7 @@ def _because(task: Task, because: Waiting, silent: Sequence[str], *, alone: bool
             f'no scheduler that is there has the label "{task.label}": a machine gets it by machine_labels '
             f"in its pyrometer.toml{joining}"
         )
-    if why == "busy":
-        return f"{names} {'does' if len(machines) == 1 else 'do'} something else first"
-    return f"{names} {'takes' if len(machines) == 1 else 'take'} it next"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return in_its_turn(because, task.attempts, task.not_before)
 
 
 def _running(task: Task, now: datetime) -> str:

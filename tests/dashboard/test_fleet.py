@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from builders import a_machine, a_run
 from dashboard_pages import Open, html, text, typed
 from mornings import HOSTILE, Mornings, facts
@@ -130,25 +131,18 @@ def test_what_waits_for_somebody_who_is_not_there_stands_first(
     assert "is not to begin before" in found[2] and "any machine one takes it next" in found[3]
 
 
+@pytest.mark.parametrize(
+    ("label", "joining"), [("h200", ""), ("rack=7", ", or by pyrometer fleet join --label rack=7")]
+)
 def test_a_label_that_nobody_has_is_named_with_the_way_out(
-    open_page: Open, url: str, mornings: Mornings
+    open_page: Open, url: str, mornings: Mornings, label: str, joining: str
 ) -> None:
     mornings.scheduler("one", "a10")
-    mornings.fire(mornings.due(0, 1), ("nightly", "h200"))
+    mornings.fire(mornings.due(0, 1), ("nightly", label))
     (task,) = rows(open_page(url, PAGE), "What runs and what waits")
-    assert (
-        'no scheduler that is there has the label "h200": a machine gets it by machine_labels'
-        in task.replace("&quot;", '"')
-    )
-
-
-def test_a_label_of_a_machine_that_joins_is_given_when_it_joins(
-    open_page: Open, url: str, mornings: Mornings
-) -> None:
-    mornings.scheduler("one", "a10")
-    mornings.fire(mornings.due(0, 1), ("nightly", "rack=7"))
-    (task,) = rows(open_page(url, PAGE), "What runs and what waits")
-    assert task.rstrip().endswith("or by pyrometer fleet join --label rack=7")
+    told = f'no scheduler that is there has the label "{label}": a machine gets it by machine_labels'
+    assert told in task.replace("&quot;", '"')
+    assert task.rstrip().endswith(f"in its pyrometer.toml{joining}")
 
 
 def test_a_task_that_rests_says_that_it_was_lost(
