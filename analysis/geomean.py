@@ -15,7 +15,8 @@ class Geomean:
     """The weighted geometric mean of new / old over `cases` cases and `pairs` pairs, as logarithms.
 
     `change` is None without any case. The interval is for these cases with these weights, as measured again
-    and again; it says nothing about cases that are not in the suite.
+    and again; it says nothing about cases that are not in the suite. Where `confidence` is None, `low` and
+    `high` are no interval, but the means of the ends of the cases' ranges.
     """
 
     change: float | None
@@ -23,7 +24,7 @@ class Geomean:
     high: float | None
     cases: int
     pairs: int
-    confidence: float = CONFIDENCE
+    confidence: float | None = CONFIDENCE
 
 
 def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE) -> Geomean:

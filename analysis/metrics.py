@@ -132,3 +132,16 @@ _ALL = (
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
+
+#: What includes compiling: where anything is compiled, only a process knows it that found its cache empty.
+COLD = frozenset(
+    {
+        "compile_cold",
+        "first_call",
+        "cold_start",
+        "new_shape",
+        "rss_peak",
+        "cuda_peak_allocated_compile",
+        "cuda_peak_reserved_compile",
+    }
+)

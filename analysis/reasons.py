@@ -127,7 +127,7 @@ def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
         if guarded and could_be_slower(verdict):
             yield _reason(verdict.word == "slower", "guarded", *about, ": it must not regress")
         # Cases without a number have a share of their own.
-        known = verdict.word != "no data" or measured(result, policy)
+        known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
         if known and metric in policy.worst and (found := _beyond(verdict, policy)):
             yield _reason(found[0], "worst", *about, found[1])
 
@@ -139,19 +139,33 @@ def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, str] | None:
     exact = threshold_of(verdict.metric, policy.thresholds).exact
     if verdict.word == "no data":
         return False, ": no pair counts"
+    if _of_too_few(verdict, policy):
+        return False, f": {verdict.reason}"
     if verdict.word == "slower" and near == math.inf:
         return True, ": it was 0"
     if verdict.word == "unclear" and exact and verdict.change is None:
         # Of one pair without a difference nothing is feared.
         return (False, ": it was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
-    if not (verdict.n and limit < far < math.inf) or _negligible(verdict, far, policy):
+    if not (verdict.n and limit < far < math.inf) or negligible(verdict, far, policy):
         return None
     # Who sets a threshold above the limit has not lifted the limit.
-    proved = verdict.word in ("slower", "same") and near > limit and not _negligible(verdict, near, policy)
+    proved = verdict.word in ("slower", "same") and near > limit and not negligible(verdict, near, policy)
     return proved, f": at most {percent(verdict.cost * limit)} is allowed"
 
 
-def _negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
+def leaves_open(verdict: Verdict, policy: Policy) -> bool:
+    """Whether a metric with a limit in `worst` may yet be beyond it, and is not proved to be."""
+    found = _beyond(verdict, policy)
+    return found is not None and not found[0]
+
+
+def _of_too_few(verdict: Verdict, policy: Policy) -> bool:
+    """Whether a metric that varies has pairs that are no ground for any interval."""
+    exact = threshold_of(verdict.metric, policy.thresholds).exact
+    return verdict.word == "unclear" and verdict.low is None and not exact
+
+
+def negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
     """Whether a metric called the same, worse by that logarithm, is worse within its absolute threshold."""
     absolute = threshold_of(verdict.metric, policy.thresholds).absolute
     if verdict.word != "same" or verdict.old is None or not absolute:
@@ -221,7 +235,8 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     cost = -1 if METRICS[policy.metric].better == "higher" else 1
     near, far = sorted((overall.low * cost, overall.high * cost))
     limit = math.log1p(policy.overall)
-    speaks: Decision = "no-go" if near > limit else "unclear" if far > limit else "go"
+    proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
+    speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
     text = (
         f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: "
         f"{percent(overall.change)} [{percent(overall.low)}, {percent(overall.high)}]"
@@ -229,6 +244,12 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     if speaks != "go":
         text += f": at most {percent(limit * cost)} is allowed"
     return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
+
+
+def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
+    """Whether a case is in the geomean of an exact metric on the word of a single pair."""
+    verdict = result.verdicts.get(policy.metric)
+    return result.works and verdict is not None and verdict.n == 1 and verdict.low is not None
 
 
 def _without_number(result: CaseResult, policy: Policy) -> bool:

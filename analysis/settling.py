@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from .case_results import CaseResult
 from .geomean import Geomean
+from .metrics import COLD
 from .plan import Plan
 from .policy import Policy
 from .reasons import Reason
@@ -16,13 +17,15 @@ from .verdict import MOST, Verdict, pairs_needed
 class Settling:
     """A new session of `case` with a plan of so many `pairs`; None where no reasonable number would do.
 
-    `minutes` are those of the pairs at the price of the last ones; None where that is not known either.
+    `minutes` are those of the pairs at the price of the last ones; None where that is not known either. In a
+    `cold` one every pair has to find its compile cache empty, which takes longer than the last ones did.
     """
 
     case: str
     pairs: int | None
     minutes: float | None
     why: str
+    cold: bool = False
 
 
 def settlings(
@@ -35,6 +38,7 @@ def settlings(
     """
     known = {result.case: result for result in results}
     wanted: dict[str, tuple[int | None, str]] = {}
+    cold: set[str] = set()
     for reason in found:
         if reason.speaks != "unclear":
             continue
@@ -44,10 +48,22 @@ def settlings(
             before, why = wanted.get(case, (0, reason.kind))
             most = None if pairs is None or before is None else max(pairs, before)
             wanted[case] = (most, why)
+            if reason.metric in COLD and _compiles(known[case]):
+                cold.add(case)
     return tuple(
-        Settling(case, pairs, _minutes(pairs, known[case].pair_seconds), why)
+        Settling(
+            case,
+            pairs,
+            None if case in cold else _minutes(pairs, known[case].pair_seconds),
+            why,
+            case in cold,
+        )
         for case, (pairs, why) in wanted.items()
     )
+
+
+def _compiles(result: CaseResult) -> bool:
+    return any(metric in result.verdicts for metric in ("compile_cold", "compile_warm"))
 
 
 def _minutes(pairs: int | None, pair_seconds: float) -> float | None:
@@ -56,6 +72,8 @@ def _minutes(pairs: int | None, pair_seconds: float) -> float | None:
 
 def _pairs(reason: Reason, result: CaseResult, overall: Geomean, policy: Policy, plan: Plan) -> int | None:
     verdict = result.verdicts.get(reason.metric) if reason.metric else None
+    if verdict is not None and verdict.word == "not comparable":
+        return None
     if reason.kind in ("shaky", "unmeasured") or verdict is None or verdict.location is None:
         return plan.largest
     if reason.kind == "overall":
@@ -88,12 +106,21 @@ def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | N
 
 
 def _noisiest(results: Sequence[CaseResult], policy: Policy) -> list[str]:
-    """The cases that together make four fifths of the geomean's variance."""
+    """The cases that together make four fifths of the geomean's variance.
+
+    Of an exact metric, which has none: those that are unclear.
+    """
     parts: Mapping[str, float] = {
         result.case: (policy.weight(result.case) * verdict.location.error) ** 2
         for result in results
         if (verdict := result.verdicts.get(policy.metric)) and verdict.location and result.works
     }
+    if not parts:
+        return [
+            result.case
+            for result in results
+            if result.works and (verdict := result.verdicts.get(policy.metric)) and verdict.word == "unclear"
+        ]
     cases: list[str] = []
     for case in sorted(parts, key=lambda case: -parts[case]):
         if math.fsum(parts[one] for one in cases) >= 0.8 * math.fsum(parts.values()):

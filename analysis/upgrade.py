@@ -10,7 +10,7 @@ from .geomean import Geomean, geomean
 from .location import Location
 from .plan import Plan
 from .policy import Policy
-from .reasons import Decision, Reason, ordered, reasons
+from .reasons import Decision, Reason, negligible, ordered, reasons
 from .settling import Settling, settlings
 from .verdict import Verdict
 
@@ -88,8 +88,7 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
         for r in results
     ]
     verdicts = judged.get(policy.metric, {})
-    located = {case: point for case, verdict in verdicts.items() if (point := _point(verdict))}
-    overall = _mean(located, policy)
+    overall = _mean(verdicts, policy)
     found = ordered(reasons(results, overall, policy))
     decision = found[0].speaks
     return Upgrade(
@@ -98,10 +97,14 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
         settle=settlings(found, results, overall, policy, plan) if decision == "unclear" else (),
         verdicts=verdicts,
         overall=overall,
-        techniques=_by_technique(results, located, policy),
+        techniques=_by_technique(results, verdicts, policy),
         broken=tuple(r for r in results if r.broke),
         repaired=tuple(r for r in results if r.repaired),
-        exclusions=tuple(Exclusion(r.case, _excluded(r, policy)) for r in results if r.case not in located),
+        exclusions=tuple(
+            Exclusion(r.case, _excluded(r, policy))
+            for r in results
+            if r.case not in verdicts or not verdicts[r.case].has_ratio
+        ),
         tables=_tables(judged, policy),
     )
 
@@ -130,17 +133,33 @@ def _excluded(result: CaseResult, policy: Policy) -> str:
     return f"{verdict.word}: {verdict.reason}" if verdict.reason else verdict.word
 
 
-def _mean(located: Mapping[str, Location], policy: Policy) -> Geomean:
-    return geomean((location, policy.weight(case)) for case, location in located.items())
+def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
+    """Over the cases that have a ratio."""
+    each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
+    if not each or any(one.location for one, _ in each):
+        return geomean((one.location, weight) for one, weight in each if one.location)
+    low, mean, high = (
+        geomean((Location(_ends(one, policy)[at], 0.0, 1, one.n, 0), weight) for one, weight in each)
+        for at in range(3)
+    )
+    return replace(mean, low=low.change, high=high.change, confidence=None)
+
+
+def _ends(verdict: Verdict, policy: Policy) -> tuple[float, float, float]:
+    """What an exact metric brings into a geomean: nothing where the difference is too little to matter."""
+    low, change, high = verdict.low or 0.0, verdict.change or 0.0, verdict.high or 0.0
+    if negligible(verdict, change * verdict.cost, policy):
+        return 0.0, 0.0, 0.0
+    return low, change, high
 
 
 def _by_technique(
-    results: Sequence[CaseResult], located: Mapping[str, Location], policy: Policy
+    results: Sequence[CaseResult], verdicts: Mapping[str, Verdict], policy: Policy
 ) -> dict[str, Geomean]:
-    groups: dict[str, dict[str, Location]] = defaultdict(dict)
+    groups: dict[str, dict[str, Verdict]] = defaultdict(dict)
     for result in results:
-        if result.case in located:
-            groups[result.technique][result.case] = located[result.case]
+        if result.case in verdicts and verdicts[result.case].has_ratio:
+            groups[result.technique][result.case] = verdicts[result.case]
     return {technique: _mean(group, policy) for technique, group in sorted(groups.items())}
 
 
@@ -149,16 +168,8 @@ def _tables(judged: Mapping[str, Mapping[str, Verdict]], policy: Policy) -> tupl
     for title, metrics in TABLES.items():
         for metric in metrics:
             if verdicts := judged.get(metric):
-                known = {case: point for case, one in verdicts.items() if (point := _point(one))}
-                mean = _mean(known, policy)
+                mean = _mean(verdicts, policy)
                 if not any(verdict.location for verdict in verdicts.values()):
                     mean = replace(mean, low=None, high=None)
                 tables.append(Table(title, metric, verdicts, mean))
     return tuple(tables)
-
-
-def _point(verdict: Verdict) -> Location | None:
-    """What a case brings into a geomean; that of an exact metric is known without an error."""
-    if verdict.location or verdict.change is None or verdict.low is None:
-        return verdict.location
-    return Location(verdict.change, 0.0, 1, verdict.n, 0)

@@ -66,6 +66,11 @@ class Verdict:
         """+1 where more of the metric is worse, -1 where more is better."""
         return -1 if METRICS[self.metric].better == "higher" else 1
 
+    @property
+    def has_ratio(self) -> bool:
+        """Whether a geomean can hold it: by a location, or by the range of an exact metric."""
+        return self.location is not None or (self.change is not None and self.low is not None)
+
 
 def not_comparable(metric: str, reason: str) -> Verdict:
     """The verdict on unlike things: other hardware, other batch, other harness..."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,10 +26,14 @@ from .selection import choose_profile
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """An environment that can be measured, by the name people see."""
+    """An environment that can be measured, by the name people see.
+
+    `asked` is what is typed to have the same one tomorrow, and from another folder.
+    """
 
     name: str
     python: Path
+    asked: str = ""
 
 
 def store_of(here: Context) -> Store:
@@ -124,7 +128,8 @@ def make_ready(here: Context, texts: Sequence[str], defaults: Recipe | None = No
     if failures:
         raise failures[0]
     found = {name: made for name, made in built.items() if isinstance(made, Built)}
-    return [_ready(one, found) for one in meant]
+    known = declared(here.settings)
+    return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
 
 
 def built_alone(here: Context, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
@@ -162,12 +167,17 @@ def _distinct(meant: Sequence[Wanted]) -> list[Wanted]:
     return [told_apart(one) if one.name in alike else one for one in meant]
 
 
-def _ready(one: Wanted, built: Mapping[str, Built]) -> Ready:
+def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection[str]) -> Ready:
     if one.recipe is None:
         assert one.python is not None
-        return Ready(one.name, one.python)
+        asked = text if text in known else str(one.python).removesuffix("/bin/python")
+        return Ready(one.name, one.python, asked)
     made = built[one.name]
-    return Ready(made.label if one.name == NIGHTLY else one.name, made.python)
+    asked = one.recipe.wheel if one.recipe.wheel and text not in known else text
+    if not one.recipe.dated:
+        # `nightly`, or the name of a declared one, and which day's it was.
+        asked = f"{text} {str(made.recipe['torch']).removeprefix(NIGHTLY).strip()}"
+    return Ready(made.label if one.name == NIGHTLY else one.name, made.python, asked)
 
 
 def _build(here: Context, recipes: Mapping[str, Recipe]) -> dict[str, Built | BuildFailed]:

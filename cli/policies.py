@@ -1,13 +1,18 @@
 """The policy an upgrade is judged by, as pyrometer.toml has it, and how precisely pairs are measured."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from analysis import rounds
+from analysis.metrics import COLD, METRICS
+from analysis.plan import Plan
 from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from configuration.nearest import unknown
 from configuration.settings import Settings
+from runner.compile_cache import compiles
 from runner.records import Timing
+from runner.worker.case_key import CaseKey
 
 from .context import UsageError
 
@@ -25,6 +30,26 @@ def choose_policy(settings: Settings, name: str | None) -> Policy:
         return Policy(thresholds=thresholds, worst=worst, **values)
     except ValueError as error:
         raise UsageError(f"policy {name}: {error}") from None
+
+
+def check_judged(metrics: Iterable[str]) -> None:
+    """Raise UsageError where one of them is no metric that could be better or worse."""
+    judged = [name for name, metric in METRICS.items() if metric.better != "neither"]
+    for name in metrics:
+        if name not in judged:
+            raise UsageError(unknown("metric", name, judged))
+
+
+def beyond_judging(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[str]) -> str:
+    """Why limits of the policy cannot be judged with so few pairs that compile; empty where they can."""
+    cold = (one for one in COLD & policy.worst.keys() if not threshold_of(one, policy.thresholds).exact)
+    limited, fewest = ", ".join(sorted(cold)), plan.smallest
+    if not limited or not any(compiles(CaseKey.parse(case)) for case in cases) or cold_pairs >= fewest:
+        return ""
+    return (
+        f"the policy limits {limited}: of what is compiled {cold_pairs} of the pairs will know that, fewer "
+        f"than the {fewest} it takes. --cold-pairs {2 * plan.largest} has all of them compile anew"
+    )
 
 
 def paired(timing: Timing, policy: Policy) -> Timing:

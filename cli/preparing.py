@@ -24,7 +24,7 @@ from runner.profile import Profile
 from runner.records import Outcome, Planned, Timing
 from runner.suites.suite import Suite
 from runner.telemetry import host, probe
-from scheduled_jobs.errors import CannotResume, NothingToMeasure
+from scheduled_jobs.errors import CannotResume, NothingToMeasure, NothingToResume
 from scheduled_jobs.header import Header, environment_body, machine_body, profile_body, telemetry_body
 from scheduled_jobs.ingest import FORGOTTEN
 from scheduled_jobs.measure import new_run_id
@@ -179,11 +179,11 @@ def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]
 
 
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
-    """What a run that can go on has left behind; raises CannotResume."""
+    """What a run that can go on has left behind; raises CannotResume, NothingToResume, JournalError."""
     contents = journal.read(folder / journal.FILE)
     header = Header.from_body(contents.header)
     if not contents.missing(header.replicates):
-        raise CannotResume(f"run {header.run} is complete: there is nothing to resume")
+        raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
     harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
     if not harness.path.exists():
         raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
@@ -237,12 +237,12 @@ def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
 
 
 def find_run(here: Context, run: str) -> Path:
-    """The folder of a run by its id, or of the newest for `latest`; raises CannotResume."""
+    """The folder of a run by its id, or of the newest for `latest`; raises CannotResume, NothingToResume."""
     # An empty journal is a run that was killed before it began: there is nothing to go on with.
     journals = here.runs.glob(f"*/{journal.FILE}")
     known = sorted(path.parent.name for path in journals if path.stat().st_size)
     if not known:
-        raise CannotResume(f"there is no run in {here.runs}")
+        raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {here.runs}")
     if run != "latest" and run not in known:
         raise CannotResume(unknown("run", run, known))
     forgotten = [name for name in known if (here.runs / name / FORGOTTEN).exists()]
@@ -250,5 +250,5 @@ def find_run(here: Context, run: str) -> Path:
         mark = here.runs / run / FORGOTTEN
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
     if run == "latest" and len(forgotten) == len(known):
-        raise CannotResume(f"every run in {here.runs} was forgotten")
+        raise NothingToResume(f"every run in {here.runs} was forgotten")
     return here.runs / (max(set(known) - set(forgotten)) if run == "latest" else run)

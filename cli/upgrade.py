@@ -16,23 +16,32 @@ from runner import plan as sessions
 from runner.environment import Environment
 from runner.records import Timing
 from runner.suites.suite import Suite
-from scheduled_jobs.errors import CannotResume, NothingToMeasure
+from scheduled_jobs.errors import NothingToMeasure
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult
 from scheduled_jobs.upgrade import again, pairs_planned
 
 from .building import make_ready, wanted
-from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
+from .context import (
+    INTERRUPTED,
+    Context,
+    UsageError,
+    context,
+    in_one_sentence,
+    refused_for_good,
+    say,
+    store_pending,
+)
 from .interrupts import Interrupts, interruptible
 from .measuring import alone, measured
-from .options import CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
-from .policies import choose_policy, paired
+from .options import Also, CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs, Reports, RunId, finite
+from .policies import beyond_judging, check_judged, choose_policy, paired
 from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
 from .preparing import Plan as Planned
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
 from .verdict import check_reports, conclude_upgrade, judge
 
-#: Exit codes of an upgrade; 2 and 130 are those of every command.
+#: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is what cannot be gone on with.
 CODES = {"go": 0, "no-go": 1, "unclear": 3}
 #: Without a budget the plan of pairs alone says when it is over.
 NO_BUDGET_SECONDS = 7 * 24 * 3600.0
@@ -50,7 +59,8 @@ pyrometer upgrade --resume latest                   go on with what was interrup
 OLD and NEW: a declared name, a version, `nightly`, a wheel, or an interpreter. Each case is measured in pairs
 of fresh processes that take turns, until its verdict stands: faster, slower, same, or honestly unclear. The
 policy in pyrometer.toml ([policies.NAME]) makes one verdict of all of them.
-Exit code: 0 go, 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted.
+Exit code: 0 go, 1 no-go, 3 unclear, 2 the call makes no sense, 130 interrupted; with --resume also 4, where
+that run can never be gone on with.
 """
 
 
@@ -68,6 +78,7 @@ class UpgradeRequest:
     device: str | None = None
     pairs: int | None = None
     cold_pairs: int | None = None
+    also: tuple[str, ...] = ()
     budget: float | None = None
     deadline: float | None = None
     reports: tuple[Path, ...] = ()
@@ -89,6 +100,7 @@ def upgrade(
     device: Device = None,
     pairs: Pairs = None,
     cold_pairs: ColdPairs = None,
+    also: Also = None,
     budget: Annotated[
         float | None, typer.Option(min=1, callback=finite, help="seconds the measuring may take")
     ] = None,
@@ -113,6 +125,7 @@ def upgrade(
         device=device,
         pairs=pairs,
         cold_pairs=cold_pairs,
+        also=tuple(dict.fromkeys(also or ())),
         budget=budget,
         deadline=deadline,
         reports=tuple(report or ()),
@@ -129,7 +142,8 @@ def _run(request: UpgradeRequest, resumed: str | None, interrupts: Interrupts) -
     if resumed is not None:
         if replace(request, reports=(), json=False) != UpgradeRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        return resume(context(), resumed, request, interrupts)
+        with refused_for_good():
+            return resume(context(), resumed, request, interrupts)
     if not (request.old and request.new):
         raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
     try:
@@ -143,6 +157,7 @@ def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int
     """Measure both and judge; answers the exit code. Raises UsageError, RunnerError or JobError."""
     settings = here.settings
     check_reports(request.reports)
+    check_judged(request.also)
     policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
@@ -157,13 +172,16 @@ def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int
 
 
 def resume(here: Context, run: str, request: UpgradeRequest, interrupts: Interrupts) -> int:
-    """Go on with an upgrade that was interrupted; raises CannotResume when that makes no sense."""
+    """Go on with an upgrade that was interrupted.
+
+    Raises CannotResume where that would be another one, and UsageError, RunnerError or JobError besides.
+    """
     check_reports(request.reports)
     folder = find_run(here, run)
     store_pending(here)
     header, _, _ = resumable(folder)
     if header.comparison is None:
-        raise CannotResume(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
+        raise UsageError(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
     with alone(json=request.json):
         return _concluded(here, prepare_again(folder), request, interrupts)
 
@@ -191,7 +209,8 @@ def pairs_plan(pairs: int | None) -> Plan:
 
 
 def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan, policy: Policy) -> Prepared:
-    asked = told_apart(ask(chosen, make_ready(here, [request.old, request.new])))
+    ready = make_ready(here, [request.old, request.new])
+    asked = told_apart(ask(chosen, ready))
     old, new = asked.environments
     suite = chosen.suite
     cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, here.settings)
@@ -200,12 +219,14 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     timing = paired(timing_of(suite, request.deadline, here.settings), policy)
     timing = replace(timing, cold_replicates=request.cold_pairs or timing.cold_replicates)
     _note_unmatched(policy, request.policy or here.settings.policy, cases)
+    if unjudged := beyond_judging(policy, timing.cold_replicates, plan, cases):
+        say(f"note: {unjudged}")
     if request.budget:
         exact = threshold_of(policy.metric, policy.thresholds).exact
         plan = _affordable(plan, request.budget, cases, timing, 1 if exact else FEWEST)
     sides = (old.fingerprint, new.fingerprint)
-    asked_as, options = (request.old, request.new), _options(request, plan, suite)
-    comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms)
+    asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
+    comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     asked_for = Planned(planned, timing, budget, device, comparison)
@@ -219,7 +240,8 @@ def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ..
     given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
     given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
     named = [part for option, value in given.items() if value for part in (option, value)]
-    files = [part for file in request.case_files for part in ("--cases", str(file))]
+    named += [part for metric in request.also for part in ("--also", metric)]
+    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
     return (*named, *files, "--pairs", str(plan.largest))
 
 

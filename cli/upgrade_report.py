@@ -31,6 +31,8 @@ def print_upgrade(
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
     console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
+    if told := sentences.so_far(subject):
+        _line(console, told)
     console.print()
     console.print(_reasons(upgrade))
     _settle(console, subject, upgrade)
@@ -42,6 +44,8 @@ def print_upgrade(
         _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
     _exclusions(console, each, upgrade)
     _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
+    if subject.resume:
+        _line(console, f"go on with: {subject.resume}")
 
 
 def _reasons(upgrade: Upgrade) -> Table:

@@ -42,10 +42,13 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
 
 def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     sign = wording.DECISION_SIGNS[upgrade.decision]
+    resume = f" {sentences.GOES_ON} {_code(subject.resume)}" if subject.resume else ""
+    told = sentences.so_far(subject)
     return "\n\n".join(
         [
             f"## {sign} {wording.DECISIONS[upgrade.decision]}: {_text(sentences.title(subject))}",
             f"**{wording.DECISIONS[upgrade.decision]}:** {_text(wording.because(upgrade))}",
+            *([f"**{told}**{resume}"] if told else ()),
             f"{_text(sentences.place(subject))}. {', '.join(standings(each))}.",
         ]
     )

@@ -48,6 +48,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
     body = "".join(
         [
             _header(subject, each, upgrade),
+            _so_far(subject),
             _reasons(subject, upgrade),
             _settle(subject, upgrade),
             _correctness(subject, upgrade),
@@ -112,6 +113,15 @@ def _header(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
         f"{wording.DECISIONS[decision]}</p><p>{elements.text(wording.because(upgrade))}</p></div>"
         f'<dl class="cards">{shown}</dl>'
     )
+
+
+def _so_far(subject: Subject) -> str:
+    told, parts = sentences.so_far(subject), list[str]()
+    if subject.resume:
+        parts.append(elements.paragraph(sentences.GOES_ON))
+        parts.append(elements.commands([subject.resume]))
+    shown = elements.section("so-far", "Not the last word", elements.paragraph(told), *parts)
+    return shown if told else ""
 
 
 def _reasons(subject: Subject, upgrade: Upgrade) -> str:

@@ -170,11 +170,7 @@ def without_ratio(table: Table) -> list[str]:
     """The cases of a table that are not in its geomean."""
     if len(table.verdicts) == table.geomean.cases:
         return []
-    return [
-        case
-        for case, verdict in table.verdicts.items()
-        if verdict.location is None and (verdict.change is None or verdict.low is None)
-    ]
+    return [case for case, verdict in table.verdicts.items() if not verdict.has_ratio]
 
 
 def table_rows(table: Table) -> list[tuple[str, Verdict]]:
@@ -184,7 +180,12 @@ def table_rows(table: Table) -> list[tuple[str, Verdict]]:
     def _key(item: tuple[str, Verdict]) -> tuple[int, float, str]:
         case, verdict = item
         place = order.index(verdict.word) if verdict.word in order else len(order)
-        return place, -abs(verdict.change or 0.0) if place < len(order) else 0.0, case
+        if place == len(order):
+            return place, 0.0, case
+        # Of 0, any other number is an infinite multiple.
+        called = verdict.word in ("slower", "faster")
+        size = math.inf if called and verdict.change is None else abs(verdict.change or 0.0)
+        return place, -size, case
 
     return sorted(table.verdicts.items(), key=_key)
 

@@ -18,6 +18,10 @@ SETTLE = (
 )
 
 
+#: Before the command that goes on with one that was interrupted.
+GOES_ON = "Where it was measured, this goes on:"
+
+
 def title(subject: Subject) -> str:
     """From where to where."""
     return f"{subject.old.name} to {subject.new.name}"
@@ -26,6 +30,13 @@ def title(subject: Subject) -> str:
 def place(subject: Subject) -> str:
     """On what it was measured, and when."""
     return f"{subject.hardware}, suite {subject.suite}, {wording.moment(subject.started_at)}"
+
+
+def so_far(subject: Subject) -> str:
+    """That it is not over, so that nobody takes it for the last word; empty for one that is."""
+    known = {"running": "It is still being measured", "interrupted": "It was interrupted"}
+    told = known.get(subject.state)
+    return f"{told}: this is the verdict so far." if told else ""
 
 
 def interval_heading(subject: Subject, upgrade: Upgrade) -> str:

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from analysis.settling import Settling
 
 #: Of this many the two sides start first in half each: it is an even number.
 _PAIRS = "--pairs"
+_COLD_PAIRS = "--cold-pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,12 @@ class Subject:
     plan: Plan = field(default_factory=Plan)
     policy: Policy = field(default_factory=Policy)
 
+    @property
+    def resume(self) -> str:
+        """What to type, where it was measured, to go on with it; empty for one that was not interrupted."""
+        command = ["pyrometer", "upgrade", "--resume", self.run]
+        return shlex.join(command) if self.state == "interrupted" else ""
+
     def reproduce(self, case: str) -> str:
         """What to type to measure one case of this upgrade again."""
         return self._command(case, self.options)
@@ -68,15 +75,22 @@ class Subject:
         """What to type to settle a case: a new plan of as many pairs as it takes, if any number would do."""
         if one.pairs is None:
             return self.reproduce(one.case)
-        given = list(self.options)
-        if _PAIRS in given:
-            at = given.index(_PAIRS)
-            del given[at : at + 2]
-        return self._command(one.case, [*given, _PAIRS, str(one.pairs + one.pairs % 2)])
+        pairs, given = one.pairs + one.pairs % 2, self.options
+        if one.cold:
+            # Spare ones for those that end without a number are among them.
+            given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * pairs))
+        return self._command(one.case, (*_without(_PAIRS, given), _PAIRS, str(pairs)))
 
     def _command(self, case: str, options: Iterable[str]) -> str:
         sides = [side.asked or side.name for side in (self.old, self.new)]
         return shlex.join(["pyrometer", "upgrade", *sides, "--case", case, *options])
+
+
+def _without(option: str, given: Sequence[str]) -> tuple[str, ...]:
+    if option not in given:
+        return tuple(given)
+    at = given.index(option)
+    return (*given[:at], *given[at + 2 :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.reasons import Decision
 from analysis.settling import Settling
+from analysis.thresholds import threshold_of
 from analysis.upgrade import Upgrade
 from analysis.verdict import Verdict
 from analysis.words import NONE, figure, percent, printable, word
@@ -67,7 +68,8 @@ def verdict(judged: Verdict) -> str:
     said = word(judged)
     if judged.word == "same" and judged.location:
         return f"same within {within(judged.threshold)}"
-    if judged.word == "unclear" and judged.low is not None and judged.high is not None:
+    varies = not threshold_of(judged.metric).exact
+    if judged.word == "unclear" and varies and judged.low is not None and judged.high is not None:
         said = f"unclear: {_not_ruled_out(judged.low, judged.high, judged.threshold)} not ruled out"
         # Of one that may be nothing, the interval has said it all.
         return f"{said}; {judged.reason}" if judged.low * judged.high > 0 else said
@@ -101,7 +103,9 @@ def share(value: float) -> str:
 
 
 def confidence(found: Geomean) -> str:
-    """What the interval of a geomean is."""
+    """What the ends of a geomean are."""
+    if found.confidence is None:
+        return "mean range of the pairs"
     return f"{share(found.confidence)} interval"
 
 
@@ -126,7 +130,8 @@ def settling(one: Settling) -> str:
     if one.pairs is None:
         return "no reasonable number of pairs would"
     if one.minutes is None:
-        return f"{plural(one.pairs, 'new pair')}; what they take is not known"
+        cold = " that compile anew" if one.cold else ""
+        return f"{plural(one.pairs, 'new pair')}{cold}; what they take is not known"
     return f"{plural(one.pairs, 'new pair')}, about {minutes(one.minutes)}"
 
 

@@ -27,9 +27,14 @@ def prepare_cache(folder: Path, *, cold: bool = False) -> str:
     return "cold"
 
 
+def compiles(key: CaseKey) -> bool:
+    """Whether the case compiles anything, and so has a cache."""
+    return key.axis("compile") != "none"
+
+
 def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
     """Where the case's compile cache lives within one run; None for a case that compiles nothing."""
-    if key.axis("compile") == "none":
+    if not compiles(key):
         return None
     return root / environment / file_name(str(key))
 

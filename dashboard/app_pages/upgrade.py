@@ -8,14 +8,14 @@ from dashboard.upgrades.view import wanted
 url = Settings.from_environment().database_url
 query = parts.query()
 parts.title("Upgrade")
-items = load.newest(url)
-found = wanted(query, items)
+known = load.newest(url)
+found = wanted(query, known.items, older=known.older)
 parts.complain(found.complaints)
 if found.command:
     parts.caption("This measures them, on the machine where it is typed:")
     parts.code(found.command)
-shown = show.one(url, query, found.run, items) if found.run else None
-if items:
-    show.lists(items, shown)
+shown = show.one(url, query, found.run, known.items) if found.run else None
+if known.items:
+    show.lists(known, shown)
 elif shown is None:
     show.nothing_measured()

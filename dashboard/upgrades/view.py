@@ -62,6 +62,24 @@ class Listed:
         return f"{sides} · {self.run.hardware_label} · {wording.utc(self.run.started_at)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The newest `upgrades`, and the newest `sessions` about findings, each newest first.
+
+    `older` and `older_sessions`: the database has more of them than these.
+    """
+
+    upgrades: tuple[Listed, ...]
+    sessions: tuple[Listed, ...]
+    older: bool = False
+    older_sessions: bool = False
+
+    @property
+    def items(self) -> tuple[Listed, ...]:
+        """All of them."""
+        return *self.upgrades, *self.sessions
+
+
 def version(environment: NamedEnvironment) -> str:
     """An environment by its PyTorch, and by its name where that says something else."""
     torch = environment.torch_version
@@ -102,10 +120,11 @@ class Wanted:
     command: str = ""
 
 
-def wanted(query: Query, items: Sequence[Listed]) -> Wanted:
+def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Wanted:
     """The run that an address names, by id or by its versions and hardware; the newest of `items` otherwise.
 
-    Those that confirm a finding are nobody's upgrade, and are shown only by their id.
+    `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
+    nobody's upgrade, and are shown only by their id.
     """
     run = last(query, "run")
     if run and run != LATEST:
@@ -123,7 +142,10 @@ def wanted(query: Query, items: Sequence[Listed]) -> Wanted:
     if found:
         # What can be judged comes before what is newer and cannot.
         return Wanted(max(found, key=lambda one: (one.comparison is not None, one.run.started_at)).run.id)
-    return _missing(old, new, hardware) if old or new else Wanted(None)
+    if not (old or new):
+        return Wanted(None)
+    among = sum(not one.confirms for one in items) if older else 0
+    return _missing(old, new, f" on {hardware}" if hardware else "", among)
 
 
 def _between(one: Listed, old: str, new: str) -> bool:
@@ -137,10 +159,13 @@ def _is(environment: NamedEnvironment, asked: str, text: str) -> bool:
     return text in ("", environment.name, torch, torch.partition("+")[0], asked)
 
 
-def _missing(old: str, new: str, hardware: str) -> Wanted:
-    where = f" on {hardware}" if hardware else ""
+def _missing(old: str, new: str, where: str, among: int) -> Wanted:
+    """Nothing that was measured between these; with `among`, nothing of so many that are the newest."""
+    if among:
+        where += f", as far as the newest {among:,} upgrades tell"
     if not (old and new):
         ends = f"from {old}" if old else f"to {new}"
         return Wanted(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))
-    told = f"{old} and {new} were never measured together{where}, and numbers of two runs make no verdict."
+    never = "not" if among else "never"
+    told = f"{old} and {new} were {never} measured together{where}, and numbers of two runs make no verdict."
     return Wanted(None, (told,), shlex.join(["pyrometer", "upgrade", old, new]))

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.plan import Plan
+from analysis.policy import Policy
+from analysis.thresholds import threshold_of
 from db import queries
 from db.engine import Database
 from db.finding_records import Finding
@@ -12,7 +14,7 @@ from runner.environments.store import Store
 from scheduled_jobs.service.jobs import Hands
 from scheduled_jobs.service.measuring import case_files
 
-from .sessions import COLD
+from .sessions import needs_cold
 from .sides import Gone, Side, find_side, side_elsewhere
 
 #: Runs among which the newest one of an environment's name is looked for.
@@ -28,7 +30,8 @@ class Planned:
     """A session that can be measured: what it judges, its two sides, and what its command takes.
 
     `options` are those that every command about these cases takes: the profile, the files of own cases, and
-    the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold.
+    the device where it is the CPU. `suite` says how long is measured, `cold` how many pairs compile cold,
+    `also` which metrics have to be judged beside the one that decides an upgrade.
     """
 
     findings: tuple[Finding, ...]
@@ -38,12 +41,14 @@ class Planned:
     options: tuple[str, ...]
     suite: tuple[str, ...]
     cold: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     @property
     def command(self) -> list[str]:
         """What stands behind `pyrometer`."""
         cases = [part for case in self.cases for part in ("--case", case)]
-        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *self.options, *self.cold]
+        given = (*self.options, *self.cold, *self.also)
+        return ["upgrade", self.old.text, self.new.text, *self.suite, *cases, *given]
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -70,8 +75,15 @@ def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: S
         new=new,
         options=("--profile", first.key.profile_name, *_device(after), *_own_cases(hands, first.schedule)),
         suite=() if after.suite == _CHOSEN else ("--suite", after.suite),
-        cold=_COLD if any(one.key.metric in COLD for one in found) else (),
+        cold=_COLD if any(map(needs_cold, found)) else (),
+        also=_also(found),
     )
+
+
+def _also(found: Sequence[Finding]) -> tuple[str, ...]:
+    """What must be judged however soon the latency is: of metrics that vary, as two pairs tell the others."""
+    varying = dict.fromkeys(one.key.metric for one in found if not threshold_of(one.key.metric).exact)
+    return tuple(part for metric in varying if metric != Policy().metric for part in ("--also", metric))
 
 
 def _own_cases(hands: Hands, schedule: str) -> list[str]:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from analysis.metrics import COLD
 from db.finding_records import Finding, Track
 from db.queue_records import NewTask
+from runner.compile_cache import compiles
 from runner.worker.case_key import CaseKey, CaseKeyError
 from scheduled_jobs.service.jobs import FollowUp
 from scheduled_jobs.service.planning import DETECT, detect_task
@@ -24,9 +26,6 @@ _FINGERPRINT = 12
 MOST_TRIES = 3
 
 CONFIRM = "confirm"
-
-#: What vanishes with a filled compile cache: of the usual pairs only the first one of a case could tell it.
-COLD = frozenset({"compile_cold", "first_call", "cold_start", "new_shape"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,25 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
     pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
         sides = one.old_environment, one.new_environment
-        pairs[*sides, one.machine, one.key.profile_name, one.key.metric in COLD].append(one)
+        pairs[*sides, one.machine, one.key.profile_name, needs_cold(one)].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
         for pair, own in pairs.items()
     ]
     largest = {one.id: abs(one.change) for own in pairs.values() for one in own}
     return sorted(sessions, key=lambda session: -largest[session.findings[0]])
+
+
+def needs_cold(one: Finding) -> bool:
+    """Whether only pairs that find their compile cache empty know what was found."""
+    return one.key.metric == "compile_cold" or (one.key.metric in COLD and _compiles(one.key.case))
+
+
+def _compiles(case: str) -> bool:
+    try:
+        return compiles(CaseKey.parse(case))
+    except CaseKeyError:
+        return False
 
 
 def _session(

@@ -25,6 +25,7 @@ COMPARISON = Comparison(
     ("2.13.0", "nightly 2026-11-20"),
     ("--suite", "cpu"),
     confirms=True,
+    also=("compile_warm",),
 )
 
 
@@ -41,6 +42,12 @@ def test_one_from_before_sessions_were_told_apart_is_an_upgrade() -> None:
     body = COMPARISON.to_body()
     del body["confirms"]
     assert Comparison.from_body(body) == replace(COMPARISON, confirms=False)
+
+
+def test_one_from_before_other_metrics_had_a_say_is_for_one_metric_alone() -> None:
+    body = COMPARISON.to_body()
+    del body["also"]
+    assert Comparison.from_body(body) == replace(COMPARISON, also=())
 
 
 @pytest.mark.parametrize(

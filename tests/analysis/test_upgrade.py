@@ -1,4 +1,4 @@
-"""From verdicts to go, no-go or unclear: correctness first, the policy's rules, what would settle it."""
+"""From verdicts to go, no-go or unclear: correctness first, the policy's rules."""
 
 import math
 from collections.abc import Sequence
@@ -7,45 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from upgrade_cases import FLOOR, alike, kinds, result, verdict
 
 from analysis.case_results import BROKEN, CaseResult, Side, side
 from analysis.pairs import Pair
 from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import Upgrade, decide
-from analysis.verdict import Verdict, judge
-
-FLOOR = "latency_floor"
-OK = Side("ok")
-WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
-
-
-def verdict(percent: float, metric: str = FLOOR, noise: float = 1.0, n: int = 6) -> Verdict:
-    """A verdict on pairs that differ by so many percent, and by `noise` times a few tenths of a percent."""
-    wobble = (WOBBLE * 2)[:n]
-    pairs = [Pair(100.0, 100.0 * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
-    return judge(metric, pairs, threshold_of(metric))
-
-
-def result(case: str, percent: float = 0.0, noise: float = 1.0, **changes: Any) -> CaseResult:
-    """A case that works in both environments."""
-    given: dict[str, Any] = {
-        "technique": "eager",
-        "old": OK,
-        "new": OK,
-        "verdicts": {FLOOR: verdict(percent, noise=noise)},
-        "pair_seconds": 6.0,
-    }
-    return CaseResult(case, **{**given, **changes})
-
-
-def alike(many: int = 10) -> list[CaseResult]:
-    """Cases in which nothing differs."""
-    return [result(f"alike{number}/infer/-/eager") for number in range(many)]
-
-
-def kinds(upgrade: Upgrade, speaks: str) -> list[str]:
-    return [reason.kind for reason in upgrade.reasons if reason.speaks == speaks]
+from analysis.verdict import judge
 
 
 def test_nothing_worse_is_a_go() -> None:
@@ -148,82 +117,6 @@ def test_many_that_could_be_slower_are_unclear() -> None:
     assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1", "noisy2"}
 
 
-def test_one_case_much_worse_is_too_much() -> None:
-    upgrade = decide([*alike(30), result("mlp", 15.0)])
-    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "worst")
-    assert upgrade.reasons[0].text.endswith("at most +10.0 % is allowed")
-    near = decide([*alike(30), result("mlp", 10.2)])
-    assert (near.decision, kinds(near, "unclear")) == ("unclear", ["worst"])
-    assert near.settle[0].pairs is not None
-
-
-def test_memory_counts_too() -> None:
-    memory = "cuda_peak_allocated"
-    grown = judge(memory, [Pair(100.0, 150.0)] * 2, threshold_of(memory))
-    heavy = result("mlp", verdicts={FLOOR: verdict(0.0), memory: grown})
-    upgrade = decide([*alike(), heavy])
-    assert (upgrade.decision, upgrade.reasons[0].kind, upgrade.reasons[0].metric) == (
-        "no-go",
-        "worst",
-        memory,
-    )
-    assert decide([*alike(), heavy], Policy(worst={FLOOR: 0.1})).decision == "go"
-
-
-@pytest.mark.parametrize(
-    ("percent", "noise", "decision"), [(15.0, 1.0, "no-go"), (10.0, 1.0, "unclear"), (5.0, 1.0, "go")]
-)
-def test_a_threshold_beyond_the_limit_does_not_lift_it(percent: float, noise: float, decision: str) -> None:
-    wide = Threshold(0.20)
-    pairs = [Pair(100.0, (100.0 + percent) * math.exp(noise * own)) for own in WOBBLE]
-    same = judge(FLOOR, pairs, wide)
-    policy = Policy(thresholds={FLOOR: wide}, overall=0.1)
-    upgrade = decide([*alike(30), result("mlp", verdicts={FLOOR: same})], policy)
-    assert (same.word, upgrade.decision) == ("same", decision)
-    assert [one.kind for one in upgrade.reasons[:1]] == (["worst"] if decision != "go" else ["overall"])
-
-
-@pytest.mark.parametrize(("new", "decision"), [(104.9, "go"), (130.0, "no-go")])
-def test_a_limit_leaves_what_is_too_little_in_any_unit(new: float, decision: str) -> None:
-    # 100 KiB more of half a MiB is a fifth, and no reason; of an exact metric 30 % may be called the same.
-    memory, wide = "cuda_peak_allocated", Threshold(0.5, absolute=1.0, exact=True)
-    tiny = judge(memory, [Pair(0.5, 0.6)] * 2, wide)
-    large = judge(memory, [Pair(100.0, new)] * 2, wide)
-    cases = [*alike(), result("a", verdicts={FLOOR: verdict(0.0), memory: tiny})]
-    cases.append(result("b", verdicts={FLOOR: verdict(0.0), memory: large}))
-    upgrade = decide(cases, Policy(thresholds={memory: wide}))
-    assert (tiny.word, large.word, upgrade.decision) == ("same", "same", decision)
-    assert {one.cases for one in upgrade.reasons if one.kind == "worst"} <= {("b",)}
-
-
-@pytest.mark.parametrize(
-    ("pairs", "decision"),
-    [
-        ([Pair(0, 50), Pair(0, 0), Pair(0, 0)], "unclear"),
-        ([Pair(0, 50)], "unclear"),
-        ([Pair(0, 0)], "go"),
-        ([Pair(0, 0)] * 3, "go"),
-        ([Pair(0, 50)] * 3, "no-go"),
-        ([Pair(math.nan, 1, "old does not know graph_breaks")] * 3, "unclear"),
-    ],
-)
-def test_a_limited_metric_without_a_ratio_is_not_passed_over(pairs: list[Pair], decision: str) -> None:
-    breaks = judge("graph_breaks", pairs, threshold_of("graph_breaks"))
-    odd = result("mlp", verdicts={FLOOR: verdict(0.0), "graph_breaks": breaks})
-    upgrade = decide([*alike(), odd], Policy(worst={"graph_breaks": 0.5}))
-    assert upgrade.decision == decision
-    assert decide([*alike(), odd], Policy(worst={FLOOR: 0.5})).decision == "go"
-
-
-def test_a_case_without_any_number_counts_among_those() -> None:
-    left = [Pair(1.0, 1.0, "old left the CPUs it was given")] * 6
-    verdicts = {metric: judge(metric, left, threshold_of(metric)) for metric in (FLOOR, "rss_peak_steady")}
-    assert decide([*alike(), result("mlp", verdicts=verdicts)]).decision == "go"
-    verdicts[FLOOR] = verdict(0.0)
-    upgrade = decide([*alike(), result("mlp", verdicts=verdicts)])
-    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["worst"])
-
-
 def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
     def breaking(new: int, cases: int = 4) -> list[CaseResult]:
         judged = judge("graph_breaks", [Pair(0, new)] * 2, threshold_of("graph_breaks"))
@@ -237,6 +130,33 @@ def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
     assert decide(breaking(0), Policy(metric="graph_breaks", worst={}, overall=-0.1)).decision == "unclear"
 
 
+@pytest.mark.parametrize(
+    ("metric", "pairs", "decision", "ends"),
+    [
+        ("rss_peak_steady", [Pair(1000, 1200)] * 2, "no-go", (20.0, 20.0)),
+        ("rss_peak_steady", [Pair(1000, 1200)], "unclear", (20.0, 20.0)),
+        ("rss_peak_steady", [Pair(1000, 1000), Pair(1000, 1200)], "unclear", (0.0, 20.0)),
+        ("rss_peak_steady", [Pair(1000, 1010)] * 2, "go", (1.0, 1.0)),
+        # Of half a MiB a fifth is too little to matter.
+        ("cuda_peak_allocated", [Pair(0.5, 0.6)] * 2, "go", (0.0, 0.0)),
+        ("cuda_peak_allocated", [Pair(500, 600)] * 2, "no-go", (20.0, 20.0)),
+    ],
+)
+def test_the_geomean_of_an_exact_metric_proves_no_more_than_its_verdicts(
+    metric: str, pairs: list[Pair], decision: str, ends: tuple[float, float]
+) -> None:
+    judged = judge(metric, pairs, threshold_of(metric))
+    cases = [result(f"case{at}", verdicts={metric: judged}) for at in range(3)]
+    upgrade = decide(cases, Policy(metric=metric, worst={}, slower_share=1.0, overall=0.015))
+    found = upgrade.overall
+    assert upgrade.decision == decision
+    assert found.low is not None and found.high is not None
+    assert tuple(100 * math.expm1(end) for end in (found.low, found.high)) == pytest.approx(ends)
+    assert (found.confidence, upgrade.techniques["eager"]) == (None, found)
+    settled = [(one.case, one.pairs) for one in upgrade.settle]
+    assert settled == ([(one.case, 12) for one in cases] if decision == "unclear" else [])
+
+
 def test_the_geomean_has_a_limit() -> None:
     slower = [result(f"case{number}", 0.9, noise=0.2) for number in range(5)]
     assert decide(slower).decision == "go"
@@ -245,14 +165,6 @@ def test_the_geomean_has_a_limit() -> None:
     # A policy may demand a gain.
     assert decide(alike(), Policy(overall=-0.02)).decision == "no-go"
     assert decide([result(f"c{n}", -5.0) for n in range(5)], Policy(overall=-0.02)).decision == "go"
-
-
-def test_an_unclear_geomean_is_settled_by_its_noisiest_cases() -> None:
-    cases = [result(f"case{number}", 0.3, noise=0.5) for number in range(3)]
-    noisy = result("noisy", 0.6, noise=12.0)
-    upgrade = decide([*cases, noisy], Policy(slower_share=1.0))
-    assert kinds(upgrade, "unclear") == ["overall"]
-    assert [one.case for one in upgrade.settle] == ["noisy"]
 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:

@@ -1,6 +1,7 @@
 """The report of an upgrade on a terminal: the decision first, whatever the width."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from report_builders import Report, a_large_upgrade, a_mixed_upgrade, a_result, reported
@@ -28,6 +29,22 @@ def test_the_decision_comes_first_then_reasons_then_cases() -> None:
     starts = (" 1. no-go", "10. go", "case ", "geomean", "in no geomean", "measure a case again")
     places = [next(i for i, line in enumerate(lines) if line.startswith(start)) for start in starts]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
+def test_one_that_is_not_over_is_not_told_as_if_it_were(state: str) -> None:
+    subject, results, upgrade = a_mixed_upgrade()
+    lines = printed((replace(subject, state=state), results, upgrade))
+    so_far = {
+        "complete": [],
+        "interrupted": ["It was interrupted: this is the verdict so far."],
+        "running": ["It is still being measured: this is the verdict so far."],
+    }
+    found = [at for at, line in enumerate(lines) if "so far" in line]
+    assert [lines[at] for at in found] == so_far[state]
+    assert found < [next(at for at, line in enumerate(lines) if line.startswith(" 1. no-go"))]
+    resume = f"go on with: pyrometer upgrade --resume {subject.run}"
+    assert (lines[-1] == resume) == (state == "interrupted") == any("--resume" in line for line in lines)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 119, 120, 160, 240])

@@ -163,6 +163,8 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
         (("default", "default", "--pairs", "5"), "even number"),
         (("default", "default", "--report", "verdict.pdf"), ".html"),
         (("default", "default", "--policy", "defalt"), 'did you mean "default"'),
+        (("default", "default", "--also", "compile_wam"), 'did you mean "compile_warm"'),
+        (("default", "default", "--also", "sm_clock"), 'unknown metric "sm_clock"'),
         (("--resume", "latest"), "no run"),
         (("default", "default", "--resume", "latest"), "takes no other selection"),
     ],

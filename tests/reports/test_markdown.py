@@ -2,6 +2,7 @@
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 from report_builders import NASTY, Report, a_large_upgrade, a_mixed_upgrade, a_result, every_kind, reported
@@ -108,6 +109,14 @@ def test_what_would_settle_it_has_minutes_and_a_command() -> None:
     assert upgrade.decision == "unclear" and upgrade.settle
     assert "### What would settle it" in text and "minutes of measuring" in text
     assert "### What would settle it" not in upgrade_markdown(*UPGRADES["mixed"])
+
+
+@pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
+def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
+    subject, results, upgrade = a_mixed_upgrade()
+    head = upgrade_markdown(replace(subject, state=state), results, upgrade).partition("### Reasons")[0]
+    assert ("this is the verdict so far" in head) == (state != "complete")
+    assert (f"`pyrometer upgrade --resume {subject.run}`" in head) == (state == "interrupted")
 
 
 def test_the_rules_are_told() -> None:

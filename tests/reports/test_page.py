@@ -1,6 +1,7 @@
 """The page as text: well formed, self-contained, escaped, readable without sight or colour."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -141,6 +142,15 @@ def test_one_wild_case_leaves_the_others_an_axis() -> None:
     places = [float(place) for place in re.findall(r'<svg x="([\d.]+)%" y="50%"', text)]
     assert max(places) == 98.0 and 'class="beyond"' in text
     assert len({round(place) for place in places}) > 8
+
+
+@pytest.mark.parametrize("state", ["complete", "interrupted", "running"])
+def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
+    subject, results, upgrade = a_mixed_upgrade()
+    html = upgrade_html(replace(subject, state=state), results, upgrade)
+    assert ("this is the verdict so far" in html) == (state != "complete") == ('id="so-far"' in html)
+    assert (f"pyrometer upgrade --resume {subject.run}" in html) == (state == "interrupted")
+    assert html.find('id="so-far"') < html.index('id="reasons"')
 
 
 def test_a_metric_of_counts_has_a_range_and_no_confidence() -> None:

@@ -72,7 +72,7 @@ def test_a_table_of_one_metric_has_the_worst_first_and_says_what_has_no_ratio() 
         for name, values in breaks.items()
     ]
     (table,) = reported(cases)[2].tables
-    assert [case for case, _ in table_rows(table)] == ["more", "none", "gone", "same", "still"]
+    assert [case for case, _ in table_rows(table)] == ["none", "more", "gone", "same", "still"]
     assert sorted(without_ratio(table)) == ["gone", "none", "still"]
     assert table.geomean.cases + len(without_ratio(table)) == len(cases)
 

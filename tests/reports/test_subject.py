@@ -47,5 +47,9 @@ def test_what_settles_a_case_is_a_plan_of_its_own_size() -> None:
     assert subject.settle(Settling("m/infer/-/eager", 13, 4.0, "shaky")).endswith(
         "--case m/infer/-/eager --suite cpu --device cpu --pairs 14"
     )
+    compiles = replace(subject, options=("--cold-pairs", "1", "--pairs", "6", "--also", "compile_warm"))
+    assert compiles.settle(Settling("m/infer/-/compile=default", 12, None, "worst", cold=True)).endswith(
+        "--case m/infer/-/compile=default --also compile_warm --cold-pairs 24 --pairs 12"
+    )
     nothing = Settling("m/infer/-/eager", None, None, "shaky")
     assert subject.settle(nothing) == subject.reproduce("m/infer/-/eager")

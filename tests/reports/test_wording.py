@@ -15,6 +15,7 @@ from analysis.verdict import Verdict, judge, not_comparable
 from reports import wording
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
+RESIDENT = "rss_peak_steady"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,11 @@ def test_a_value_has_its_unit() -> None:
         # 40 % more, and yet the same, for 4 MiB do not matter: no share may be named.
         (an_exact_verdict("rss_peak_steady", 10, 14), "same"),
         (an_exact_verdict("graph_breaks", 0, 3), "worse"),
+        (judge(RESIDENT, [Pair(100, 100)], threshold_of(RESIDENT)), "unclear: 1 of at least 2 pairs"),
+        (
+            judge(RESIDENT, [Pair(100, 100), Pair(100, 150)], threshold_of(RESIDENT)),
+            "unclear: the pairs disagree",
+        ),
     ],
 )
 def test_a_verdict_in_words(verdict: Verdict, text: str) -> None:

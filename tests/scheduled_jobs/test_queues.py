@@ -143,6 +143,33 @@ def test_what_is_left_shrinks_as_cases_end():
     assert {session.contenders[0].case for session in pairs.left()} == {B}
 
 
+def measured(pairs: int, *, colds: int = 1, warm: float = 1.4, **others: float) -> list[Outcome]:
+    """A compiled case that is slower by a tenth: of its pairs the first `colds` compile, the others do not.
+
+    `warm` is by what the new side's `compile_warm` is longer, `others` the same of any other metric.
+    """
+    found: list[Outcome] = []
+    for number in range(pairs):
+        compiles = {"compile_cold": 4.0} if number < colds else {"compile_warm": warm}
+        for side, new in (("old", False), ("new", True)):
+            ratios = {"latency_floor": 1.1, **compiles, **others}
+            # Latencies hardly vary; compiling does, by so much that six pairs do not settle a tenth.
+            spread = {name: 0.001 if name == "latency_floor" else 0.03 for name in ratios}
+            metrics = {
+                name: (ratio if new else 1.0) * (1 + spread[name] * (number * (2 + new) % 5))
+                for name, ratio in ratios.items()
+            }
+            about = {"started_at": f"2026-01-01T00:{number:02}:00+00:00", "wall_seconds": 5.0}
+            found.append(Outcome(A, side, number, "ok", metrics=metrics, **about))
+    return found
+
+
+def asked(comparison: Comparison, pairs: range, **given: float) -> list[int]:
+    """After how many of these numbers of pairs more are asked for."""
+    enough = enough_pairs(comparison, 1)
+    return [many for many in pairs if not enough(measured(many, **given))]
+
+
 @pytest.mark.parametrize(("rate", "reason"), [(0.05, "not needed: slower after 6 pairs"), (1e-15, "")])
 def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate: float, reason: str):
     outcomes = [
@@ -160,6 +187,28 @@ def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate:
     ]
     comparison = Comparison("old", "new", Plan(), Policy(false_discovery_rate=rate))
     assert enough_pairs(comparison, 1)(outcomes) == reason
+
+
+def test_what_has_a_table_has_its_first_look_unless_no_further_pair_knows_it():
+    comparison = Comparison("old", "new", Plan(), Policy())
+    # The first pair compiles: seven pairs have six that find the cache filled.
+    assert asked(comparison, range(5, 10), warm=1.1) == [5, 6]
+    assert asked(comparison, range(5, 10), colds=0) == [5]
+    # By the word of an exact metric nobody asked for more than it takes.
+    exact = Comparison("old", "new", Plan(), Policy(metric="rss_peak_steady", worst={}))
+    assert asked(exact, range(1, 6), rss_peak_steady=1.5) == [1]
+
+
+def test_what_an_upgrade_is_also_for_goes_on_until_it_is_judged():
+    comparison = Comparison("old", "new", Plan(), Policy(), also=("compile_warm", "compile_cold"))
+    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, 13))
+    assert asked(comparison, range(5, 16), warm=2.0) == [5, 6]
+
+
+@pytest.mark.parametrize(("limit", "until"), [(0.1, 12), (0.5, 6)])
+def test_what_has_a_limit_goes_on_until_it_is_on_one_side_of_it(limit: float, until: int):
+    comparison = Comparison("old", "new", Plan(), Policy(worst={"compile_warm": limit, "compile_cold": 0.1}))
+    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, until + 1))
 
 
 def test_in_order_keeps_a_workloads_cases_together():

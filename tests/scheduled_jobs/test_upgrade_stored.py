@@ -16,7 +16,7 @@ from analysis.comparison import COMPARED, DECIDED, compared
 from analysis.policy import Policy
 from analysis.thresholds import Threshold
 from cli.verdict import judge_told
-from db import queries
+from db import queries, store
 from db.engine import Database, open_database
 from db.upgrades import upgrade_runs
 from reports.body import upgrade_json
@@ -137,6 +137,23 @@ def test_only_upgrades_are_listed_newest_first(tmp_path: Path, sqlite: Database)
     ingest(write_upgrade(tmp_path, Story()), sqlite)
     assert [each.id for each in upgrade_runs(sqlite)] == ["20261122-aaaa", RUN]
     assert [each.id for each in upgrade_runs(sqlite, newest=1)] == ["20261122-aaaa"]
+
+
+def test_sessions_about_findings_take_no_room_from_upgrades(tmp_path: Path, sqlite: Database) -> None:
+    ingest(write_upgrade(tmp_path, Story(notes=('"confirms":true',))), sqlite)
+    for day in (22, 23, 24):
+        begun = BEGUN.replace(day=day)
+        ingest(write_upgrade(tmp_path, Story(f"{begun:%Y%m%d}-aaaa", begun=begun, confirms=True)), sqlite)
+    run = queries.run_record(sqlite, RUN)
+    assert run is not None
+    # A text in the facts that reads like it is no mark of a session.
+    store.save_run(sqlite, replace(run, facts={**run.facts, "load": float("nan"), "said": '"confirms":true'}))
+    assert [each.id for each in upgrade_runs(sqlite, newest=2)] == ["20261124-aaaa", "20261123-aaaa"]
+    assert [each.id for each in upgrade_runs(sqlite, newest=2, confirms=False)] == [RUN]
+    assert [each.id for each in upgrade_runs(sqlite, newest=2, confirms=True)] == [
+        "20261124-aaaa",
+        "20261123-aaaa",
+    ]
 
 
 def test_a_comparison_from_another_time_is_stored_and_refused_in_a_sentence(

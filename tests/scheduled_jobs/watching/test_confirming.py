@@ -220,11 +220,34 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
             found.key.metric: planned(database, hands(watched.folder, MORNING), [found], []).command
             for found in (one, compiles, warm)
         }
+    also = {
+        metric: command[command.index("--also") + 1 :]
+        for metric, command in commands.items()
+        if "--also" in command
+    }
+    assert also == {"compile_cold": ["compile_cold"], "compile_warm": ["compile_warm"]}
     given = {metric: "--cold-pairs" in command for metric, command in commands.items()}
     assert given == {"latency_floor": False, "compile_cold": True, "compile_warm": False}
     command = commands["compile_cold"]
     # As many as there are, spare ones included.
     assert int(command[command.index("--cold-pairs") + 1]) >= 15
+
+
+def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_anything_is_compiled(
+    watched: Watched,
+) -> None:
+    one = watched.finding
+    found = [
+        replace(one, id=at, key=replace(one.key, metric="rss_peak", case=case))
+        for at, case in ((77, RESNET_COMPILED), (78, RESNET))
+    ]
+    sessions = plan_sessions(found, {})
+    assert {each.cold: each.findings for each in sessions} == {True: (77,), False: (78,)}
+    with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
+        commands = [planned(database, hands(watched.folder, MORNING), [each], []).command for each in found]
+    assert ["--cold-pairs" in command for command in commands] == [True, False]
+    # Two pairs tell what hardly varies.
+    assert not any("--also" in command for command in commands)
 
 
 def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:

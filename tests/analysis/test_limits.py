@@ -1,0 +1,105 @@
+"""By how much a single case may be worse: what a policy's `worst` finds, and what it lets pass."""
+
+import math
+
+import pytest
+from upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
+
+from analysis.pairs import Pair
+from analysis.policy import Policy
+from analysis.thresholds import Threshold, threshold_of
+from analysis.upgrade import decide
+from analysis.verdict import judge
+
+
+def test_one_case_much_worse_is_too_much() -> None:
+    upgrade = decide([*alike(30), result("mlp", 15.0)])
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "worst")
+    assert upgrade.reasons[0].text.endswith("at most +10.0 % is allowed")
+    near = decide([*alike(30), result("mlp", 10.2)])
+    assert (near.decision, kinds(near, "unclear")) == ("unclear", ["worst"])
+    assert near.settle[0].pairs is not None
+
+
+def test_memory_counts_too() -> None:
+    memory = "cuda_peak_allocated"
+    grown = judge(memory, [Pair(100.0, 150.0)] * 2, threshold_of(memory))
+    heavy = result("mlp", verdicts={FLOOR: verdict(0.0), memory: grown})
+    upgrade = decide([*alike(), heavy])
+    assert (upgrade.decision, upgrade.reasons[0].kind, upgrade.reasons[0].metric) == (
+        "no-go",
+        "worst",
+        memory,
+    )
+    assert decide([*alike(), heavy], Policy(worst={FLOOR: 0.1})).decision == "go"
+
+
+@pytest.mark.parametrize(
+    ("percent", "noise", "decision"), [(15.0, 1.0, "no-go"), (10.0, 1.0, "unclear"), (5.0, 1.0, "go")]
+)
+def test_a_threshold_beyond_the_limit_does_not_lift_it(percent: float, noise: float, decision: str) -> None:
+    wide = Threshold(0.20)
+    pairs = [Pair(100.0, (100.0 + percent) * math.exp(noise * own)) for own in WOBBLE]
+    same = judge(FLOOR, pairs, wide)
+    policy = Policy(thresholds={FLOOR: wide}, overall=0.1)
+    upgrade = decide([*alike(30), result("mlp", verdicts={FLOOR: same})], policy)
+    assert (same.word, upgrade.decision) == ("same", decision)
+    assert [one.kind for one in upgrade.reasons[:1]] == (["worst"] if decision != "go" else ["overall"])
+
+
+@pytest.mark.parametrize(("new", "decision"), [(104.9, "go"), (130.0, "no-go")])
+def test_a_limit_leaves_what_is_too_little_in_any_unit(new: float, decision: str) -> None:
+    # 100 KiB more of half a MiB is a fifth, and no reason; of an exact metric 30 % may be called the same.
+    memory, wide = "cuda_peak_allocated", Threshold(0.5, absolute=1.0, exact=True)
+    tiny = judge(memory, [Pair(0.5, 0.6)] * 2, wide)
+    large = judge(memory, [Pair(100.0, new)] * 2, wide)
+    cases = [*alike(), result("a", verdicts={FLOOR: verdict(0.0), memory: tiny})]
+    cases.append(result("b", verdicts={FLOOR: verdict(0.0), memory: large}))
+    upgrade = decide(cases, Policy(thresholds={memory: wide}))
+    assert (tiny.word, large.word, upgrade.decision) == ("same", "same", decision)
+    assert {one.cases for one in upgrade.reasons if one.kind == "worst"} <= {("b",)}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "decision"),
+    [
+        ([Pair(0, 50), Pair(0, 0), Pair(0, 0)], "unclear"),
+        ([Pair(0, 50)], "unclear"),
+        ([Pair(0, 0)], "go"),
+        ([Pair(0, 0)] * 3, "go"),
+        ([Pair(0, 50)] * 3, "no-go"),
+        ([Pair(math.nan, 1, "old does not know graph_breaks")] * 3, "unclear"),
+    ],
+)
+def test_a_limited_metric_without_a_ratio_is_not_passed_over(pairs: list[Pair], decision: str) -> None:
+    breaks = judge("graph_breaks", pairs, threshold_of("graph_breaks"))
+    odd = result("mlp", verdicts={FLOOR: verdict(0.0), "graph_breaks": breaks})
+    upgrade = decide([*alike(), odd], Policy(worst={"graph_breaks": 0.5}))
+    assert upgrade.decision == decision
+    assert decide([*alike(), odd], Policy(worst={FLOOR: 0.5})).decision == "go"
+
+
+@pytest.mark.parametrize(("n", "decision"), [(1, "unclear"), (5, "unclear"), (6, "no-go")])
+def test_a_limit_is_not_kept_by_pairs_that_are_too_few(n: int, decision: str) -> None:
+    grown = verdict(300.0, "compile_cold", n=n)
+    compiled = result("mlp", verdicts={FLOOR: verdict(0.0), "compile_cold": grown})
+    upgrade = decide([*alike(), compiled], Policy(worst={"compile_cold": 0.1}))
+    assert (upgrade.decision, kinds(upgrade, decision)) == (decision, ["worst"])
+    assert upgrade.reasons[0].text.endswith(
+        "at most +10.0 % is allowed" if n == 6 else f", n = {n}: {n} of at least 6 pairs"
+    )
+
+
+def test_a_limited_case_of_too_few_pairs_of_anything_counts_among_those_without_a_number() -> None:
+    verdicts = {metric: verdict(0.0, metric, n=5) for metric in (FLOOR, "compile_warm")}
+    policy = Policy(worst={FLOOR: 0.1, "compile_warm": 0.1})
+    assert decide([*alike(), result("mlp", verdicts=verdicts)], policy).decision == "go"
+
+
+def test_a_case_without_any_number_counts_among_those() -> None:
+    left = [Pair(1.0, 1.0, "old left the CPUs it was given")] * 6
+    verdicts = {metric: judge(metric, left, threshold_of(metric)) for metric in (FLOOR, "rss_peak_steady")}
+    assert decide([*alike(), result("mlp", verdicts=verdicts)]).decision == "go"
+    verdicts[FLOOR] = verdict(0.0)
+    upgrade = decide([*alike(), result("mlp", verdicts=verdicts)])
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["worst"])

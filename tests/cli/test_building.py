@@ -1,0 +1,56 @@
+"""From what was typed to environments that can be measured, today and again tomorrow."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from torch_wheels import write_wheel
+
+from cli.building import make_ready
+from cli.context import context
+from runner.environments.recipe import Recipe
+
+DECLARED = """
+[environments.ours]
+torch = "nightly"
+find_links = ["days"]
+usual_packages = false
+[environments.mine]
+python = "{python}"
+"""
+
+
+def test_what_is_typed_to_have_the_same_again_holds_tomorrow_and_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "days"))
+    for day in ("20261118", "20261119"):
+        write_wheel(tmp_path / "days", f"2.16.0.dev{day}")
+    wheel = write_wheel(tmp_path / "loose", "2.9.1")
+    (tmp_path / "venv").symlink_to(sys.prefix)
+    (tmp_path / "pyrometer.toml").write_text(DECLARED.format(python=sys.executable))
+    monkeypatch.chdir(tmp_path)
+    texts = [
+        "nightly",
+        "ours",
+        "ours 2026-11-18",
+        "mine",
+        "./venv",
+        "venv/bin/python",
+        os.path.relpath(wheel),
+    ]
+    ready = make_ready(context(), texts, Recipe(usual=False))
+    assert [one.asked for one in ready] == [
+        "nightly 2026-11-19",
+        "ours 2026-11-19",
+        "ours 2026-11-18",
+        "mine",
+        str(tmp_path / "venv"),
+        str(tmp_path / "venv"),
+        str(wheel),
+    ]

@@ -1,0 +1,43 @@
+"""Cases of an upgrade, made up of pairs and judged by the real rules."""
+
+import math
+from typing import Any
+
+from analysis.case_results import CaseResult, Side
+from analysis.pairs import Pair
+from analysis.thresholds import threshold_of
+from analysis.upgrade import Upgrade
+from analysis.verdict import Verdict, judge
+
+FLOOR = "latency_floor"
+OK = Side("ok")
+WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
+
+
+def verdict(percent: float, metric: str = FLOOR, noise: float = 1.0, n: int = 6) -> Verdict:
+    """A verdict on pairs that differ by so many percent, and by `noise` times a few tenths of a percent."""
+    wobble = (WOBBLE * 2)[:n]
+    pairs = [Pair(100.0, 100.0 * (1 + percent / 100) * math.exp(noise * own)) for own in wobble]
+    return judge(metric, pairs, threshold_of(metric))
+
+
+def result(case: str, percent: float = 0.0, noise: float = 1.0, **changes: Any) -> CaseResult:
+    """A case that works in both environments."""
+    given: dict[str, Any] = {
+        "technique": "eager",
+        "old": OK,
+        "new": OK,
+        "verdicts": {FLOOR: verdict(percent, noise=noise)},
+        "pair_seconds": 6.0,
+    }
+    return CaseResult(case, **{**given, **changes})
+
+
+def alike(many: int = 10) -> list[CaseResult]:
+    """Cases in which nothing differs."""
+    return [result(f"alike{number}/infer/-/eager") for number in range(many)]
+
+
+def kinds(upgrade: Upgrade, speaks: str) -> list[str]:
+    """The kinds of the reasons that speak for a decision, in their order."""
+    return [reason.kind for reason in upgrade.reasons if reason.speaks == speaks]
