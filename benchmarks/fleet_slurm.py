@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
-from measuring_site import measured_python
+from measuring_site import LOCK_FOLDER, measured_python
 from nodes.head import Head, cases_file, schedule, suite, until
 from slurm_cluster import SlurmCluster, missing_programs
 
@@ -53,15 +53,16 @@ def main() -> None:
 def _head(home: Path, cluster: SlurmCluster, cases: int) -> Generator[Head]:
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYROMETER_", "OMP_"))}
     # Both nodes are this machine, whose lock lies there; its noise is not what is looked at.
-    own = {"TMPDIR": str(home), "PYROMETER_CONTENTION_LIMIT": "1", **cluster.variables}
-    text = f'[fleet]\nengine = "slurm"\n[slurm]\nenvironment = ["TMPDIR"]\n{suite("all", cases, 0.05)}'
+    own = {"PYROMETER_CONTENTION_LIMIT": "1", "TMPDIR": str(home), LOCK_FOLDER: str(home)}
+    passed = f'environment = ["TMPDIR", "{LOCK_FOLDER}"]'
+    text = f'[fleet]\nengine = "slurm"\n[slurm]\n{passed}\n{suite("all", cases, 0.05)}'
     text += f'[environments.first]\npython = "{measured_python()}"\n'
     text += schedule("each", "all", cases, ("first",), tuple(LABELS.values()))
     text += schedule("either", "all", cases, ("first",), (BOTH,))
     (home / "pyrometer.toml").write_text(text)
     (home / "cases.py").write_text(cases_file(cases))
     with open_database(f"sqlite:///{home}/pyrometer.db") as database:
-        yield Head(home, {**kept, **own}, database, cases)
+        yield Head(home, {**kept, **own, **cluster.variables}, database, cases)
 
 
 def _both(head: Head) -> None:

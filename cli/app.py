@@ -7,6 +7,8 @@ import signal
 import sys
 import traceback
 
+from .streams import patient
+
 #: Exit codes of whoever is interrupted, and of a defect of ours: 1 would pass for a verdict.
 _INTERRUPTED, _DEFECT = 130, 70
 
@@ -36,10 +38,12 @@ def _give_up(*_: object) -> None:
 
 
 def _mend_streams() -> None:
-    """Let no closed stream and no narrow encoding of a terminal end a run."""
+    """Let no closed stream, no narrow encoding of a terminal and no disk full of messages end a run."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # Not stdout: of what a command is asked for nothing may be missing without an error.
+    sys.stderr = patient(sys.stderr)

@@ -17,7 +17,8 @@ from .building import store_of
 from .context import INTERRUPTED, Context, say
 from .interrupts import Interrupts
 from .preparing import Prepared
-from .watchers import choose_watcher, report_console, tell_waiting
+from .streams import is_cut_short
+from .watchers import choose_watcher, tell_waiting, watching_console
 
 #: Tells the end of a run to whoever looked on: on the console, or as one more event for `--json`.
 Conclude = Callable[[Console, Header, RunResult], None]
@@ -30,7 +31,7 @@ def measured(
     header = prepared.header
     try:
         pythons = [target.python for target in header.targets.values()]
-        with interrupts.deferred(), store_of(here).using(pythons):
+        with interrupts.deferred(), store_of(here).using(pythons), _saying_notes():
             return _watched(here, prepared, json, interrupts, conclude)
     except KeyboardInterrupt:
         # Asked twice. The workers die with the executor, or with this process.
@@ -45,7 +46,7 @@ def _watched(
     here: Context, prepared: Prepared, json: bool, interrupts: Interrupts, conclude: Conclude
 ) -> RunResult:
     header, profile = prepared.header, prepared.profile
-    console = report_console()
+    console = watching_console()
     # The watcher comes second: the thread of its display must stay off the measured CPUs as well.
     with housekeeping(profile), choose_watcher(console, json) as watcher:
         result = measure(
@@ -64,7 +65,23 @@ def _watched(
     conclude(console, header, result)
     if json and result.state != "complete":
         say(go_on(header))
+    if is_cut_short(console.file):
+        say(
+            "note: the disk with the output is full: its end is missing; "
+            f"pyrometer report {header.run} tells it again"
+        )
     return result
+
+
+@contextmanager
+def _saying_notes() -> Generator[None]:
+    """Say what an error carries beside its own sentence: where a run has put what it could not keep."""
+    try:
+        yield
+    except BaseException as error:
+        for note in getattr(error, "__notes__", ()):
+            say(f"note: {note}")
+        raise
 
 
 def go_on(header: Header) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,6 +25,7 @@ from runner.records import Outcome, Planned
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, Watcher
 
+from .streams import patient
 from .wording import outcome_line, sign
 
 #: What a phase is called while it runs.
@@ -51,7 +52,16 @@ class RunWatcher(Watcher, Protocol):
 
 def report_console() -> Console:
     """Stdout. A pipe has no width: 80 columns would fold every case key."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
+    return _console(sys.stdout)
+
+
+def watching_console() -> Console:
+    """Stdout for what is told while something is measured: where its disk is full, that goes on without."""
+    return _console(patient(sys.stdout))
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
 
 
 @contextmanager
@@ -68,8 +78,7 @@ def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
 
 def tell_waiting(sentence: str) -> None:
     """One JSON object on stdout: nothing is measured yet, and why."""
-    sys.stdout.write(json.dumps({"event": "waiting", "text": sentence}) + "\n")
-    sys.stdout.flush()
+    JsonWatcher(watching_console()).waiting(sentence)
 
 
 class PlainWatcher:
@@ -175,6 +184,10 @@ class JsonWatcher:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+
+    def waiting(self, sentence: str) -> None:
+        """Nothing is measured yet, and why."""
+        self._line("waiting", text=sentence)
 
     def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
         """The run's description and the estimate in seconds."""

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -12,6 +11,10 @@ from . import journal
 from .errors import MachineBusy
 
 _LOCK = "pyrometer-measuring.lock"
+#: Where it lies: in the one folder that all users of a machine share, whatever their TMPDIR says.
+_FOLDER = "/tmp"
+#: Names another folder, for tests that measure beside each other.
+_FOLDER_VARIABLE = "PYROMETER_TEST_LOCK_FOLDER"
 
 
 @contextmanager
@@ -21,7 +24,7 @@ def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) ->
     `on_wait` is called once when waiting begins. Raises MachineBusy after `wait_seconds` (None: never).
     The kernel gives the lock back when a process dies, however it dies.
     """
-    descriptor = _open(Path(tempfile.gettempdir()) / _LOCK)
+    descriptor = _open(lock_path())
     try:
         started, told = time.monotonic(), False
         while True:
@@ -43,7 +46,7 @@ def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) ->
 def holder() -> str:
     """Who measures this machine now, in a few words for people; empty where that cannot be seen from here."""
     try:
-        found = (Path(tempfile.gettempdir()) / _LOCK).stat()
+        found = lock_path().stat()
         locks = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return ""
@@ -76,6 +79,11 @@ def _run_of(process: int) -> str:
     except OSError:
         return ""
     return ""
+
+
+def lock_path() -> Path:
+    """The file whose lock a run holds."""
+    return Path(os.environ.get(_FOLDER_VARIABLE, _FOLDER)) / _LOCK
 
 
 def _open(path: Path) -> int:

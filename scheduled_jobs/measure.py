@@ -4,7 +4,8 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,7 +101,8 @@ def measure(
     `neighbours` are the machines that lend themselves to it.
     It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end raw rows of
     old runs are deleted, as `kept` says. Raises JournalError when another process measures the same run, or
-    when its journal cannot be begun.
+    when its journal cannot be begun. Whatever else is raised, by whoever looks on for instance, carries as a
+    note where that is kept which the journal could not take.
     """
     with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
@@ -124,11 +126,12 @@ def measure(
         started = time.monotonic()
         executor = LocalExecutor(conditions, str(header.machine["name"]))
         run = _Run(header, todo, recorder, watcher, executor, interrupted, boundaries)
-        state = run.all_sessions(known)
-        if state == "complete":
-            # Compile caches served this run's warm replicates; nothing will ever find them again.
-            shutil.rmtree(folder / "cache", ignore_errors=True)
-        stored = recorder.end(state)
+        with _rescuing(recorder):
+            state = run.all_sessions(known)
+            if state == "complete":
+                # Compile caches served this run's warm replicates; nothing will ever find them again.
+                shutil.rmtree(folder / "cache", ignore_errors=True)
+            stored = recorder.end(state)
     return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
 
 
@@ -145,6 +148,17 @@ def _begun(folder: Path, header: Header) -> Journal:
     except OSError as error:
         raise JournalError(f"no journal can be begun in {folder}: {error.strerror or error}") from error
     return begun
+
+
+@contextmanager
+def _rescuing(recorder: Recorder) -> Generator[None]:
+    """Keep what waits in memory when an exception ends the run before its time."""
+    try:
+        yield
+    except BaseException as error:
+        if kept := recorder.abandon():
+            error.add_note(kept)
+        raise
 
 
 class _Boundaries:

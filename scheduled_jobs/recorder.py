@@ -84,9 +84,8 @@ class Recorder:
         """Write the last word, store everything; False if the database has to wait for the next command."""
         at = datetime.now(UTC).isoformat()
         self._journal.ended({"at": at, "state": state})
-        self._journal.close()
-        if self._journal.waiting:
-            self._note(f"{self._journal.waiting} lines did not fit on the disk: {self._rescue()}")
+        if left := self.abandon():
+            self._note(left)
         try:
             if self._journal.waiting:
                 # The journal holds less than memory does: reading it back would store less.
@@ -100,6 +99,12 @@ class Recorder:
         self._prune(self._opened())
         self._opened().close()
         return True
+
+    def abandon(self) -> str:
+        """Close the journal and put what still waits somewhere else; says what became of it, if anything."""
+        self._journal.close()
+        many = self._journal.waiting
+        return f"{many} lines did not fit on the disk: {self._rescue()}" if many else ""
 
     def _prune(self, database: Database) -> None:
         try:
@@ -135,7 +140,8 @@ class Recorder:
 
     def _trouble(self, error: DatabaseError) -> None:
         if str(error) != self._troubled:
-            self._note(f"{error} Everything is in the journal; the next command stores it.")
+            where = "The rest" if self._journal.waiting else "Everything"
+            self._note(f"{error} {where} is in the journal; the next command stores it.")
         self._troubled = str(error)
         self._retry_at = time.monotonic() + _RETRY_SECONDS
         # Opened anew next time: it may be another file by then.

@@ -17,6 +17,8 @@ from runner import journal
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = Path(sys.executable).with_name("pyrometer")
+#: Names the folder of the lock that has one run at a time measure this machine.
+LOCK_FOLDER = "PYROMETER_TEST_LOCK_FOLDER"
 #: A record that names its case.
 Row = TypeVar("Row", Outcome, Measurement)
 #: For what must happen sooner or later, on a machine that may be busy with other things.
@@ -193,7 +195,8 @@ class Site:
         """
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYROMETER_")}
         inherited["PYROMETER_CONTENTION_LIMIT"] = "1"
-        return {**inherited, "TMPDIR": str(self.temporary), "HOME": str(self.folder), **variables}
+        own = {LOCK_FOLDER: str(self.temporary), "TMPDIR": str(self.temporary), "HOME": str(self.folder)}
+        return {**inherited, **own, **variables}
 
     def call(self, *arguments: str, **variables: str) -> Done:
         """Run `pyrometer` to its end."""

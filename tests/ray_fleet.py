@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-from measuring_site import COMMAND, PATIENCE_SECONDS, unavailable
+from measuring_site import COMMAND, LOCK_FOLDER, PATIENCE_SECONDS, unavailable
 
 from runner.supervisor import die_with
 from scheduled_jobs.fleet.engine import EngineAway, EngineError, NodeSeen, NodeSilent
@@ -138,7 +138,7 @@ class Fleet:
             if not name.startswith(("PYROMETER_", "RAY_", "OMP_"))
         }
         own = {"TMPDIR": str(temporary), "HOME": str(folder), "PYROMETER_CONTENTION_LIMIT": "1"}
-        return {**kept, **own, **variables}
+        return {**kept, LOCK_FOLDER: str(temporary), **own, **variables}
 
     def close(self) -> None:
         """End everybody: in order, and at once who does not."""

@@ -3,10 +3,10 @@
 import json
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
+from measuring_site import LOCK_FOLDER
 
 from runner.exclusive import exclusive
 
@@ -17,8 +17,7 @@ WAITS = "from cli.measuring import alone\nwith alone(json={json}): pass"
 def test_a_run_that_waits_says_for_whom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
     command = [sys.executable, "-c", WAITS.format(json=as_json)]
     with exclusive(lambda: pytest.fail("nobody else is here")):
         waits = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -3,12 +3,13 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from measuring_site import Done, Site, of_the_plan
+from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
 from db import queries
 from db.engine import open_database
@@ -125,12 +126,13 @@ def test_what_fits_nowhere_waits_in_memory_and_then_goes_elsewhere(
     as_if_nothing_had_happened(url, done)
 
 
-def as_if_nothing_had_happened(url: str, done: Done) -> None:
+def as_if_nothing_had_happened(url: str, done: Done, run: str = "") -> None:
     """The database holds the complete run."""
+    run = run or done.run
     with open_database(url, create=False) as database:
-        summary = queries.run_summary(database, done.run)
+        summary = queries.run_summary(database, run)
         assert summary is not None and (summary.state, summary.counts) == ("complete", {"ok": 4})
-        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, done.run))} == {2}
+        assert {m.n for m in of_the_plan(queries.measurements_of_run(database, run))} == {2}
 
 
 def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_disk: Path) -> None:
@@ -144,6 +146,63 @@ def test_a_full_disk_that_gets_room_again_takes_what_waited(site: Site, small_di
     assert "the journal has room again and holds everything" in notes(done)
     assert len(journal.read(small_disk / "data" / "runs" / done.run / journal.FILE).outcomes) == 4
     assert stored(site.url, done.run) == 4
+
+
+def test_what_is_told_on_the_disk_that_fills_ends_no_run(site: Site, small_disk: Path) -> None:
+    out, err = small_disk / "out.jsonl", small_disk / "err.log"
+    places = {"PYROMETER_DATA_DIR": str(small_disk / "data")}
+    options = ["--suite", "quick", "--cases", "cases.py", *site.narrowed("quick"), "--json"]
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        process = subprocess.Popen(
+            [COMMAND, "run", *options],
+            cwd=site.folder,
+            env=site.environ(places),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+        )
+    try:
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while b'"event": "outcome"' not in out.read_bytes():
+            assert time.monotonic() < give_up and process.poll() is None, err.read_text()
+            time.sleep(0.01)
+        with filled(small_disk):
+            code = process.wait(PATIENCE_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+    assert code == 0, err.read_text()
+    (path,) = (small_disk / "data" / "runs").glob(f"*/{journal.FILE}")
+    run = path.parent.name
+    assert 1 <= len(journal.read(path).outcomes) < 4
+    as_if_nothing_had_happened(site.url, Done(code, out.read_text(), ""), run)
+    with path.open("ab") as file:
+        file.write((site.temporary / f"pyrometer-{run}.jsonl").read_bytes())
+    kept = journal.read(path)
+    assert kept.set_aside == () and [o.status for o in kept.outcomes] == ["ok"] * 4
+
+
+def test_a_reader_that_goes_away_while_outcomes_wait_in_memory_loses_none(
+    site: Site, small_disk: Path
+) -> None:
+    running = site.start_suite("quick", PYROMETER_DATA_DIR=str(small_disk / "data"))
+    running.until("outcome")
+    with filled(small_disk):
+        running.until("note", text=WAITS)
+        # That may have been told of the canary.
+        running.until("outcome")
+        assert running.process.stdout is not None
+        running.process.stdout.close()
+        code = running.process.wait(PATIENCE_SECONDS)
+    assert code == 1 and "nobody reads the output any more: stopped" in running.said()
+    told = re.search(r"note: \d+ lines did not fit .* kept in (\S+); append them to (\S+)", running.said())
+    assert told, running.said()
+    rescued, target = Path(told[1]), Path(told[2])
+    before = len(journal.read(target).outcomes)
+    with target.open("ab") as file:
+        file.write(rescued.read_bytes())
+    kept = journal.read(target)
+    assert kept.set_aside == () and before < len(kept.outcomes)
 
 
 def test_the_database_alone_on_a_disk_that_fills(site: Site, small_disk: Path) -> None:

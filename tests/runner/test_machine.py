@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from measuring import wait_until
-from measuring_site import carriers
+from measuring_site import LOCK_FOLDER, carriers
 
+from runner import exclusive as exclusive_room
 from runner import machine
 from runner.errors import MachineBusy
 from runner.exclusive import exclusive, holder
@@ -53,14 +54,14 @@ def test_missing_tools_are_named_with_what_they_cost(tmp_path: Path, monkeypatch
     assert len(with_tools) == len(without) - 3
 
 
-def program(text: str, **variables: str) -> subprocess.Popen[str]:
+def program(text: str, lock_folder: Path, **variables: str) -> subprocess.Popen[str]:
     """A real process of this interpreter that is spoken to over its pipes."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(text)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **variables},
+        env={**os.environ, LOCK_FOLDER: str(lock_folder), **variables},
     )
 
 
@@ -82,9 +83,9 @@ def line(process: subprocess.Popen[str]) -> str:
 def test_one_run_at_a_time_and_the_next_when_the_first_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with program(HOLDER, TMPDIR=str(tmp_path)) as first, program(HOLDER, TMPDIR=str(tmp_path)) as second:
+    with program(HOLDER, tmp_path) as first, program(HOLDER, tmp_path) as second:
         assert {line(first), line(second)} == {"mine\n", "waiting\n"}
-        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
         told: list[str] = []
         with pytest.raises(MachineBusy), exclusive(lambda: told.append("waiting"), wait_seconds=0.5):
             pytest.fail("two at a time")
@@ -96,27 +97,43 @@ def test_one_run_at_a_time_and_the_next_when_the_first_dies(
         pass
 
 
-def test_whoever_waits_can_see_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_folder_for_temporary_files_is_no_other_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [{"TMPDIR": str(tmp_path / name)} for name in ("mine", "yours")]
+    for each in others:
+        Path(each["TMPDIR"]).mkdir()
+    with program(HOLDER, tmp_path, **others[0]) as first, program(HOLDER, tmp_path, **others[1]) as second:
+        assert {line(first), line(second)} == {"mine\n", "waiting\n"}
+        for process in (first, second):
+            process.kill()
+    # Of the real one only where it lies: whoever measures this machine just now is not held up.
+    monkeypatch.delenv(LOCK_FOLDER, raising=False)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert exclusive_room.lock_path() == Path("/tmp/pyrometer-measuring.lock")
+
+
+def test_whoever_waits_can_see_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
     assert holder() == ""
     measuring = HOLDER.replace("sys.stdin", "journal = open('journal.jsonl', 'a'); sys.stdin")
-    with program(HOLDER, TMPDIR=str(tmp_path)) as first:
+    with program(HOLDER, tmp_path) as first:
         assert line(first) == "mine\n"
         assert holder() == f"process {first.pid}, which has no run yet"
         first.communicate("done\n")
     assert holder() == ""
     (tmp_path / "run-1").mkdir()
     inside = measuring.replace("import sys", f"import os, sys; os.chdir({str(tmp_path / 'run-1')!r})")
-    with program(inside, TMPDIR=str(tmp_path)) as first:
+    with program(inside, tmp_path) as first:
         assert line(first) == "mine\n"
         wait_until(lambda: holder() == f"process {first.pid}, run run-1", "its run is seen")
         first.communicate("done\n")
 
 
 def test_the_one_that_waits_is_next(tmp_path: Path) -> None:
-    with program(HOLDER, TMPDIR=str(tmp_path)) as first:
+    with program(HOLDER, tmp_path) as first:
         assert line(first) == "mine\n"
-        with program(HOLDER, TMPDIR=str(tmp_path)) as second:
+        with program(HOLDER, tmp_path) as second:
             assert line(second) == "waiting\n"
             first.kill()
             assert line(second) == "mine\n"
@@ -124,7 +141,7 @@ def test_the_one_that_waits_is_next(tmp_path: Path) -> None:
 
 
 def test_other_users_can_wait_for_the_lock_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
     before = os.umask(0o077)
     try:
         with exclusive(lambda: None, wait_seconds=0):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fleet_heads import Head, processes
 from loopback_engine import LoopbackEngine, Node
+from measuring_site import LOCK_FOLDER
 from schedulers import until
 
 from scheduled_jobs.fleet import line, places, remote
@@ -22,6 +23,7 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(places, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(places, "BUSY_SECONDS", 0.1)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fleet_heads import RUN
+from measuring_site import LOCK_FOLDER
 from measuring_site import Site as Folder
 from slurm_cluster import SlurmCluster
 
@@ -28,8 +29,9 @@ def test_a_run_is_measured_on_a_node_and_stored_by_its_head(
     monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
     monkeypatch.setenv("PYROMETER_CONTENTION_LIMIT", "1")
     # The lock that has one run at a time measure a machine lies there.
+    monkeypatch.setenv(LOCK_FOLDER, str(site.temporary))
     monkeypatch.setenv("TMPDIR", str(site.temporary))
-    settings, config = SlurmSettings(environment=("TMPDIR",)), site.folder / "pyrometer.toml"
+    settings, config = SlurmSettings(environment=("TMPDIR", LOCK_FOLDER)), site.folder / "pyrometer.toml"
     engine = SlurmEngine(settings, tmp_path / "shared", tmp_path / "environments", config, folder=site.folder)
     place = RemotePlace(engine, "beta", tmp_path / "head")
     place.told("beta", [])
