@@ -16,10 +16,11 @@ from db.engine import Database, open_database
 from db.errors import DatabaseError
 from db.replicates import stored_outcomes
 from runner.errors import JournalError, RunnerError
-from scheduled_jobs.errors import JobError
+from scheduled_jobs.errors import CANNOT_RESUME, CannotResume, JobError
 from scheduled_jobs.ingest import ingest_pending, pending
 
-#: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out.
+#: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out; 4 stands beside
+#: CannotResume.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
@@ -69,6 +70,16 @@ def in_one_sentence() -> Generator[None]:
         where = f": {error.filename}" if error.filename else ""
         say(f"pyrometer: {error.strerror or error}{where}")
         raise typer.Exit(USAGE) from None
+
+
+@contextmanager
+def refused_for_good() -> Generator[None]:
+    """Have a run that cannot be gone on with end with an exit code of its own."""
+    try:
+        yield
+    except CannotResume as error:
+        say(f"pyrometer: {error}")
+        raise typer.Exit(CANNOT_RESUME) from None
 
 
 def store_pending(here: Context) -> None:

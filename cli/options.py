@@ -39,6 +39,11 @@ ColdPairs = Annotated[
     typer.Option(min=1, help="of each compiled case so many pairs find no compile cache [default: 1]"),
 ]
 
+Also = Annotated[
+    list[str] | None,
+    typer.Option(help="measure until this metric's verdict stands too, as compile_warm (repeatable)"),
+]
+
 Reports = Annotated[
     list[Path] | None, typer.Option("--report", help="write it: FILE.html, .md or .json (repeatable)")
 ]

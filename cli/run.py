@@ -22,7 +22,17 @@ from scheduled_jobs.measure import RunResult, new_run_id
 from scheduled_jobs.retold import Told
 
 from .building import Ready, choose_environment, wanted
-from .context import FAILED, INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
+from .context import (
+    FAILED,
+    INTERRUPTED,
+    Context,
+    UsageError,
+    context,
+    in_one_sentence,
+    refused_for_good,
+    say,
+    store_pending,
+)
 from .interrupts import Interrupts, interruptible
 from .measuring import Conclude, alone, measured
 from .neighbours import Beside, SecretFile, Side, borrowed, check_addresses, check_needed
@@ -62,7 +72,8 @@ pyrometer run --python ~/venv/bin/python       measure the PyTorch of an interpr
 pyrometer run --resume latest                  go on with what was interrupted
 
 Ctrl-C ends it cleanly: what is measured stays, and the command to go on with is printed.
-Exit code: 0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted.
+Exit code: 0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted;
+with --resume also 4, where that run can never be gone on with.
 """
 
 
@@ -138,7 +149,8 @@ def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> in
     if resumed is not None and request != RunRequest(json=request.json, secret_file=request.secret_file):
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
     if resumed is not None:
-        return exit_code(lambda: resume(context(), resumed, request, interrupts))
+        with refused_for_good():
+            return exit_code(lambda: resume(context(), resumed, request, interrupts))
     return exit_code(lambda: start(context(), request, interrupts))
 
 
@@ -154,7 +166,10 @@ def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResu
 
 
 def resume(here: Context, run: str, request: RunRequest, interrupts: Interrupts) -> RunResult:
-    """Go on with a run that was interrupted or killed; raises CannotResume when that makes no sense."""
+    """Go on with a run that was interrupted or killed.
+
+    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides.
+    """
     json = request.json
     folder = find_run(here, run)
     # First, for a run that is complete may still wait to be stored.

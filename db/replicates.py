@@ -8,6 +8,9 @@ from . import tables
 from .engine import Database
 from .records import Replicate
 
+#: Less than any number of outcomes: of a run that is stored as running it is not known what is missing.
+STILL_RUNNING = -1
+
 
 def replicates_of_run(
     database: Database, run_id: str, *, cases: Collection[str] | None = None
@@ -32,7 +35,8 @@ def replicates_of_run(
 
 
 def stored_outcomes(database: Database) -> dict[str, int]:
-    """How many outcomes of its plan each run has, by the run's id."""
+    """How many outcomes of its plan each run has, by the run's id; STILL_RUNNING where it has no end yet."""
+    run = tables.Run
     with database.reading() as connection:
-        rows = connection.execute(select(tables.Run.id, tables.Run.counts))
-        return {row.id: sum(row.counts.values()) for row in rows}
+        rows = connection.execute(select(run.id, run.state, run.counts))
+        return {row.id: STILL_RUNNING if row.state == "running" else sum(row.counts.values()) for row in rows}

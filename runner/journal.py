@@ -11,7 +11,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -198,6 +198,21 @@ def in_use(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+@contextlib.contextmanager
+def left_alone(path: Path) -> Generator[bool]:
+    """Whether nobody holds the journal open for writing; then nobody begins to within the block.
+
+    For a moment only: who wants to write to it waits, and not for long. Raises OSError.
+    """
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str, dict[str, Any], str]]:

@@ -2,7 +2,8 @@
 
 * JobError
   * NothingToMeasure   the selection matches no case
-  * CannotResume       the run to resume is unknown, ended, or no longer the same thing
+  * CannotResume       the run to resume is unknown, forgotten, or no longer the same thing
+  * NothingToResume    the run to resume is complete, or there is none at all
   * NoSuchRun          the run to tell of is unknown
   * CannotForget       the run to forget is being measured
   * TargetsUnreadable  whom to tell stands in a file that cannot be read
@@ -19,7 +20,16 @@ class NothingToMeasure(JobError):
 
 
 class CannotResume(JobError):
-    """This run cannot be gone on with."""
+    """This run can never be gone on with: a new one has to begin."""
+
+
+#: The exit code of a command that was to go on with such a run: by it alone a caller knows that trying again
+#: is in vain.
+CANNOT_RESUME = 4
+
+
+class NothingToResume(JobError):
+    """There is nothing left to do."""
 
 
 class NoSuchRun(JobError):

@@ -14,7 +14,7 @@ from analysis.comparison import DECIDED, decision_body
 from analysis.replicates import summarise
 from db import records, store
 from db.engine import Database
-from db.replicates import replicates_of_run, stored_outcomes
+from db.replicates import STILL_RUNNING, replicates_of_run, stored_outcomes
 from db.together import together
 from runner import journal
 from runner.errors import JournalError
@@ -152,9 +152,10 @@ def ingest_pending(
 def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
     """The journals, with `runs` only theirs, with something in them that is not stored yet, oldest run first.
 
-    `known` says how many outcomes of each run the database holds: the mark beside a journal speaks of the
-    database it was stored in, which may have been deleted, exchanged or restored since. An empty journal
-    belongs to a run that was killed before it began, and one that is forgotten waits for nothing.
+    `known` is what `stored_outcomes` says of the database: the mark beside a journal speaks of the one it was
+    stored in, which may have been deleted, exchanged or restored since. Of a run that the database believes
+    to be running its journal knows better. An empty journal belongs to a run that was killed before it
+    began, and one that is forgotten waits for nothing.
     """
     found: list[Path] = []
     folder = data_dir / "runs"
@@ -162,8 +163,9 @@ def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()
     for path in sorted(named if runs else folder.glob(f"*/{journal.FILE}")):
         size = path.stat().st_size
         stored, outcomes = _mark(path)
+        held = known.get(path.parent.name, STILL_RUNNING)
         forgotten = path.with_name(FORGOTTEN).exists()
-        if size and not forgotten and (stored != size or known.get(path.parent.name, -1) < outcomes):
+        if size and not forgotten and (stored != size or held < outcomes):
             found.append(path)
     return found
 

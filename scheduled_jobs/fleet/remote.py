@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..errors import CANNOT_RESUME
 from ..service.child import PATIENCE_SECONDS, Lines, Logs, make_room
 from ..service.jobs import ChildLost, Ended, OnEvent, Stopped
 from .engine import Engine, EngineError
@@ -21,8 +22,6 @@ from .pieces import PIECE_BYTES, bytes_of
 LOOK_SECONDS = 2.0
 #: How long a child may wait for another one to be gone, or for a journal.
 _BEGIN_SECONDS = 2 * PATIENCE_SECONDS
-#: How a command ends that refuses to go on with a run.
-_REFUSED = 2
 
 
 class RemotePlace:
@@ -172,7 +171,7 @@ class _Errand:
         if self._asked and self._stop.is_set():
             raise Stopped
         if self._files.differs:
-            return Ended(_REFUSED, None, self._files.differs)
+            return Ended(CANNOT_RESUME, None, self._files.differs)
         ended = answer["ended"]
         return Ended(ended["code"], ended["signal"], str(ended["sentence"]))
 

@@ -111,9 +111,7 @@ class Service:
             self._crew.close()
 
     def _step(self) -> None:
-        if self._database is None:
-            self._database = self._around.open_database()
-        database = self._database
+        database = self._opened()
         for each in self._planner.plan(database, self._around.settings(), self._around.now()):
             event = "missed" if each.due.how == MISSED else "fire"
             named = fired(each.schedule, each.due.moment, each.due.how, each.tasks)
@@ -123,8 +121,12 @@ class Service:
         self._crew.look()
         if self._is_due() or self._crew.newcomers:
             self._beat(database)
-            self._beaten = time.monotonic()
         self._claim(database)
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            self._database = self._around.open_database()
+        return self._database
 
     def _is_due(self) -> bool:
         return self._beaten is None or time.monotonic() - self._beaten >= BEAT_SECONDS
@@ -152,6 +154,7 @@ class Service:
         mine |= {lane.claiming for lane in self._crew.lanes() if lane.claiming is not None}
         for dead in self._reaper.look(running(database), mine, time.monotonic()):
             give_up(database, dead.task, dead.token, dead.detail, now, self._log)
+        self._beaten = time.monotonic()
 
     def _fence(self, work: Work) -> None:
         self._log("taken away", "cancelled, or given up as lost", about(work.task), "warning")
@@ -256,10 +259,11 @@ class Service:
             work.stop.set()
         while any(self._still_waited_for(work, time.monotonic() - began) for work in self._crew.works()):
             self._wait(TICK_SECONDS)
+            self._live_on()
         for work in self._crew.works():
             work.ending = work.ending or LetGo()
         try:
-            database = self._database or self._around.open_database()
+            database = self._opened()
             self._settle(database)
             self._crew.say_goodbye(database)
             database.close()
@@ -267,6 +271,21 @@ class Service:
             # Whoever is next on this machine sees that we are dead, and takes over.
             self._log("database away", str(error), level="warning")
         self._log("stopped")
+
+    def _live_on(self) -> None:
+        """While what still runs is waited for: write down what has ended, and show that the rest lives.
+
+        Others wait less long for a sign of life than we for a child; nothing is planned or claimed any more.
+        """
+        try:
+            database = self._opened()
+            self._settle(database)
+            if self._is_due():
+                self._beat(database)
+        except DatabaseError as error:
+            self._missed(error)
+        else:
+            self._found()
 
     def _still_waited_for(self, work: Work, waited: float) -> bool:
         patience = _CHILD_PATIENCE_SECONDS if work.task.job in MEASURING else _THOUGHT_PATIENCE_SECONDS

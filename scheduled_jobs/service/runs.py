@@ -13,6 +13,7 @@ from db.queue_records import Task
 from runner import journal
 from runner.errors import JournalError
 
+from ..errors import CANNOT_RESUME
 from ..header import Header
 from ..ingest import Ingested, ingest_pending
 from ..measure import new_run_id
@@ -20,9 +21,9 @@ from .child import PATIENCE_SECONDS
 from .identity import Owner
 from .jobs import ChildLost, Ended, Hands, OnEvent, unheard
 
-#: What a run that was interrupted ends with; 2 is a call that makes no sense.
+#: What a run that was interrupted ends with; 2 is a call that cannot be carried out, for whatever reason.
 _INTERRUPTED, _REFUSED = 130, 2
-#: A resume may be refused because the run was completed meanwhile, or is no longer the same thing.
+#: A resume may be refused because the run was completed meanwhile, or can never be gone on with.
 _TRIES = 3
 #: How often is looked whether a journal has become free.
 _LOOK_SECONDS = 0.2
@@ -66,7 +67,8 @@ def measured(
 
     Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
     `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
-    interrupted by somebody else, and for one away from here that could not begin.
+    interrupted by somebody else, for one that could not go on just now, and for one away from here that
+    could not begin.
     """
     run = _known_run(task, hands) or new_run_id()
     hands.set_run(run)
@@ -82,16 +84,22 @@ def measured(
             how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
             raise ChildLost(f"the run was {how}: {ended.sentence}")
         after = _standing(hands, run)
-        if ended.code == _REFUSED and hands.away and not after.began:
+        refused = ended.code in (_REFUSED, CANNOT_RESUME)
+        if refused and hands.away and not after.began:
             # One machine that is not set up for it must not fail what others can measure.
             raise ChildLost(f"{hands.machine} cannot begin it: {ended.sentence}")
-        if ended.code != _REFUSED or not after.began:
+        if not refused or not after.began:
             break
-        if before.began and not after.complete:
-            # It cannot be gone on with: other hardware, another environment, a harness that is gone.
+        if after.complete:
+            continue
+        if ended.code == CANNOT_RESUME:
+            # Other hardware, another environment, a harness that is gone: it would be another run.
             hands.say(f"run {run} is left as it is: {ended.sentence}")
             run = new_run_id()
             hands.set_run(run)
+        elif before.began:
+            # A neighbour that still boots, a full disk, settings half written: what is measured is kept.
+            raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
     standing = _standing(hands, run)
     if standing.complete:
         store_runs(hands, run)

@@ -23,8 +23,12 @@ def settle(database: Database, work: Work, now: datetime, log: Log) -> None:
         _close(database, work, work.ending, now, log)
     elif isinstance(work.ending, Lost) and not work.fenced:
         give_up(database, work.task, work.token, work.ending.detail, now, log)
-    elif isinstance(work.ending, LetGo) and not work.fenced:
-        release(database, work.token, "the service was stopped", now)
+    elif (
+        isinstance(work.ending, LetGo)
+        and not work.fenced
+        # One that was given up meanwhile is no longer ours to give back.
+        and release(database, work.token, "the service was stopped", now)
+    ):
         log("released", about=about(work.task))
 
 

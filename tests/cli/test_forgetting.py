@@ -58,7 +58,7 @@ def test_a_forgotten_run_goes_and_its_journal_stays_and_is_not_stored_again(fold
     told = CliRunner().invoke(app, ["report", "run-1"])
     assert told.exit_code == 2 and "nothing was measured yet" in told.stderr
     resumed = CliRunner().invoke(app, ["run", "--resume", "run-1"])
-    assert resumed.exit_code == 2 and "run run-1 was forgotten: remove " in resumed.stderr
+    assert resumed.exit_code == 4 and "run run-1 was forgotten: remove " in resumed.stderr
     path.with_name("forgotten").unlink()
     with opened(folder) as database:
         assert stored(folder, database) == len(a_plan())

@@ -36,8 +36,9 @@ def change_header(path: Path, change: Any) -> None:
 
 def test_an_unknown_run_gets_the_nearest_one(half: tuple[Site, str]) -> None:
     site, run = half
-    said = typed(site, "run", "--resume", run[:-1]).err
-    assert f'pyrometer: unknown run "{run[:-1]}": did you mean "{run}"?' in said
+    said = typed(site, "run", "--resume", run[:-1])
+    assert said.code == 4
+    assert f'pyrometer: unknown run "{run[:-1]}": did you mean "{run}"?' in said.err
 
 
 def test_a_complete_run_is_not_resumed(measured_once: tuple[Site, Done]) -> None:
@@ -51,38 +52,42 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
     zipped = site.folder / "gone.zip"
     change_header(site.journal(run), lambda body: body.update(harness_path=str(zipped)))
     said = typed(site, "run", "--resume", run)
-    assert (said.code, said.out) == (2, "")
+    assert (said.code, said.out) == (4, "")
     assert f"pyrometer: run {run}: its harness {zipped} is gone; start a new run" in said.err
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "code", "sentence"),
     [
         (
             lambda body: body["environments"][0].update(fingerprint="0" * 16),
+            4,
             "environment default has changed since run {run} began; start a new run",
         ),
         (
             lambda body: body["machine"].update(hardware_fingerprint="0" * 16),
+            4,
             "run {run} belongs to other hardware; start a new run",
         ),
         (
             lambda body: body["profile"].update(cpus=[4096]),
+            4,
             "run {run} was pinned to CPUs that are not available now; start a new run",
         ),
         (
             lambda body: body.pop("harness"),
+            2,
             "run {run} has a header that this Pyrometer does not understand",
         ),
     ],
 )
 def test_under_other_circumstances_a_run_is_not_resumed(
-    half: tuple[Site, str], change: Any, sentence: str
+    half: tuple[Site, str], change: Any, code: int, sentence: str
 ) -> None:
     site, run = half
     change_header(site.journal(run), change)
     said = typed(site, "run", "--resume", run)
-    assert (said.code, said.out) == (2, "")
+    assert (said.code, said.out) == (code, "")
     assert said.err.splitlines()[-1] == f"pyrometer: {sentence.format(run=run)}"
     assert "Traceback" not in said.err
 

@@ -4,11 +4,12 @@ import json
 import shutil
 import zlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from journals import a_plan, write_journal
+from journals import a_header, a_plan, an_outcome, write_journal
 
 from db import queries
 from db.backup import back_up
@@ -17,7 +18,9 @@ from db.replicates import stored_outcomes
 from runner import journal
 from scheduled_jobs import ingest as ingesting
 from scheduled_jobs.checking import check
+from scheduled_jobs.header import Header
 from scheduled_jobs.ingest import Ingested, ingest, ingest_pending, pending
+from scheduled_jobs.recorder import Recorder
 
 
 @pytest.fixture
@@ -118,6 +121,55 @@ def test_what_a_restored_backup_has_not_yet_is_stored_again(tmp_path: Path) -> N
         assert stored(data_dir, database) == [len(a_plan()) - 5, len(a_plan())]
         assert stored_outcomes(database) == {"run-1": len(a_plan()), "run-2": len(a_plan())}
         assert not [problem for each in check(database, data_dir) for problem in each.problems]
+
+
+def state(database: Database) -> str:
+    run = queries.run_record(database, "run-1")
+    assert run is not None
+    return run.state
+
+
+def test_a_run_that_died_when_it_was_gone_on_with_is_not_running_for_ever(tmp_path: Path) -> None:
+    url, data_dir = f"sqlite:///{tmp_path}/pyrometer.db", tmp_path / "data"
+    path = write_journal(data_dir, "run-1")
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:6]))
+    with open_database(url) as database:
+        assert stored(data_dir, database) == [5] and state(database) == "interrupted"
+        contents = journal.read(path)
+        with journal.Journal(path.parent) as begun:
+            recorder = Recorder(
+                begun, Header.from_body(contents.header), lambda: open_database(url), pytest.fail
+            )
+            recorder.begin(contents.outcomes, contents.canaries)
+            assert state(database) == "running"
+            assert stored(data_dir, database) == [], "it is being measured"
+        # Killed before its first new line.
+        assert pending(data_dir, stored_outcomes(database)) == [path]
+        assert stored(data_dir, database) == [0] and state(database) == "interrupted"
+        assert stored(data_dir, database) == []
+
+
+def test_a_backup_from_the_last_moment_of_a_run_learns_of_its_end(tmp_path: Path) -> None:
+    url, data_dir = f"sqlite:///{tmp_path}/pyrometer.db", tmp_path / "data"
+    plan, now = a_plan(), datetime.now(UTC)
+    header = a_header("run-1", plan)
+    with journal.Journal(data_dir / "runs" / "run-1") as begun:
+        begun.header(header.to_body())
+        recorder = Recorder(begun, header, lambda: open_database(url), pytest.fail)
+        recorder.begin((), ())
+        for each in plan:
+            recorder.outcome(an_outcome(each, now))
+        recorder.between_sessions()
+        back_up(url, tmp_path / "copy")
+        recorder.end("complete")
+    with open_database(url) as database:
+        assert stored(data_dir, database) == [] and state(database) == "complete"
+    (tmp_path / "pyrometer.db").unlink()
+    shutil.copy(tmp_path / "copy", tmp_path / "pyrometer.db")
+    with open_database(url) as database:
+        assert state(database) == "running"
+        assert stored(data_dir, database) == [0] and state(database) == "complete"
+        assert stored(data_dir, database) == []
 
 
 def test_measurements_are_those_of_all_that_is_stored(tmp_path: Path, database: Database) -> None:

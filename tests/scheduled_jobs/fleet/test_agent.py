@@ -97,7 +97,7 @@ def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.
     examined.agent = Agent(examined.folder, [sys.executable, "-c", "print('{}')"])
     assert not examined.agent.describe()["examined"]
     children = examined.data_dir / "fleet" / "children"
-    until(lambda: examined.agent.describe() and len(list(children.iterdir())) > 2, "it is asked again")
+    until(lambda: examined.agent.describe() and len(list(children.glob("*"))) > 2, "it is asked again")
     assert not examined.agent.describe()["examined"]
     examined.agent.close()
 

@@ -14,6 +14,7 @@ from schedulers import executions, until
 
 from runner import journal
 from runner.journal import Journal
+from scheduled_jobs.errors import CANNOT_RESUME
 from scheduled_jobs.fleet import remote
 from scheduled_jobs.fleet.agent import Agent
 from scheduled_jobs.service.jobs import ChildLost, Ended, Stopped
@@ -294,7 +295,7 @@ def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: Loop
     mine.parent.mkdir(parents=True)
     mine.write_bytes(b'{"v": 1}\n')
     ended = head.measure("patient")
-    assert ended.code == 2
+    assert ended.code == CANNOT_RESUME
     assert "is another one there than the one in" in ended.sentence
     assert mine.read_bytes() == b'{"v": 1}\n'
     until(lambda: not processes(engine.nodes_here["one"].folder), "it was stopped")

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from db.queue import claim, lose, plan_fire, set_run
 from db.queue_queries import attempts
 from db.queue_records import NewTask, Task
 from runner.journal import Journal
+from scheduled_jobs.errors import CANNOT_RESUME
 from scheduled_jobs.service.identity import Owner
 from scheduled_jobs.service.jobs import ChildLost, Ended, Hands, OnEvent, unheard
 from scheduled_jobs.service.runs import Measured, measured
@@ -27,6 +29,7 @@ COMMAND = ["run", "--environment", "nightly"]
 OLD_RUN = "20260601-000000-00000001"
 WELL = Ended(0, None, "")
 REFUSED = Ended(2, None, "environment nightly has changed since run X began; start a new run")
+CHANGED = replace(REFUSED, code=CANNOT_RESUME)
 
 #: Answers a child's arguments; it may write a journal first.
 Child = Callable[[Sequence[str]], Ended]
@@ -183,18 +186,36 @@ def test_what_is_complete_needs_no_child_and_is_stored(place: Place) -> None:
 
 def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: REFUSED, begins(place))
+    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: CHANGED, begins(place))
     assert (place.named(0, "--resume"), place.named(1, "--run-id")) == (OLD_RUN, done.run)
     assert done.run != OLD_RUN
     assert done.complete
-    assert place.said == [f"run {OLD_RUN} is left as it is: {REFUSED.sentence}"]
+    assert place.said == [f"run {OLD_RUN} is left as it is: {CHANGED.sentence}"]
 
 
-def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place) -> None:
+@pytest.mark.parametrize("away", [False, True])
+def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: bool) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    passing = Ended(2, None, "neighbour gpu-b:7391 does not answer")
+    with pytest.raises(ChildLost, match="cannot be gone on with just now: neighbour gpu-b:7391 does not"):
+        place.measured(place.attempt(HERE, OLD_RUN), lambda _: passing, away=away)
+    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]] and place.said == []
+    assert [each.run_id for each in attempts(place.database, 1)] == [OLD_RUN, OLD_RUN]
+
+
+def test_what_had_trouble_after_it_began_is_gone_on_with_at_once_and_else_later(place: Place) -> None:
+    full = Ended(2, None, "No space left on device")
+    with pytest.raises(ChildLost, match="just now: No space left"):
+        place.measured(place.attempt(HERE, OLD_RUN), begins(place, full, write_half), lambda _: full)
+    assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
+
+
+@pytest.mark.parametrize("refused", [REFUSED, CHANGED])
+def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place, refused: Ended) -> None:
     write_half(place.data_dir, OLD_RUN)
 
     # The child of an attempt that was thought dead ended in its own time.
-    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, REFUSED))
+    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, refused))
     assert (done.run, done.complete) == (OLD_RUN, True)
 
 
@@ -217,7 +238,7 @@ def test_a_node_that_cannot_begin_leaves_the_task_to_others(place: Place) -> Non
 
 def test_what_a_node_cannot_go_on_with_is_begun_anew_there(place: Place) -> None:
     write_half(place.data_dir, OLD_RUN)
-    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: REFUSED, begins(place), away=True)
+    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: CHANGED, begins(place), away=True)
     assert done.run != OLD_RUN and done.complete
 
 
