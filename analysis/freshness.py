@@ -201,14 +201,14 @@ def _silent(machine: str, length: timedelta) -> str:
 
 
 def overdue_nights(
-    measuring: Iterable[Due], seen: Collection[Seen], now: datetime, *, hours: int, minutes: int
+    measuring: Iterable[Due], seen: Collection[Telling], now: datetime, *, hours: int, minutes: int
 ) -> list[Silence]:
     """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
 
     `measuring` are the newest tasks that measure, in any state. A part that waits for several nights, each
     standing for the one before, is silent since the first of them.
     """
-    able = takers(alive(seen, now, minutes))
+    able = takers(present(alive(seen, now, minutes)))
     parts: dict[str, list[Due]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
         parts[shown(task.schedule, task.part)].append(task)

@@ -88,15 +88,15 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
     now = datetime.now(UTC)
     with here.open_database() as database:
         everybody = queue_queries.schedulers(database)
-        running = queue_queries.tasks(database, state="running", newest=_MOST_TASKS)
-        left = queue_queries.tasks(database, state="waiting", newest=_MOST_TASKS)
+        running = queue_queries.running(database)
+        left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
     me = myself(machine_name())
     heard = [one for one in alive(everybody, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
     living = present(heard)
     found = _told_nodes(here, everybody, living, running)
     gone = {one.machine for one in heard} - {one.machine for one in living}
     found |= {name: replace(node, state="gone") for name, node in found.items() if name in gone}
-    notes: list[str] = []
+    notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
     # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
     heads = [one for one in living if one.machine == me.machine]
     for one in heads:

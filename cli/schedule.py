@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from analysis.freshness import present
 from analysis.words import printable
 from configuration.nearest import unknown
 from configuration.schedules import ScheduleSettings, zone
@@ -63,9 +64,8 @@ def _rows(here: Context, now: datetime) -> list[dict[str, Any]]:
     try:
         with here.open_database() as database:
             last = queue_queries.last_of_each(database)
-            open_tasks = [
-                task for state in _OPEN for task in queue_queries.tasks(database, state=state, newest=1000)
-            ]
+            waiting, _ = queue_queries.waiting(database, oldest=LARGEST)
+            open_tasks = [*waiting, *queue_queries.running(database)]
             said = attempts.said(database, [task.id for task in open_tasks])
     except DatabaseError as error:
         say(f"note: {error}")
@@ -148,7 +148,9 @@ def fire(
 
 def _alive(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
     me = myself(machine_name())
-    return [one for one in schedulers if now - one.seen_at < _ALIVE and dead_process(one.owner, me) is None]
+    return present(
+        [one for one in schedulers if now - one.seen_at < _ALIVE and dead_process(one.owner, me) is None]
+    )
 
 
 def _nobody(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from collections.abc import Collection
 from datetime import datetime
 
 from sqlalchemy import RowMapping, func, or_, select, tuple_, type_coerce
@@ -39,6 +40,23 @@ def tasks(
         if wanted is not None:
             query = query.where(column == wanted)
     return _tasks(database, query)
+
+
+def waiting(
+    database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
+) -> tuple[list[Task], int]:
+    """What waits, the tasks of the oldest due moments first, and how many there are beside those.
+
+    With `labels` only what is for one of them; the empty one is that of what asks for no machine.
+    """
+    wanted = _TASK.state == "waiting"
+    if labels is not None:
+        wanted &= _TASK.label.in_(labels)
+    query = select(_TASK).where(wanted).order_by(_TASK.due_at, _TASK.id).limit(oldest)
+    with database.reading() as connection:
+        found = [task_of(row) for row in connection.execute(query).mappings()]
+        many = connection.execute(select(func.count()).select_from(_TASK).where(wanted)).scalar_one()
+    return found, many - len(found)
 
 
 def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:

@@ -58,6 +58,12 @@ def test_a_night_that_nobody_began_is_missing_and_says_whether_anybody_could() -
     (busy,) = overdue(task, seen=(a_scheduler("other", labels=("h200",)),))
     assert busy.sentence.endswith("has not begun: other is there and did not come to it")
     assert busy.key == alone.key
+    node = replace(a_scheduler("node", labels=("h200",)), facts={"head": "head"})
+    head = replace(a_scheduler("head"), facts={"missing": ["node"]})
+    assert overdue(task, seen=(node, head)) == [alone]
+    assert overdue(task, seen=(node, replace(head, facts={"missing": []})))[0].sentence.endswith(
+        "node is there and did not come to it"
+    )
 
 
 def test_several_nights_that_wait_are_one_silence_and_other_tasks_are_none() -> None:

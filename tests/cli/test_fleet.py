@@ -129,6 +129,23 @@ def test_status_says_of_what_rests_that_it_was_lost(head: Path) -> None:
     assert "was lost 2 times and is not to begin before" in call(head, "status").out
 
 
+def test_of_what_waits_the_oldest_is_listed_and_the_rest_counted(head: Path) -> None:
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    with open_database(f"sqlite:///{head}/pyrometer.db") as database:
+        plan_fire(
+            database,
+            "later",
+            later,
+            "by hand",
+            [NewTask(f"part {at}", "measure", {}) for at in range(1000)],
+            later,
+        )
+    body = json.loads(call(head, "status", "--json").out)
+    assert len(body["waiting"]) == 1000
+    assert [task["label"] for task in body["waiting"]].count("H200") == 1
+    assert "2 tasks more wait, which were due after all that are listed" in call(head, "status").err
+
+
 def test_a_machine_that_its_head_misses_is_gone_at_once(head: Path) -> None:
     me = machine_name()
     with open_database(f"sqlite:///{head}/pyrometer.db") as database:

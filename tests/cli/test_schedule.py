@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from cli.scheduler import LOOK_SECONDS, Reread
 from configuration.settings import load_settings
 from db import attempts
 from db.engine import Database, open_database
-from db.queue import claim, finish, lose, seen_all, set_run
+from db.queue import claim, finish, lose, plan_fire, seen_all, set_run
 from db.queue_queries import task, tasks
-from db.queue_records import SchedulerSeen
+from db.queue_records import NewTask, SchedulerSeen
 from scheduled_jobs.service.identity import machine_name, myself
 from scheduled_jobs.service.log import Log
 
@@ -54,11 +55,12 @@ def stored(place: Path) -> Database:
     return open_database(f"sqlite:///{place}/pyrometer.db")
 
 
-def a_scheduler(place: Path, *labels: str) -> None:
-    """Say that this very process is a scheduler."""
-    now, machine = datetime.now(UTC), machine_name()
+def a_scheduler(place: Path, *labels: str, machine: str = "", facts: Mapping[str, Any] | None = None) -> None:
+    """Say that this very process is a scheduler, or of another machine that one is there."""
+    now, machine = datetime.now(UTC), machine or machine_name()
     with stored(place) as database:
-        one = SchedulerSeen(str(myself(machine)), machine, (machine, *labels), now, now, 1, "test")
+        me = str(myself(machine))
+        one = SchedulerSeen(me, machine, (machine, *labels), now, now, 1, "test", dict(facts or {}))
         seen_all(database, [one])
 
 
@@ -88,6 +90,28 @@ def test_fired_by_hand_its_tasks_wait_and_whoever_is_missing_is_named(place: Pat
     a_scheduler(place, "h200")
     assert "no scheduler" not in schedule("fire", "nightly").output
     assert next(row["open"] for row in as_json("list")) == {"waiting": 6}
+
+
+def test_fired_by_hand_a_machine_that_its_head_misses_is_not_there_to_do_it(place: Path) -> None:
+    a_scheduler(place, facts={"missing": ["gpu-1"]})
+    a_scheduler(place, "h200", machine="gpu-1", facts={"head": "another"})
+    assert "no scheduler" not in schedule("fire", "nightly").output
+    a_scheduler(place, "h200", machine="gpu-1", facts={"head": machine_name()})
+    assert 'no scheduler is there whose machine has the label "h200"' in schedule("fire", "nightly").output
+
+
+def test_everything_that_waits_is_counted(place: Path) -> None:
+    now = datetime.now(UTC)
+    with stored(place) as database:
+        plan_fire(
+            database,
+            "nightly",
+            now,
+            "by hand",
+            [NewTask(f"part {at}", "measure", {}) for at in range(1001)],
+            now,
+        )
+    assert as_json("list")[0]["open"] == {"waiting": 1001}
 
 
 def test_a_schedule_that_is_not_there_is_one_sentence(place: Path) -> None:

@@ -1,0 +1,26 @@
+"""What waits in the queue: the oldest of it first, and how much more there is."""
+
+from typing import Any
+
+from builders import a_night
+
+from db import queue, queue_queries
+from db.engine import Database
+from db.queue_records import NewTask
+
+
+def test_what_waits_is_told_oldest_first_and_the_rest_counted(database: Database) -> None:
+    tasks = (NewTask("a", "measure", {}, "h200"), NewTask("b", "detect", {}))
+    for night in (1, 0, 2):
+        assert queue.plan_fire(database, "nightly", a_night(night), "timetable", tasks, a_night(night))
+    about = {"owner": "one", "labels": ["h200"], "jobs": ["measure"]}
+    assert queue.claim(database, token="token", now=a_night(2), **about) is not None
+
+    def told(**how: Any) -> tuple[list[tuple[int, str]], int]:
+        found, more = queue_queries.waiting(database, **how)
+        return [((each.due_at - a_night(0)).days, each.part) for each in found], more
+
+    assert told(oldest=2) == ([(0, "b"), (1, "a")], 3)
+    assert told() == ([(0, "b"), (1, "a"), (1, "b"), (2, "a"), (2, "b")], 0)
+    assert told(labels=["h200", "a10"], oldest=1) == ([(1, "a")], 1)
+    assert told(labels=[""]) == ([(0, "b"), (1, "b"), (2, "b")], 0) and told(labels=[]) == ([], 0)
