@@ -5,8 +5,9 @@ first characters of fingerprints. What the URL has and nobody knows becomes a co
 the view falls back to what it can show.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from analysis.finding_words import STATES
@@ -20,6 +21,8 @@ from db.records import OperatorTable, Outcome, Run, TelemetryWindow
 MAX_DEVICES = 4
 #: Nothing is left out; and what is, or may become, something to act on.
 ALL, ACT = "all", "act"
+#: Nobody said anything of it yet, nor wants to hear nothing.
+OPEN = "open"
 _TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
 _STILL_OPEN = ("open", "acknowledged")
 DIRECTIONS = (ALL, "worse", "better")
@@ -66,18 +69,33 @@ class Utilisation(View):
 
 @dataclass(frozen=True, slots=True)
 class Findings(View):
-    """The list of findings. `schedule` and `direction` are `ALL` where they leave nothing out."""
+    """The list of findings. `schedule`, `direction` and `triage` are `ALL` where they leave nothing out."""
 
     state: str
     schedule: str
     direction: str
+    triage: str = ALL
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query."""
-        return {"state": [self.state], "schedule": [self.schedule], "direction": [self.direction]}
+        names = ("state", "schedule", "direction", "triage")
+        return {name: [getattr(self, name)] for name in names}
 
-    def holds(self, one: Finding) -> bool:
-        """Whether the view shows a finding."""
+    @property
+    def asked(self) -> Mapping[str, Any]:
+        """What the database is asked for, which may be more than the view holds."""
+        only = {name: getattr(self, name) for name in ("schedule", "direction")}
+        still = _STILL_OPEN if self.state == ACT else None
+        return {
+            "states": _TO_ACT_ON if self.state == ACT else None if self.state == ALL else (self.state,),
+            "triage": (OPEN,) if self.triage == OPEN else still,
+            **{name: None if value == ALL else value for name, value in only.items()},
+        }
+
+    def holds(self, one: Finding, now: datetime | None = None) -> bool:
+        """Whether the view shows a finding, at a moment: a silence ends."""
+        if self.triage == OPEN and one.silenced(now or datetime.now(UTC)):
+            return False
         if self.state == ACT:
             shown = one.state in _TO_ACT_ON and one.triage in _STILL_OPEN
         else:
@@ -107,14 +125,15 @@ def utilisation(
     return Utilisation(run, case, environment, int(wanted), devices), own, complaints
 
 
-def findings(query: Query, items: Sequence[Finding]) -> tuple[Findings, tuple[str, ...], list[str]]:
-    """The selection of findings in `query`, the schedules on offer, and complaints."""
+def findings(query: Query, known: Sequence[str]) -> tuple[Findings, tuple[str, ...], list[str]]:
+    """The selection of findings in `query`, the schedules on offer, those `known`, and complaints."""
     complaints: list[str] = []
-    schedules = (ALL, *sorted({one.schedule for one in items}))
+    schedules = (ALL, *known)
     state = pick(query, "state", (ACT, ALL, *STATES), ACT, complaints)
     schedule = pick(query, "schedule", schedules, ALL, complaints)
     direction = pick(query, "direction", DIRECTIONS, ALL, complaints)
-    return Findings(state, schedule, direction), schedules, complaints
+    triage = pick(query, "triage", (ALL, OPEN), ALL, complaints)
+    return Findings(state, schedule, direction, triage), schedules, complaints
 
 
 def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:

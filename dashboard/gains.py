@@ -30,7 +30,7 @@ def section(run: Run, outcomes: Sequence[Outcome], measured: Sequence[Measuremen
         _ratios(run, measured, found)
     if claimed := findings(outcomes, found, claims_for):
         name = f"claims-{run.id}.csv"
-        parts.heading("Claimed, and measured here", lambda: claims_frame(claimed), name)
+        parts.heading("Claimed, and measured here", lambda: claims_frame(claimed, run), name)
         parts.html(claims(claimed, lambda case, environment: tables.case(run, case, environment)))
 
 
@@ -121,8 +121,12 @@ def claims(claimed: Claimed, named: Callable[[str, str], str]) -> str:
     return markup.table("Claimed, and measured here", columns, rows, tall=True)
 
 
-def claims_frame(claimed: Claimed) -> pd.DataFrame:
-    """Every claim with every case that it is about, for CSV; `kind` says how both numbers are to be read."""
+def claims_frame(claimed: Claimed, run: Run | None = None) -> pd.DataFrame:
+    """Every claim with every case that it is about, for CSV; `kind` says how both numbers are to be read.
+
+    `environment` is a fingerprint; with the `run` that all are of, `torch` says which PyTorch it has.
+    """
+    versions = frames.torch_versions(run) if run else {}
     rows = [
         {
             "claim": claim.statement,
@@ -133,6 +137,8 @@ def claims_frame(claimed: Claimed) -> pd.DataFrame:
             "claimed_for": claim.hardware,
             "source": claim.source,
             "case": case,
+            **({"torch": versions.get(environment, environment)} if run else {}),
+            "environment": environment,
             "measured": here.point,
             "low": here.low,
             "high": here.high,
@@ -140,7 +146,7 @@ def claims_frame(claimed: Claimed) -> pd.DataFrame:
             "reason": here.reason,
         }
         for claim, measured in claimed.items()
-        for case, _, here in measured
+        for case, environment, here in measured
     ]
     return pd.DataFrame(rows)
 

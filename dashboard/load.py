@@ -6,15 +6,16 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import count
 
 import streamlit as st
 
 from analysis.operators import Origin, unlike
-from dashboard import charts, origins
+from dashboard import charts, filters, origins
 from dashboard.access import reader
 from dashboard.database import opened
+from db import finding_counts, metrics, queries, telemetry, traces, triage_rights
 from db import findings as findings_store
-from db import metrics, queries, telemetry, traces, triage_rights
 from db.engine import check_fits
 from db.finding_records import Finding, TriageEntry
 from db.records import (
@@ -36,7 +37,7 @@ FRESH_SECONDS = 10
 #: Windows among which the newest runs with telemetry are looked for, and of one run at most.
 _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 
-#: Findings in the list at most: what is older is on the command line.
+#: Findings of a kind in the list at most: what is older is on the command line.
 MOST_FINDINGS = 2000
 
 #: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
@@ -62,6 +63,18 @@ def fits(url: str) -> None:
 def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = None) -> list[RunSummary]:
     """The newest runs; without `only`, of all there are."""
     return queries.recent_runs(opened(url), limit=limit, offset=offset, only=only)
+
+
+def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
+    """All runs of a kind, newest first, asked anew and in parts: for a file, which holds all of them."""
+    found: dict[str, RunSummary] = {}
+    for offset in count(0, _RUNS_AT_ONCE):
+        part = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
+        # One that began meanwhile moves the others on: what comes again is there already.
+        found |= {run.id: run for run in part}
+        if len(part) < _RUNS_AT_ONCE:
+            break
+    return list(found.values())
 
 
 @_kept
@@ -211,9 +224,15 @@ def metric_definitions(url: str) -> dict[str, MetricDefinition]:
 
 
 @_kept
-def findings(url: str) -> list[Finding]:
-    """What the nights found, the newest first."""
-    return findings_store.findings(opened(url), newest=MOST_FINDINGS)
+def findings(url: str, chosen: filters.Findings) -> list[Finding]:
+    """What the nights found of a kind, the newest first; one more than are listed where there are more."""
+    return findings_store.findings(opened(url), **chosen.asked, newest=MOST_FINDINGS + 1)
+
+
+@_kept
+def schedules_with_findings(url: str) -> list[str]:
+    """The schedules that found anything."""
+    return finding_counts.schedules_with_findings(opened(url))
 
 
 @_kept

@@ -42,7 +42,7 @@ def _against(url: str, run: Run, opened: Outcome, query: filters.Query) -> None:
     parts.heading("Difference", lambda: frames.operator_changes(changes), name)
     sums = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in (OPERATOR, KERNEL)}
     on_device = sums[KERNEL] if _on_device(opened) else None
-    parts.caption(wording.about_difference(_label(chosen), sums[OPERATOR], on_device))
+    parts.caption(wording.about_difference(parts.plain(_label(chosen)), sums[OPERATOR], on_device))
     _draw(frames.operator_changes(changes, device=_on_device(opened)))
 
 
@@ -59,12 +59,13 @@ def _draw(frame: pd.DataFrame) -> None:
 def _trace(settings: Settings, run: Run, opened: Outcome) -> None:
     name, note = opened.facts.get("trace"), opened.facts.get("trace_note")
     if not name:
-        parts.caption(f"No trace: {note}" if note else "No trace was kept.")
+        parts.caption(f"No trace: {parts.plain(str(note))}" if note else "No trace was kept.")
         return
     file = trace_files.trace_file(Path(settings.data_dir), run.id, name)
     if file is None:
+        where = parts.plain(str(name))
         parts.caption(
-            f"The trace is not on this machine. Where it was made, it lies in the run's folder: {name}"
+            f"The trace is not on this machine. Where it was made, it lies in the run's folder: {where}"
         )
         return
     with st.container(horizontal=True, vertical_alignment="center"):

@@ -62,8 +62,8 @@ def heading(title: str, frame: Callable[[], pd.DataFrame] | None = None, file_na
 
 
 def csv(frame: pd.DataFrame) -> bytes:
-    """A table as a CSV file, in which no text starts a formula of a spreadsheet."""
-    safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value)
+    """A table as a CSV file, in which no text starts a formula of a spreadsheet, nor a column's name."""
+    safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
     return safe.to_csv(index=False).encode()
 
 

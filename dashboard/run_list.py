@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import streamlit as st
 
@@ -69,7 +70,8 @@ def section(url: str, query: Query, now: datetime) -> None:
         return
     page = filters.page(query, total, PAGE)
     runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
-    parts.heading(wording.plural(total, "run"), lambda: frames.runs(runs), "runs.csv")
+    whole = partial(load.every_run, url, chosen.only)
+    parts.heading(wording.plural(total, "run"), lambda: frames.runs(whole()), "runs.csv")
     parts.html(tables.runs(runs, now, load.sources(url, runs)))
     if pager := markup.pager(chosen.address, page, -(-total // PAGE)):
         st.html(pager)

@@ -165,19 +165,23 @@ def change(
     latest_range: tuple[float, float],
     previous_range: tuple[float, float],
 ) -> Change:
-    """The relative change from `previous` to `latest`, with the ranges between replicates beside it."""
+    """The relative change from `previous` to `latest`, with the ranges between replicates beside it.
+
+    Of numbers below zero no share is told, only which of the two is larger.
+    """
     if previous == 0 or not math.isfinite(latest / previous):
         return Change(NONE, "no ratio to zero", "quiet")
     fraction = latest / previous - 1
     sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
-    text = f"{sign}{significant(abs(100 * fraction), 2)} %"
+    text, more = f"{sign}{significant(abs(100 * fraction), 2)} %", ""
+    if previous < 0 or latest < 0:
+        text, more = NONE, "; no ratio below zero"
     overlap = latest_range[0] <= previous_range[1] and previous_range[0] <= latest_range[1]
     if overlap or better == "neither":
-        return Change(text, "ranges overlap" if overlap else "ranges apart", "quiet")
-    worse = (fraction > 0) == (better == "lower")
-    return Change(
-        text, "worse, ranges apart" if worse else "better, ranges apart", "bad" if worse else "good"
-    )
+        return Change(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
+    worse = (latest > previous) == (better == "lower")
+    word, tone = ("worse", "bad") if worse else ("better", "good")
+    return Change(text, f"{word}, ranges apart{more}", tone)
 
 
 def gain(found: Gain) -> str:

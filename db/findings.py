@@ -155,12 +155,14 @@ def findings(
     states: Collection[str] | None = None,
     triage: Collection[str] | None = None,
     schedule: str | None = None,
+    direction: str | None = None,
     since: datetime | None = None,
     newest: int = 200,
 ) -> list[Finding]:
     """The findings that were found last, newest first: all, or those in some states, triages, a schedule.
 
-    With `since` those that were found, or decided, no earlier.
+    With `direction` only those that are worse, or better; with `since` those that were found, or decided, no
+    earlier.
     """
     query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc()).limit(newest)
     if states is not None:
@@ -169,6 +171,8 @@ def findings(
         query = query.where(_FINDING.triage.in_(triage))
     if schedule is not None:
         query = query.where(_FINDING.schedule == schedule)
+    if direction is not None:
+        query = query.where(_FINDING.direction == direction)
     if since is not None:
         query = query.where(or_(_FINDING.found_at >= since, _FINDING.decided_at >= since))
     with database.reading() as connection:

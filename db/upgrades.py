@@ -3,18 +3,25 @@
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, type_coerce
 
 from . import tables
 from .engine import Database
+from .table_base import PlainText
 from .upgrade_records import NamedEnvironment, UpgradeRun
 
 #: How the command of such a run begins.
 _COMMAND = "pyrometer upgrade"
+#: What the facts of one hold that was measured for what the nights had found; within a text of theirs each
+#: quote has a backslash before it.
+_CONFIRMS = '"confirms":true'
 
 
-def upgrade_runs(database: Database, *, newest: int = 100) -> list[UpgradeRun]:
-    """The newest runs of `pyrometer upgrade`, whoever had them measured, newest first."""
+def upgrade_runs(database: Database, *, newest: int = 100, confirms: bool | None = None) -> list[UpgradeRun]:
+    """The newest runs of `pyrometer upgrade`, newest first, whoever had them measured.
+
+    With `confirms` only sessions about what the nights had found, or only all others.
+    """
     run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     query = (
         select(
@@ -36,6 +43,10 @@ def upgrade_runs(database: Database, *, newest: int = 100) -> list[UpgradeRun]:
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(newest)
     )
+    if confirms is not None:
+        # Facts are compared as the text that they are stored as: they may hold what SQL's JSON does not.
+        about = type_coerce(run.facts, PlainText()).contains(_CONFIRMS, autoescape=True)
+        query = query.where(about if confirms else ~about)
     with database.reading() as connection:
         rows = [dict(row) for row in connection.execute(query).mappings()]
         numbers = [row.pop("number") for row in rows]

@@ -9,8 +9,9 @@ from typing import Any
 from builders import BERT, MLP, RESNET, a_machine, a_run, an_environment, an_outcome, measurements_for
 
 from configuration.settings import load_settings
-from db import queue, store
+from db import findings, queries, queue, store
 from db.engine import Database
+from db.finding_records import Finding, NewFinding
 from db.queue_records import NewTask, SchedulerSeen
 from scheduled_jobs.service.serving import served
 
@@ -143,3 +144,22 @@ machines = ["h200"]
 silent_minutes = 20
 overdue_hours = 5
 """
+
+
+def a_finding(
+    database: Database, mornings: Mornings, runs: list[str], case: str = MLP, direction: str = "worse"
+) -> Finding:
+    """A candidate between the last two of some runs."""
+    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (case, "latency_floor"))
+    side = an_environment("2.14.0+cpu").fingerprint
+    change = 0.1 if direction == "worse" else -0.2
+    new = NewFinding(key, "nightly", "nightly", "", direction, "step", runs[-1], runs[-2], side, side, change)
+    (found,) = findings.save_findings(database, [new], mornings.now - timedelta(hours=5))
+    return found
+
+
+def confirm(
+    database: Database, mornings: Mornings, one: Finding, ago: timedelta = timedelta(hours=2)
+) -> None:
+    """Say of a candidate so long ago that it is so."""
+    findings.decide(database, one.id, "confirmed", one.change, one.change, one.change, {}, mornings.now - ago)

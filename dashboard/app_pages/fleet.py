@@ -15,8 +15,8 @@ url = Settings.from_environment().database_url
 now = datetime.now(UTC)
 parts.title("Fleet")
 known, tasks = morning(url), load.open_tasks(url)
-found = machines(known, load.newest_runs(url), tasks, now)
-if not found and not tasks and not known.parts:
+found = machines(known, load.newest_runs(url), tasks.running, now)
+if not found and not tasks.every and not known.parts:
     sections.nothing_yet()
 
 view, complaints = chosen(parts.query(), [one.name for one in found])
@@ -29,4 +29,4 @@ if opened is None:
     sections.every_machine(url, known, found, tasks, now)
 else:
     sections.back()
-    sections.one_machine(url, opened, known, tasks, now)
+    sections.one_machine(url, opened, known, now)

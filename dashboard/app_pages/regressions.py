@@ -17,11 +17,11 @@ query = parts.query()
 def show_list() -> None:
     """Findings, those to act on unless the address says otherwise."""
     parts.title("Regressions")
-    every = load.findings(url)
-    if not every:
+    known = load.schedules_with_findings(url)
+    if not known:
         nothing_found()
         return
-    chosen, schedules, complaints = filters.findings(query, every)
+    chosen, schedules, complaints = filters.findings(query, known)
     parts.complain(complaints)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         states = {
@@ -32,11 +32,19 @@ def show_list() -> None:
         parts.select("State", "state", states, chosen)
         named = {name: "All schedules" if name == filters.ALL else name for name in schedules}
         parts.select("Schedule", "schedule", named, chosen)
+        parts.select("Triage", "triage", {filters.ALL: "All", filters.OPEN: "Open, not muted"}, chosen)
         parts.segments(
             "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
         )
-    shown = [one for one in every if chosen.holds(one)]
-    parts.heading(wording.plural(len(shown), "finding"), lambda: findings.frame(shown), "findings.csv")
+    found = load.findings(url, chosen)
+    older = len(found) > load.MOST_FINDINGS
+    shown = [one for one in found[: load.MOST_FINDINGS] if chosen.holds(one, now)]
+    counted = f"{'The newest ' if older else ''}{wording.plural(len(shown), 'finding')}"
+    parts.heading(counted, lambda: findings.frame(shown), "findings.csv")
+    if older:
+        parts.caption(
+            "Older ones of this kind are not listed here: `pyrometer regressions list --all` has them."
+        )
     parts.caption(
         "A candidate may be noise. It is a regression or an improvement once old and new were measured again "
         "in turns on the same machine, and the pairs show it."

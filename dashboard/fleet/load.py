@@ -29,6 +29,20 @@ class Able:
     absent: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenTasks:
+    """What runs, and what waits, oldest first; `newer` more wait that were due after all of these."""
+
+    running: tuple[Task, ...]
+    waiting: tuple[Task, ...]
+    newer: int
+
+    @property
+    def every(self) -> tuple[Task, ...]:
+        """Every one that is known."""
+        return *self.running, *self.waiting
+
+
 @_shared
 def newest_runs(url: str) -> tuple[RunSummary, ...]:
     """The newest run of each machine, the newest first."""
@@ -38,11 +52,11 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
 
 
 @_shared
-def open_tasks(url: str) -> tuple[Task, ...]:
-    """What runs, and what waits, as of now."""
+def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
+    """What runs, and what waits (for some labels, or all of it), as of now."""
     database = opened(url)
-    waiting = queue_queries.tasks(database, state="waiting", newest=TASKS)
-    return (*queue_queries.running(database), *waiting)
+    waiting, newer = queue_queries.waiting(database, labels=labels, oldest=TASKS)
+    return OpenTasks(tuple(queue_queries.running(database)), tuple(waiting), newer)
 
 
 @_shared

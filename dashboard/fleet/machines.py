@@ -10,9 +10,10 @@ import pandas as pd
 
 from analysis.freshness import alive, in_words, present
 from dashboard import links, markup, origins, wording
-from dashboard.fleet.load import Able
+from dashboard.fleet.load import Able, OpenTasks
+from dashboard.fleet.waiting import MEASURING
 from dashboard.overview.load import Morning
-from dashboard.overview.served import measures
+from dashboard.overview.served import measures, thinks
 from db.queue_records import SchedulerSeen, Task
 from db.records import RunSummary
 
@@ -38,9 +39,22 @@ class Machine:
         """What sorts machines, the worst first."""
         return _ORDER.index(self.state), self.name
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it is asked by; with the empty one, that of any machine, where its scheduler is not gone."""
+        own = {self.name, *(self.scheduler.labels if self.scheduler else ())}
+        return tuple(sorted({"", *own} if self.state in ("alive", "silent") else own))
+
+    def is_asked_for(self, task: Task) -> bool:
+        """Whether a task that waits is for its labels, or for any machine and one of its scheduler's jobs."""
+        if task.label or self.scheduler is None:
+            return task.label in self.labels
+        does = measures if task.job in MEASURING else thinks
+        return "" in self.labels and does(self.scheduler)
+
 
 def machines(
-    morning: Morning, runs: Iterable[RunSummary], tasks: Iterable[Task], now: datetime
+    morning: Morning, runs: Iterable[RunSummary], running: Iterable[Task], now: datetime
 ) -> list[Machine]:
     """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first."""
     schedulers: dict[str, SchedulerSeen] = {}
@@ -55,9 +69,8 @@ def machines(
         if origins.measured(run.id):
             newest.setdefault(run.machine, run)
     doing: dict[str, list[Task]] = defaultdict(list)
-    for task in tasks:
-        if task.state == "running":
-            doing[(task.owner or "").partition("/")[0]].append(task)
+    for task in running:
+        doing[(task.owner or "").partition("/")[0]].append(task)
     found: list[Machine] = []
     for name in sorted({*schedulers, *newest}):
         state = "alive" if name in living else "silent" if name in silent else "gone"
@@ -66,11 +79,11 @@ def machines(
     return sorted(found, key=lambda one: one.seriousness)
 
 
-def cards(items: Sequence[Machine], tasks: Sequence[Task], following: datetime | None, now: datetime) -> str:
+def cards(items: Sequence[Machine], tasks: OpenTasks, following: datetime | None, now: datetime) -> str:
     """The fleet in a row of numbers."""
     states = [one.state for one in items]
     silent, living = states.count("silent"), states.count("alive")
-    running = sum(task.state == "running" for task in tasks)
+    running, waiting = len(tasks.running), len(tasks.waiting) + tasks.newer
     tone = "bad" if silent else "good" if living else "quiet"
     sign = {"bad": "×", "good": "✓", "quiet": "–"}[tone]
     told = f"{living} alive" + (f", {silent} silent" if silent else "")
@@ -80,7 +93,7 @@ def cards(items: Sequence[Machine], tasks: Sequence[Task], following: datetime |
         markup.card("Machines", f"{len(items):,}", "that have a scheduler or a run"),
         markup.card("Schedulers", f'<span class="py-{tone}">{sign} {escape(told)}</span>', "at this moment"),
         markup.card("Running now", f"{running:,}", "tasks of schedules"),
-        markup.card("Waiting", f"{len(tasks) - running:,}", "tasks of schedules"),
+        markup.card("Waiting", f"{waiting:,}", "tasks of schedules"),
         markup.card("Next fire", escape(coming), escape(when)),
     )
 

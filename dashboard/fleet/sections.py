@@ -1,6 +1,6 @@
 """The sections of the fleet page, one after the other, each with the worst first."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import streamlit as st
@@ -8,9 +8,9 @@ import streamlit as st
 from dashboard import capabilities, markup, parts, wording
 from dashboard import load as common
 from dashboard.fleet import load, machines, timetable, tracks, waiting
+from dashboard.fleet.load import OpenTasks
 from dashboard.fleet.machines import Machine
 from dashboard.overview.load import Morning
-from db.queue_records import Task
 
 #: Rows of a list at most; what is left is counted. Environments, and machines of which it is told what they
 #: can measure.
@@ -18,7 +18,7 @@ ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 
 
 def every_machine(
-    url: str, morning: Morning, found: Sequence[Machine], tasks: Sequence[Task], now: datetime
+    url: str, morning: Morning, found: Sequence[Machine], tasks: OpenTasks, now: datetime
 ) -> None:
     """The whole fleet."""
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
@@ -33,16 +33,16 @@ def every_machine(
     _abilities(url, found)
 
 
-def one_machine(url: str, one: Machine, morning: Morning, tasks: Sequence[Task], now: datetime) -> None:
+def one_machine(url: str, one: Machine, morning: Morning, now: datetime) -> None:
     """One machine: what is known of it, what it can measure, what runs and waits for it."""
     opened = common.run(url, one.run.id) if one.run else None
     about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
     conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
     parts.heading(parts.plain(one.name), lambda: machines.frame([one]), "machine.csv")
     parts.html(machines.facts(one, about, conditions, now))
-    labels = {one.name, *(one.scheduler.labels if one.scheduler else ())}
-    mine = [task for task in tasks if task in one.doing or (task.state == "waiting" and task.label in labels)]
-    _open(url, morning, mine, now)
+    tasks = load.open_tasks(url, one.labels)
+    mine = {task.id for task in (*one.doing, *filter(one.is_asked_for, tasks.waiting))}
+    _open(url, morning, tasks, now, mine)
     if opened and one.run and (told := capabilities.tables(opened[0])):
         able = load.able(url, one.run.id)
         pairs = [(one, able)] if able else []
@@ -50,13 +50,21 @@ def one_machine(url: str, one: Machine, morning: Morning, tasks: Sequence[Task],
         parts.html(told)
 
 
-def _open(url: str, morning: Morning, tasks: Sequence[Task], now: datetime) -> None:
-    found = waiting.opened(tasks, morning, load.said(url), now)
+def _open(
+    url: str, morning: Morning, tasks: OpenTasks, now: datetime, mine: Collection[int] | None = None
+) -> None:
+    """With `mine` only the tasks of these ids: why one waits depends on what others do."""
+    found = waiting.opened(tasks.every, morning, load.said(url), now)
+    found = [each for each in found if mine is None or each.task.id in mine]
     parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
     if not found:
         parts.caption("Nothing runs and nothing waits.")
         return
-    parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task"))
+    if tasks.newer:
+        many = wording.plural(tasks.newer, "newer task")
+        parts.caption(f"Of what waits these are the {len(tasks.waiting):,} oldest; {many} not listed.")
+    every = "those" if tasks.newer else "all"
+    parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task", every=every))
 
 
 def _schedules(url: str, morning: Morning, now: datetime) -> None:
@@ -95,9 +103,9 @@ def _abilities(url: str, found: Sequence[Machine]) -> None:
     parts.html(machines.abilities(told))
 
 
-def _rest(items: Sequence[object], word: str, shown: int = ROWS) -> str:
+def _rest(items: Sequence[object], word: str, shown: int = ROWS, every: str = "all") -> str:
     left = len(items) - shown
-    told = f"and {wording.plural(left, word)} more; the CSV has all"
+    told = f"and {wording.plural(left, word)} more; the CSV has {every}"
     return f'<p class="py-quiet">{told}</p>' if left > 0 else ""
 
 

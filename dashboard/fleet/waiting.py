@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.freshness import Waiting, alive, in_its_turn, in_words, present, some, takers, waiting
 from dashboard import links, markup, wording
 from dashboard.overview.load import Morning
-from dashboard.overview.served import measures
+from dashboard.overview.served import measures, thinks
 from db.queue_records import Task
 
 #: The jobs that hold a machine for themselves, as the schedulers' own list has them.
@@ -42,9 +42,10 @@ def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now
     there = present(alive(morning.seen, now, morning.patience.silent_minutes))
     running = [task for task in tasks if task.state == "running"]
     living = {one.owner for one in there}
-    asleep = takers(one for one in morning.seen if one.owner not in living)
+    away = [one for one in morning.seen if one.owner not in living]
     # By whether a job holds its machine for itself.
-    able = {True: takers(filter(measures, there)), False: takers(there)}
+    asleep = {True: takers(away), False: takers(filter(thinks, away))}
+    able = {True: takers(filter(measures, there)), False: takers(filter(thinks, there))}
     busy = {
         alone: {_machine(each) for each in running if (each.job in MEASURING) == alone}
         for alone in (True, False)
@@ -57,7 +58,7 @@ def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now
             continue
         alone = task.job in MEASURING
         because = waiting(task, able[alone], busy[alone], now)
-        silent = asleep.of(task.label)
+        silent = asleep[alone].of(task.label)
         found.append(Open(task, because.why, _because(task, because, silent, alone=alone)))
     return sorted(found, key=lambda one: one.seriousness)
 

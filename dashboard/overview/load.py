@@ -13,7 +13,7 @@ from dashboard.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
 from dashboard.overview.served import Patience, Served, patience, served
 from dashboard.overview.standing import Standing, standings, with_results
-from db import attempts, findings, nights, queries, queue_queries
+from db import attempts, finding_counts, findings, nights, queries, queue_queries
 from db import endings as endings_store
 from db.endings import Ending
 from db.finding_records import Finding
@@ -100,13 +100,14 @@ def _endings(url: str, runs: tuple[str, ...]) -> list[Ending]:
 
 
 @_kept
-def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], list[Finding]]:
-    """What was decided within so many days, what waits to be, and what was confirmed and is open still."""
-    database, since = opened(url), datetime.now(UTC) - timedelta(days=days)
+def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], int]:
+    """What was decided within so many days, what waits to be, and how many regressions are open in all."""
+    database, now = opened(url), datetime.now(UTC)
+    since = now - timedelta(days=days)
     return (
         findings.findings(database, states=("confirmed", "machine"), since=since, newest=_FINDINGS),
         findings.findings(database, states=("candidate", "confirming"), newest=_FINDINGS),
-        findings.findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS),
+        finding_counts.open_regressions(database, now),
     )
 
 

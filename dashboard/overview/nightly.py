@@ -23,7 +23,7 @@ def show(url: str, chosen: Overview, now: datetime) -> None:
     found = verdict.news(*load.recent_findings(url, int(chosen.days)), chosen.since(now), now)
     trouble = _trouble(url, looked)
     told = verdict.verdict(every, morning.silent, found, problems.newly_failed(trouble))
-    parts.html(verdict.banner(told, found.known, found.older))
+    parts.html(verdict.banner(told, found))
     _tracks(looked, every, now)
     _findings(found, chosen, now)
     _problems(trouble)
@@ -61,7 +61,12 @@ def _findings(found: verdict.News, chosen: Overview, now: datetime) -> None:
     parts.heading("New findings", lambda: findings.frame(found.items), "new-findings.csv")
     parts.segments("New is what was decided within", "days", DAYS, chosen)
     if not shown:
-        parts.caption(f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits.")
+        many = wording.plural(found.known, "finding")
+        parts.caption(
+            f"Nothing new that nobody knows of: {many} of which people know, or that they muted."
+            if found.known
+            else f"Nothing was confirmed within {DAYS[chosen.days]}, and no candidate waits."
+        )
         return
     parts.html(findings.table(shown, now))
     parts.caption(

@@ -25,6 +25,7 @@ class Problem:
     """So many replicates of a case that did not end ok in the newest night of a part.
 
     `since` says in words what is new about it; it is empty where they ended so the night before, too.
+    `newly`: nothing of the case ended badly the night before, or there was none.
     """
 
     part: str
@@ -34,6 +35,7 @@ class Problem:
     reason: str
     count: int
     since: str
+    newly: bool
 
 
 def needed(outcome: Outcome) -> bool:
@@ -52,16 +54,20 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
         fell = {each.case for each in one.coverage.fell} if one.coverage else set[str]()
         before = endings.get(one.runs_before[0], ()) if one.runs_before else None
         known = None if before is None else {(each.case, each.status) for each in before}
+        bad = {each.case for each in before or () if _is_bad(each)}
         for each in endings.get(run, ()):
             if each.status != "ok" and _needed(each.status, each.reason):
                 since = _since(each, fell, known)
-                found.append(Problem(name, run, each.case, each.status, each.reason, each.count, since))
+                newly = each.case not in fell and each.case not in bad
+                found.append(
+                    Problem(name, run, each.case, each.status, each.reason, each.count, since, newly)
+                )
     return sorted(found, key=_worst_first)
 
 
 def newly_failed(items: Iterable[Problem]) -> int:
-    """How many failed that did not the night before, or in a first one; what fell is not among them."""
-    return sum(one.since in (_NEW, _FIRST) and _is_bad(one) for one in items)
+    """How many cases failed that did not the night before, or in a first one; what fell is not among them."""
+    return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
 
 def table(items: Sequence[Problem]) -> str:
@@ -121,5 +127,5 @@ def _worst_first(one: Problem) -> tuple[object, ...]:
     return one.since != _FELL, not one.since, not _is_bad(one), one.part, one.case, one.status
 
 
-def _is_bad(one: Problem) -> bool:
+def _is_bad(one: Problem | Ending) -> bool:
     return wording.status(one.status).tone == "bad"

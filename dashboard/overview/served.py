@@ -57,6 +57,11 @@ def measures(one: SchedulerSeen) -> bool:
     return one.facts.get("measures") is not False
 
 
+def thinks(one: SchedulerSeen) -> bool:
+    """Whether a scheduler does what measures nothing; a node of a fleet is there to measure alone."""
+    return one.facts.get("head") is None
+
+
 def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) -> list[Served]:
     """Every schedule that any scheduler serves, by name; alike ones of several schedulers once."""
     living = {one.owner for one in alive(seen, now, silent_minutes)}

@@ -14,6 +14,7 @@ from analysis.freshness import (
     alive,
     coverage,
     overdue_nights,
+    present,
     shown,
     takers,
     unplanned,
@@ -154,7 +155,7 @@ def standings(
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
     overdue = {one.name: one for one in overdue_nights(tasks, seen, now, hours=hours, minutes=minutes)}
-    able = takers(one for one in alive(seen, now, minutes) if measures(one))
+    able = takers(one for one in present(alive(seen, now, minutes)) if measures(one))
     busy = {task.machine for task in tasks if task.state == "running"}
     fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}

@@ -18,8 +18,8 @@ _SENTENCES = 6
 class News:
     """What detection found lately and nobody has said anything of, each list with the largest change first.
 
-    `waiting` are candidates that are yet to be measured again, however old. `known` counts what is new and
-    was triaged or muted, `older` the regressions from before that are open still.
+    `waiting` are candidates that are yet to be measured again, however old. `known` counts what is new
+    or waits and was triaged or muted, `older` the regressions from before that are open still and not muted.
     """
 
     regressions: tuple[Finding, ...] = ()
@@ -38,27 +38,28 @@ class News:
 def news(
     recent: Iterable[Finding],
     waiting: Iterable[Finding],
-    still_open: Iterable[Finding],
+    still_open: int,
     since: datetime,
     now: datetime,
 ) -> News:
     """What is new since a moment.
 
-    Of `recent` what was confirmed, or found to be the machine's, since then; `waiting` are the candidates;
-    of `still_open`, which are confirmed and open, the regressions that are older.
+    Of `recent` what was confirmed, or found to be the machine's, since then; `waiting` are the candidates.
+    `still_open` is how many regressions are confirmed, open and not muted, old and new.
     """
     new = [one for one in recent if (one.decided_at or one.found_at) >= since]
-    told = sorted((one for one in new if not one.silenced(now)), key=_largest_first)
+    left = list(waiting)
+    told = _told(new, now)
+    candidates = _told(left, now)
     confirmed = [one for one in told if one.state == "confirmed"]
-    new_ids = {one.id for one in new}
-    older = [one for one in still_open if one.id not in new_ids and one.direction == "worse"]
+    regressions = tuple(one for one in confirmed if one.direction == "worse")
     return News(
-        regressions=tuple(one for one in confirmed if one.direction == "worse"),
+        regressions=regressions,
         improvements=tuple(one for one in confirmed if one.direction == "better"),
         machine=tuple(one for one in told if one.state == "machine"),
-        waiting=tuple(sorted((one for one in waiting if not one.silenced(now)), key=_largest_first)),
-        known=len(new) - len(told),
-        older=sum(not one.silenced(now) for one in older),
+        waiting=candidates,
+        known=len(new) - len(told) + len(left) - len(candidates),
+        older=max(0, still_open - len(regressions)),
     )
 
 
@@ -136,14 +137,17 @@ def _counted(states: Sequence[str]) -> str:
     return ", ".join([done, *others])
 
 
-def banner(told: Verdict, known: int, older: int) -> str:
+def banner(told: Verdict, found: News) -> str:
     """The verdict as HTML, with what else there is to know of findings."""
     more = [escape(told.counted)] if told.counted else []
-    if known:
-        more.append(escape(f"{wording.plural(known, 'finding')} more that people know or muted"))
-    if older:
-        text = f"{wording.plural(older, 'older regression')} open"
-        more.append(markup.link(links.findings(state="confirmed", direction="worse"), f"{text} →"))
+    if found.known:
+        more.append(escape(f"{wording.plural(found.known, 'finding')} more that people know or muted"))
+    if found.older:
+        text = f"{wording.plural(found.older, 'older regression')} open"
+        if found.regressions:
+            text += f", {found.older + len(found.regressions):,} with the new"
+        address = links.findings(state="confirmed", direction="worse", triage="open")
+        more.append(markup.link(address, f"{text} →"))
     shown = told.sentences[:_SENTENCES]
     left = len(told.sentences) - len(shown)
     sentences = [f"{each[0].upper()}{each[1:]}." for each in shown] + (
@@ -157,6 +161,11 @@ def banner(told: Verdict, known: int, older: int) -> str:
 
 def _many(many: int, word: str, after: str = "") -> str:
     return f"{wording.plural(many, word)} {after}".strip() if many else ""
+
+
+def _told(items: Iterable[Finding], now: datetime) -> tuple[Finding, ...]:
+    """Those that nobody said anything of, the largest change first."""
+    return tuple(sorted((one for one in items if not one.silenced(now)), key=_largest_first))
 
 
 def _largest_first(one: Finding) -> tuple[float, int]:

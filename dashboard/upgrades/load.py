@@ -9,22 +9,30 @@ from dashboard.database import opened
 from dashboard.load import FRESH_SECONDS
 from dashboard.upgrades.rules import Rules
 from dashboard.upgrades.sections import Report, report
-from dashboard.upgrades.view import Listed, listed
+from dashboard.upgrades.view import Known, listed
 from db import queries, upgrades
 from db.records import Run
 from reports.judged import judged
 
-#: Upgrades in the list at most: a team decides about a few in a year, and the nights confirm their findings.
-_LISTED = 200
+#: Upgrades in the list at most, for a team decides about a few in a year, and sessions about findings, of
+#: which the nights make some each day.
+UPGRADES, SESSIONS = 200, 100
 _REJUDGED = "judged by rules that a reader of the dashboard chose, and not by those it was measured under"
 #: What is kept is judged in full, and a large suite takes some MiB each time.
 _KEPT = 8
 
 
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
-def newest(url: str) -> tuple[Listed, ...]:
-    """The newest upgrades, and sessions about findings among them, newest first."""
-    return listed(upgrades.upgrade_runs(opened(url), newest=_LISTED))
+def newest(url: str) -> Known:
+    """The newest upgrades and the newest sessions about findings."""
+    found = upgrades.upgrade_runs(opened(url), newest=UPGRADES + 1, confirms=False)
+    sessions = upgrades.upgrade_runs(opened(url), newest=SESSIONS + 1, confirms=True)
+    return Known(
+        listed(found[:UPGRADES]),
+        listed(sessions[:SESSIONS]),
+        older=len(found) > UPGRADES,
+        older_sessions=len(sessions) > SESSIONS,
+    )
 
 
 def comparison_of(run: Run) -> Comparison:

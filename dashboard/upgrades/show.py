@@ -13,8 +13,9 @@ from dashboard.picking import Query
 from dashboard.upgrades import charts, form, frames, load, tables
 from dashboard.upgrades.rules import Rules, settled
 from dashboard.upgrades.sections import Drawn, Report
-from dashboard.upgrades.view import Listed, Upgraded, wanted
+from dashboard.upgrades.view import Known, Listed, Upgraded, wanted
 from db.records import Run, RunSummary
+from reports import sentences
 from reports import wording as report_wording
 from reports.judged import FORMATS, Judged
 
@@ -25,7 +26,7 @@ _FILES = {
     ".md": ("Markdown", "text/markdown"),
     ".json": ("JSON", "application/json"),
 }
-#: Upgrades listed at most, and sessions about findings.
+#: Upgrades in the table at most, and sessions about findings.
 _UPGRADES, _SESSIONS = 50, 20
 
 
@@ -109,11 +110,13 @@ def _other_rules(judged: Judged, own: Judged) -> list[str]:
 
 def _verdict(summary: RunSummary, report: Report) -> None:
     parts.html(report.verdict)
-    if summary.state == "running":
-        parts.caption("It is still being measured: this is the verdict so far.")
-    elif summary.state == "interrupted":
-        parts.caption("It was interrupted: this is the verdict so far. Where it was measured, this goes on:")
-        parts.code(f"pyrometer upgrade --resume {summary.id}")
+    subject = report.judged.subject
+    told = sentences.so_far(subject)
+    if subject.resume:
+        parts.caption(f"{told} {sentences.GOES_ON}")
+        parts.code(subject.resume)
+    elif told:
+        parts.caption(told)
     with st.container(horizontal=True, vertical_alignment="center", key="upgrade-files"):
         for ending, (name, mime) in _FILES.items():
             st.download_button(
@@ -147,17 +150,25 @@ def _chart(drawn: Drawn) -> None:
     parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
 
 
-def lists(items: Sequence[Listed], shown: str | None) -> None:
+def lists(known: Known, shown: str | None) -> None:
     """All upgrades, and the sessions about what the nights had found."""
-    upgrades = [one for one in items if not one.confirms][:_UPGRADES]
-    sessions = [one for one in items if one.confirms][:_SESSIONS]
-    if upgrades:
-        parts.heading("Upgrades", partial(frames.upgrades, upgrades), "upgrades.csv")
+    if known.upgrades:
+        parts.heading("Upgrades", partial(frames.upgrades, known.upgrades), "upgrades.csv")
         parts.caption("The decision is that by the policy an upgrade was measured under.")
-        parts.html(tables.upgrades("Upgrades", upgrades, shown or ""))
-    if sessions:
-        parts.heading("Sessions about findings", partial(frames.upgrades, sessions), "sessions.csv")
+        parts.html(tables.upgrades("Upgrades", known.upgrades[:_UPGRADES], shown or ""))
+        _rest(len(known.upgrades), _UPGRADES, "upgrades", older=known.older)
+    if known.sessions:
+        parts.heading("Sessions about findings", partial(frames.upgrades, known.sessions), "sessions.csv")
         parts.caption(
             "Measured by itself, to see whether what a night had found is so: a few cases, and no upgrade."
         )
-        parts.html(tables.upgrades("Sessions about findings", sessions, shown or ""))
+        parts.html(tables.upgrades("Sessions about findings", known.sessions[:_SESSIONS], shown or ""))
+        _rest(len(known.sessions), _SESSIONS, "sessions", older=known.older_sessions)
+
+
+def _rest(many: int, most: int, what: str, *, older: bool) -> None:
+    """Below a list that is cut: what the CSV file has more, and that there is what neither has."""
+    if many > most:
+        parts.html(markup.more(many - most, f"more {what}: the CSV file has them."))
+    if older:
+        parts.caption(f"These are the newest {many:,} {what}; each older one opens from its page under Runs.")

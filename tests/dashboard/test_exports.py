@@ -278,3 +278,10 @@ def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
         assert len(told.evidence_frame(one.evidence[name])) == 1
     assert parts.csv(told.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
     assert HOSTILE in told.evidence_frame(one.evidence["changes"])["after"].tolist()
+
+
+def test_no_name_of_a_column_starts_a_formula() -> None:
+    rows: list[dict[str, object]] = [{"=1+1": 1, "@a": -0.5, "low": "-x"}]
+    assert parts.csv(told.evidence_frame(rows)).decode().splitlines() == ["'=1+1,'@a,low", "1,-0.5,'-x"]
+    assert parts.csv(pd.DataFrame([[1, 2]], columns=["=a", "=a"])).decode().splitlines()[0] == "'=a,'=a"
+    assert parts.csv(pd.DataFrame()).strip() == b""

@@ -189,6 +189,31 @@ def test_one_machine_is_opened_by_the_address(
     assert 'did you mean "two"?' in page.warning[0].value and len(rows(page, "Machines")) == 2
 
 
+def test_a_machine_is_told_what_any_machine_may_do_and_it_can(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    mornings.scheduler("head", facts={"measures": False})
+    mornings.scheduler("node", facts={"head": "head", "measures": True, "node": {}})
+    mornings.scheduler("gone", seen=timedelta(days=30))
+    mornings.fire(mornings.due(0, 1), ("nightly", ""))
+    at = mornings.due(0, 2)
+    assert queue.plan_fire(database, "check", at, "timetable", [NewTask("", "check", {})], at)
+    for machine, schedule in (("head", "check"), ("node", "nightly")):
+        (task,) = rows(open_page(url, PAGE, machine=machine), "What runs and what waits")
+        assert task.startswith(f"… waiting {schedule} ") and f"any machine {machine} takes it next" in task
+    assert "Nothing runs and nothing waits." in text(open_page(url, PAGE, machine="gone"))
+
+
+def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str, mornings: Mornings) -> None:
+    for machine in ("one", "two"):
+        mornings.scheduler(machine)
+        mornings.fire(mornings.due(0, 2 if machine == "one" else 1), ("nightly", machine))
+        mornings.begin(mornings.due(0, 1), machine, machine)
+    mornings.fire(mornings.due(0, 0.5), ("nightly", ""))
+    running, left = rows(open_page(url, PAGE, machine="one"), "What runs and what waits")
+    assert running.startswith("… running") and "one, two do something else first" in left
+
+
 def test_a_thousand_machines_do_not_make_the_page_long(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
@@ -204,6 +229,36 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     ):
         assert len(rows(page, label)) == 40
         assert f"and {many} {word}s more; the CSV has all" in html(page)
+
+
+def test_of_more_than_is_looked_at_the_oldest_are_told_and_all_are_counted(
+    open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.fleet.load.TASKS", 3)
+    for age in range(5):
+        mornings.fire(mornings.due(age), ("nightly", "h200"))
+    mornings.begin(mornings.due(4), "one", "h200")
+    mornings.fire(mornings.due(0, 1), ("nightly", "a10"))
+    mornings.scheduler("one", "h200")
+    page = open_page(url, PAGE)
+    assert "Running now 1" in cards(page) and "Waiting 5" in cards(page)
+    shown = rows(page, "What runs and what waits")
+    assert "4 days ago" in shown[0] and "3 days ago" in shown[1]
+    told = "Of what waits these are the 3 oldest; 2 newer tasks not listed."
+    assert len(shown) == 4 and told in text(page)
+    # A machine's own page asks for what is its own: older tasks of others take no room there.
+    page = open_page(url, PAGE, machine="one")
+    told = "Of what waits these are the 3 oldest; 1 newer task not listed."
+    assert told in text(page)
+
+
+def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
+    open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.fleet.load.TASKS", 45)
+    mornings.fire(mornings.due(0, 1), *(("nightly", f"m{number}") for number in range(50)))
+    page = open_page(url, PAGE)
+    assert "and 5 tasks more; the CSV has those" in html(page) and "5 newer tasks not listed" in text(page)
 
 
 def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) -> None:

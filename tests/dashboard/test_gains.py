@@ -132,6 +132,23 @@ def test_the_csv_of_claims_has_both_numbers_and_how_they_are_read() -> None:
     assert memory["reason"] == "Peak allocated is not measured here"
 
 
+def test_the_csv_of_claims_tells_environments_apart() -> None:
+    old, new = an_environment("2.12.0"), an_environment("2.13.0")
+    outcomes = [replace(o, environment=e.fingerprint) for e in (old, new) for o in OUTCOMES[:4]]
+    claimed = findings(outcomes, gains(outcomes, baselines), claims_for)
+    rows = page.claims_frame(claimed, a_run(environments=[old, new])).to_dict("records")
+    fast = [row for row in rows if row["claim"].startswith("ResNet-50 runs")]
+    assert [(row["torch"], row["environment"]) for row in fast] == [
+        ("2.12.0", old.fingerprint),
+        ("2.13.0", new.fingerprint),
+    ]
+    # Where the page is about one PyTorch, several runs may have environments of their own.
+    assert [row["environment"] for row in page.claims_frame(claimed).to_dict("records")][:2] == [
+        old.fingerprint,
+        new.fingerprint,
+    ]
+
+
 def test_environments_are_told_apart() -> None:
     old, new = an_environment("2.12.0"), an_environment("2.13.0")
     outcomes = [replace(o, environment=e.fingerprint) for e in (old, new) for o in OUTCOMES[:4]]

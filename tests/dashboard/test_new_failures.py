@@ -12,26 +12,38 @@ from db import queue, store
 
 
 def a_night(
-    mornings: Mornings, age: int, *ailing: str, status: str = "crashed", from_replicate: int = 1
+    mornings: Mornings,
+    age: int,
+    *ailing: str,
+    status: str = "crashed",
+    from_replicate: int = 1,
+    replicates: int = 2,
+    last: str = "",
 ) -> None:
-    """A night of two cases with two replicates, the second (or each) of which ends badly in some cases."""
+    """A night of two cases with two replicates, the second (or each) of which ends badly in some cases.
+
+    `last` is how the last one of those ends where it ends otherwise.
+    """
     due = mornings.due(age)
     mornings.fire(due, ("nightly", ""))
     token = mornings.begin(due, "bench-1")
     environment = an_environment("2.14.0+cpu")
+    ended = ["ok"] * from_replicate + [status] * (replicates - from_replicate)
+    ended[-1] = last or ended[-1]
     outcomes = [
         an_outcome(
             case,
             environment=environment,
             replicate=replicate,
-            status=status if replicate >= from_replicate and case in ailing else "ok",
+            status=how if case in ailing else "ok",
             started_at=due,
         )
         for case in (MLP, BERT)
-        for replicate in range(2)
+        for replicate, how in enumerate(ended)
     ]
     run = f"night-{age}"
-    store.save_run(mornings.database, a_run(run, environments=[environment], started_at=due, planned=4))
+    planned = len(outcomes)
+    store.save_run(mornings.database, a_run(run, environments=[environment], started_at=due, planned=planned))
     store.save_outcomes(mornings.database, run, outcomes)
     store.save_measurements(mornings.database, run, measurements_for(outcomes))
     assert queue.set_run(mornings.database, token, run)
@@ -63,6 +75,36 @@ def test_what_failed_the_night_before_too_is_no_news(open_page: Open, url: str, 
 
 
 def test_in_a_first_night_every_failure_is_news(open_page: Open, url: str, mornings: Mornings) -> None:
+    a_night(mornings, 0, BERT)
+    assert morning_line(html(open_page(url, OVERVIEW))) == "! 1 case newly with failures"
+
+
+def test_a_case_that_fails_in_two_ways_is_one_case(open_page: Open, url: str, mornings: Mornings) -> None:
+    for age in (3, 2, 1):
+        a_night(mornings, age, replicates=3)
+    a_night(mornings, 0, BERT, replicates=3, last="timeout")
+    page = html(open_page(url, OVERVIEW))
+    assert morning_line(page) == "! 1 case newly with failures"
+    assert page.count("not so the night before") == 2
+
+
+def test_a_case_that_failed_in_another_way_the_night_before_is_no_new_one(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    for age in (3, 2, 1):
+        a_night(mornings, age, BERT)
+    a_night(mornings, 0, BERT, status="timeout")
+    page = html(open_page(url, OVERVIEW))
+    assert morning_line(page) == "✓ All quiet"
+    # What is new about it still stands in its row.
+    assert "timeout" in page and "not so the night before" in page
+
+
+def test_a_case_that_was_only_disturbed_the_night_before_is_new_when_it_fails(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    for age in (3, 2, 1):
+        a_night(mornings, age, BERT, status="contended")
     a_night(mornings, 0, BERT)
     assert morning_line(html(open_page(url, OVERVIEW))) == "! 1 case newly with failures"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import FIRST_NIGHT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_outcome
+from builders import FIRST_NIGHT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_environment, an_outcome
 from dashboard_pages import typed
 from streamlit.testing.v1 import AppTest
 
@@ -114,6 +114,26 @@ def test_a_trace_that_is_elsewhere_is_named(folder: Path) -> None:
     assert not [label for label in buttons(at) if label.startswith("Trace")]
     assert f"it lies in the run's folder: {TRACE}" in captions(at)
     assert "No other table of this workload" in captions(at)
+
+
+HOSTILE = "**b** [x](javascript:alert(1)) <img src=x>"
+
+
+def test_names_in_captions_stay_text(folder: Path) -> None:
+    url = f"sqlite:///{folder}/pyrometer.db"
+    environment = replace(an_environment(), name=HOSTILE, fingerprint="f" * 64)
+    for number, about in enumerate(({"trace": HOSTILE}, {"trace": None, "trace_note": HOSTILE})):
+        run = a_run(f"hostile-{number}", suite="profile", environments=[environment])
+        traced = a_traced(RESNET, a_row("aten::mm", 1.0))
+        facts = {**traced.facts, **about}
+        fill(url, run, replace(traced, facts=facts, environment=environment.fingerprint))
+    for query in (
+        {"run": "hostile-0"},
+        {"run": "hostile-1"},
+        {"run": "one", "case": RESNET, "against": f"hostile-0/{RESNET}"},
+    ):
+        told = captions(opened(**query))
+        assert r"\*\*b\*\* \[x\](javascript\:alert(1)) \<img src=x\>" in told and HOSTILE not in told
 
 
 def test_a_measured_run_has_no_operators(folder: Path) -> None:

@@ -10,15 +10,14 @@ from urllib.parse import unquote
 import streamlit as st
 from builders import BERT, MLP, RESNET, a_night, a_run, an_environment, an_outcome, measurements_for
 from dashboard_pages import OVERVIEW, Open, html, text
-from mornings import HOSTILE, TOML, Mornings, facts
+from mornings import HOSTILE, TOML, Mornings, a_finding, confirm, facts
 from streamlit.testing.v1 import AppTest
 
 from dashboard.overview import problems, verdict
 from dashboard.overview import served as serving
 from dashboard.overview.sparkline import sparkline
-from db import findings, queries, queue, store
+from db import findings, queue, store
 from db.engine import Database
-from db.finding_records import Finding, NewFinding
 from db.queue_records import NewTask, SchedulerSeen
 
 HOUR = timedelta(hours=1)
@@ -35,22 +34,6 @@ def cards(page: AppTest) -> list[str]:
     """Each card as text."""
     sections = re.findall(r'<section class="py-card py-edge.*?</section>', html(page), re.DOTALL)
     return [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", each)).strip() for each in sections]
-
-
-def a_finding(
-    database: Database, mornings: Mornings, runs: list[str], case: str = MLP, direction: str = "worse"
-) -> Finding:
-    """A candidate between the last two of some runs."""
-    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (case, "latency_floor"))
-    side = an_environment("2.14.0+cpu").fingerprint
-    change = 0.1 if direction == "worse" else -0.2
-    new = NewFinding(key, "nightly", "nightly", "", direction, "step", runs[-1], runs[-2], side, side, change)
-    (found,) = findings.save_findings(database, [new], mornings.now - 5 * HOUR)
-    return found
-
-
-def confirm(database: Database, mornings: Mornings, one: Finding, ago: timedelta = 2 * HOUR) -> None:
-    findings.decide(database, one.id, "confirmed", one.change, one.change, one.change, {}, mornings.now - ago)
 
 
 def test_a_quiet_morning_is_one_line_and_a_card_for_each_track(
@@ -104,9 +87,12 @@ def test_a_night_that_waits_for_nobody_is_no_quiet_morning(
     assert "Nightly waits, and no scheduler that measures is there." in html(page)
     assert "… waiting" in card and "3 hours ago; nobody is there for it" in card
     assert "✓ an earlier night: 3 of 3 usual cases measured" in card
-    mornings.scheduler("two")
+    mornings.scheduler("two", facts={"head": "head"})
     st.cache_resource.clear()
     assert morning_line(open_page(url, OVERVIEW)) == "✓ All quiet so far"
+    mornings.scheduler("head", facts={"measures": False, "missing": ["two"]})
+    st.cache_resource.clear()
+    assert morning_line(open_page(url, OVERVIEW)) == "× 1 track that nobody is there for"
 
 
 def test_before_the_first_night_the_page_says_when_it_comes(

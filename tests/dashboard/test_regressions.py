@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import streamlit as st
 from builders import RESNET, a_night
 from dashboard_pages import Open, html, text
 from playwright.sync_api import Browser, expect
@@ -14,7 +15,7 @@ from watched_nights import Nights, a_finding, a_regression
 
 from dashboard import filters, parts, triage
 from dashboard import findings as page
-from db import findings
+from db import finding_counts, findings
 from db.engine import Database, open_database
 
 PAGE = "app_pages/regressions.py"
@@ -79,6 +80,37 @@ def test_filters_live_in_the_address(
     assert chips(page) == expected and not page.warning
     page.selectbox(key="choose-state").select("machine").run()
     assert page.query_params["state"] == "machine" and chips(page) == []
+
+
+def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.load.MOST_FINDINGS", 2)
+    page = open_page(url, PAGE)
+    assert chips(page) == ["candidate", "regression"] and page.header[0].value == "2 findings"
+    assert "Older ones" not in text(page)
+
+
+def test_where_there_is_more_than_is_listed_it_is_said(
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.load.MOST_FINDINGS", 1)
+    page = open_page(url, PAGE)
+    assert chips(page) == ["candidate"] and page.header[0].value == "The newest 1 finding"
+    assert "Older ones of this kind are not listed here: `pyrometer regressions list --all`" in text(page)
+    page = open_page(url, PAGE, direction="worse", schedule="alone", triage="open")
+    assert chips(page) == ["regression"] and page.header[0].value == "1 finding"
+
+
+def test_those_that_people_know_can_be_left_out(open_page: Open, url: str, database: Database) -> None:
+    findings.triage(database, 1, "acknowledge", "ada", "", None, a_night(5))
+    findings.triage(database, 2, "mute", "ada", "", datetime(2100, 1, 1, tzinfo=UTC), a_night(5))
+    assert chips(open_page(url, PAGE)) == ["candidate", "regression"]
+    assert chips(open_page(url, PAGE, triage="open")) == []
+    assert chips(open_page(url, PAGE, triage="open", state="all")) == ["refuted"]
+    findings.triage(database, 2, "mute", "ada", "", datetime(2026, 1, 1, tzinfo=UTC), a_night(5))
+    st.cache_resource.clear()
+    assert chips(open_page(url, PAGE, triage="open")) == ["candidate"]
 
 
 def test_what_the_address_asks_for_and_nobody_knows_is_said(open_page: Open, url: str) -> None:
@@ -177,7 +209,7 @@ def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url:
 
 
 def test_a_view_holds_what_it_says(database: Database) -> None:
-    view, schedules, complaints = filters.findings({}, findings.findings(database))
+    view, schedules, complaints = filters.findings({}, finding_counts.schedules_with_findings(database))
     assert (view.state, schedules, complaints) == (filters.ACT, ("all", "alone"), [])
     findings.triage(database, 1, "expected", "ada", "", None, a_night(5))
     known = findings.finding(database, 1)

@@ -1,9 +1,11 @@
 """The list of runs: its filters live in the address, and the database does the choosing."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from builders import a_machine, a_night, a_run
 from dashboard_pages import Open, html, text
@@ -82,6 +84,25 @@ def test_a_filtered_list_has_pages_of_its_own(open_page: Open, url: str) -> None
     at.query_params["suite"] = "gpu"
     at.run()
     assert "20 runs" in text(at) and "Newer" not in html(at)
+
+
+@pytest.mark.parametrize(("query", "many"), [({}, 60), ({"suite": "gpu"}, 20)])
+def test_the_file_has_all_that_the_heading_counts(
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch, query: dict[str, str], many: int
+) -> None:
+    made: dict[str, Callable[[], pd.DataFrame]] = {}
+
+    def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
+        made[title] = frame
+
+    monkeypatch.setattr("dashboard.parts.heading", heading)
+    monkeypatch.setattr("dashboard.load._RUNS_AT_ONCE", 7)
+    at = open_page(url, PAGE, **query)
+    # The page itself shows no more than before.
+    assert html(at).count('href="/run?run=run-') == min(many, run_list.PAGE)
+    frame = made[f"{many} runs"]()
+    ids = [f"run-{night:02d}" for night in reversed(range(60)) if many == 60 or night % 3 == 0]
+    assert list(frame["run"]) == ids
 
 
 def test_what_nobody_knows_is_said_and_what_fits_nothing_too(open_page: Open, url: str) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from builders import a_run
 
+from analysis.metrics import Better
 from dashboard import again, wording
 
 
@@ -55,6 +56,25 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
     unsure = wording.change(10.1, 10.0, "lower", (9.8, 10.2), (9.9, 10.1))
     assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "ranges overlap", "quiet")
     assert wording.change(1.0, 0.0, "lower", (1, 1), (0, 0)).note == "no ratio to zero"
+
+
+@pytest.mark.parametrize(
+    ("latest", "previous", "better", "told"),
+    [
+        (0.2, -0.1, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
+        (-0.1, 0.2, "lower", ("–", "better, ranges apart; no ratio below zero", "good")),
+        (-0.1, -0.2, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
+        (-0.1, -0.2, "higher", ("–", "better, ranges apart; no ratio below zero", "good")),
+        (-0.1, -0.2, "neither", ("–", "ranges apart; no ratio below zero", "quiet")),
+        (-0.1, -0.1, "lower", ("–", "ranges overlap; no ratio below zero", "quiet")),
+        (0.0, 3.0, "lower", ("−100 %", "better, ranges apart", "good")),
+    ],
+)
+def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
+    latest: float, previous: float, better: Better, told: tuple[str, str, str]
+) -> None:
+    change = wording.change(latest, previous, better, (latest, latest), (previous, previous))
+    assert (change.text, change.note, change.tone) == told
 
 
 def test_every_status_has_a_sign_and_unknown_ones_stand_out() -> None:

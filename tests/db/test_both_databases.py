@@ -32,6 +32,7 @@ from db import (
     check_runs,
     deliveries,
     endings,
+    finding_counts,
     findings,
     fleet,
     forget,
@@ -92,6 +93,9 @@ def _fill(database: Database) -> None:
     store.save_run(database, a_run("traced", suite=traces.SUITE, started_at=a_night(3)))
     upgrade = a_run("judged", environments=[OLD, NEW], started_at=a_night(3))
     store.save_run(database, replace(upgrade, command="pyrometer upgrade 2.9.1 2.10.0"))
+    about = {"comparison": {"confirms": True}, "note": "100 %"}
+    session = a_run("confirming", environments=[OLD, NEW], started_at=a_night(3))
+    store.save_run(database, replace(session, command="pyrometer upgrade 2.9.1 2.10.0", facts=about))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metrics.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
@@ -169,7 +173,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.measurements_of_run: lambda database: queries.measurements_of_run(database, "night-2"),
     queries.series_keys: queries.series_keys,
     queries.series: lambda database: queries.series(database, _latency(database), newest=2),
-    upgrades.upgrade_runs: lambda database: upgrades.upgrade_runs(database, newest=3),
+    upgrades.upgrade_runs: lambda database: [
+        upgrades.upgrade_runs(database, newest=3, confirms=confirms)[0] for confirms in (None, False, True)
+    ],
     queries.headlines: lambda database: queries.headlines(database, "latency"),
     replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
     replicates.stored_outcomes: replicates.stored_outcomes,
@@ -197,6 +203,12 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     queue_queries.running: queue_queries.running,
     queue_queries.tasks: lambda database: queue_queries.tasks(database, schedule="nightly", newest=2),
+    queue_queries.waiting: lambda database: [
+        (task, more)
+        for labels in (None, ["a10", "h200"], [""])
+        for found, more in [queue_queries.waiting(database, labels=labels, oldest=1)]
+        for task in found
+    ],
     queue_queries.waiting_for: lambda database: queue_queries.waiting_for(database, a_night(4)),
     queue_queries.task: lambda database: queue_queries.task(database, 2),
     queue_queries.task_of_run: lambda database: queue_queries.task_of_run(database, "night-1"),
@@ -235,7 +247,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, 1, "confirmed", 0.1, 0.05, 0.2, {"pairs": 9}, a_night(4)
     ),
     findings.triage: lambda database: findings.triage(database, 1, "mute", "ann", "", a_night(9), a_night(5)),
-    findings.findings: lambda database: findings.findings(database, states=["confirmed"], since=a_night(3)),
+    findings.findings: lambda database: findings.findings(
+        database, states=["confirmed"], direction="worse", since=a_night(3)
+    ),
+    finding_counts.open_regressions: lambda database: finding_counts.open_regressions(database, a_night(10)),
+    finding_counts.schedules_with_findings: finding_counts.schedules_with_findings,
     findings.findings_of_series: lambda database: findings.findings_of_series(database, _latency(database)),
     findings.finding: lambda database: findings.finding(database, 1),
     findings.triage_log: lambda database: findings.triage_log(database, 1),

@@ -1,0 +1,58 @@
+"""What the overview says of findings in the morning: of new ones, older ones, those that people know."""
+
+import re
+from datetime import timedelta
+from html import unescape
+from urllib.parse import parse_qsl
+
+import streamlit as st
+from builders import BERT, MLP, RESNET
+from dashboard_pages import OVERVIEW, Open, html, text
+from mornings import Mornings, a_finding, confirm
+
+from db import findings
+from db.engine import Database
+
+HOUR = timedelta(hours=1)
+
+
+def test_the_older_ones_and_the_list_they_lead_to_are_as_many(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = mornings.nights([3, 2, 1, 0])
+    for case in (MLP, RESNET, BERT):
+        confirm(database, mornings, a_finding(database, mornings, runs[:-1], case), 50 * HOUR)
+    confirm(database, mornings, a_finding(database, mornings, runs[:-1], MLP, "better"), 50 * HOUR)
+    findings.triage(database, 2, "expected", "ann", "", None, mornings.now)
+    findings.triage(database, 3, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
+    for new, told in (
+        (None, "1 older regression open →"),
+        (MLP, "1 older regression open, 2 with the new →"),
+    ):
+        if new:
+            confirm(database, mornings, a_finding(database, mornings, runs, new))
+            st.cache_resource.clear()
+        found = re.search(
+            rf'href="/regressions\?([^"]*)" target="_self">{told}<', html(open_page(url, OVERVIEW))
+        )
+        assert found is not None
+        query = dict(parse_qsl(unescape(found[1])))
+        page = open_page(url, "app_pages/regressions.py", **query)
+        assert page.header[0].value == ("2 findings" if new else "1 finding") and not page.warning
+
+
+def test_what_people_know_is_not_said_to_be_nothing(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = mornings.nights([2, 1, 0])
+    confirm(database, mornings, a_finding(database, mornings, runs))
+    a_finding(database, mornings, runs, RESNET)
+    findings.triage(database, 1, "acknowledge", "ann", "", None, mornings.now)
+    page = open_page(url, OVERVIEW)
+    assert "1 finding more that people know or muted" in html(page)
+    findings.triage(database, 2, "mute", "ann", "", mornings.now + 50 * HOUR, mornings.now)
+    st.cache_resource.clear()
+    page = open_page(url, OVERVIEW)
+    assert "2 findings more that people know or muted" in html(page)
+    told = "Nothing new that nobody knows of: 2 findings of which people know, or that they muted."
+    assert told in text(page) and "Nothing was confirmed" not in text(page)

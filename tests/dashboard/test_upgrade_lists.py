@@ -1,0 +1,68 @@
+"""The lists of the upgrade page: what has room in them, and what is said where they end."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_runs import BEGUN, RUN, Story, store_upgrades
+from dashboard_pages import Open, html, text
+
+PAGE = "app_pages/upgrade.py"
+
+
+@pytest.fixture
+def beside_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An upgrade, and three newer sessions about findings where lists and tables hold two."""
+    for name in ("load.UPGRADES", "load.SESSIONS"):
+        monkeypatch.setattr(f"dashboard.upgrades.{name}", 2)
+    sessions = [
+        Story(f"202611{22 + day}-080000-bbbb", begun=BEGUN + timedelta(days=day + 1), confirms=True)
+        for day in range(3)
+    ]
+    return store_upgrades(tmp_path, Story(), *sessions)
+
+
+def test_however_many_sessions_there_are_the_upgrades_stay(open_page: Open, beside_sessions: str) -> None:
+    page = open_page(beside_sessions, PAGE, **{"from": "2.13.0", "to": "2.15.0"})
+    assert not page.warning and page.selectbox(key="choose-run").value == RUN
+    assert [each.value for each in page.header][-2:] == ["Upgrades", "Sessions about findings"]
+    assert "These are the newest 2 sessions; each older one" in text(page)
+    assert "newest 2 upgrades" not in text(page)
+    page = open_page(beside_sessions, PAGE, **{"from": "2.13.0", "to": "2.14.0"})
+    assert "were never measured together" in page.warning[0].value
+
+
+def test_never_is_not_said_where_older_upgrades_were_not_looked_at(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.upgrades.load.UPGRADES", 1)
+    old, new = Story().sides
+    later = Story("20261122-080000-aaaa", begun=BEGUN + timedelta(days=1), sides=(new, old))
+    url = store_upgrades(tmp_path, Story(), later)
+    for query, said in (
+        (
+            {"from": "2.13.0", "to": "2.15.0"},
+            "2.13.0 and 2.15.0 were not measured together, as far as the newest 1 upgrades tell, and numbers",
+        ),
+        ({"from": "2.13.0"}, "No upgrade from 2.13.0 was measured, as far as the newest 1 upgrades tell"),
+    ):
+        page = open_page(url, PAGE, **query)
+        assert page.warning[0].value.startswith(said)
+        assert "These are the newest 1 upgrades; each older one opens from its page" in text(page)
+
+
+def test_a_list_that_is_cut_says_so_and_its_file_has_the_rest(
+    open_page: Open, beside_sessions: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: dict[str, Callable[[], Any]] = {}
+    monkeypatch.setattr("dashboard.upgrades.show._SESSIONS", 1)
+
+    def heading(title: str, frame: Any = None, file_name: str = "") -> None:
+        files[file_name] = frame
+
+    monkeypatch.setattr("dashboard.parts.heading", heading)
+    shown = html(open_page(beside_sessions, PAGE))
+    assert "and 1 more sessions: the CSV file has them." in shown and "more upgrades" not in shown
+    assert list(files["sessions.csv"]()["run"]) == ["20261124-080000-bbbb", "20261123-080000-bbbb"]
