@@ -137,6 +137,8 @@ def _note(data_dir: Path, line: str) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    # Slurm asks each process of a job, and its guard asks it once more: one wish is enough.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Interrupted
 
 
