@@ -90,15 +90,14 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         everybody = queue_queries.schedulers(database)
         running = queue_queries.running(database)
         left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
-    me = myself(machine_name())
-    heard = [one for one in alive(everybody, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
-    living = present(heard)
+    seen = heard(everybody, now)
+    living = present(seen)
     found = _told_nodes(here, everybody, living, running)
-    gone = {one.machine for one in heard} - {one.machine for one in living}
+    gone = {one.machine for one in seen} - {one.machine for one in living}
     found |= {name: replace(node, state="gone") for name, node in found.items() if name in gone}
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
     # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
-    heads = [one for one in living if one.machine == me.machine]
+    heads = [one for one in living if one.machine == machine_name()]
     for one in heads:
         notes += _troubles(one)
     if not heads:
@@ -110,6 +109,12 @@ def standing(here: Context, *, telling: bool = False) -> Standing:
         notes=tuple(notes),
         now=now,
     )
+
+
+def heard(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
+    """Those that were seen lately, and whose process is not known to be dead."""
+    me = myself(machine_name())
+    return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
 
 
 def _troubles(one: SchedulerSeen) -> list[str]:

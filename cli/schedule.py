@@ -21,16 +21,14 @@ from db.queue_records import Attempt, SchedulerSeen, Task
 from runner import journal
 from scheduled_jobs.service import planning, timetable
 from scheduled_jobs.service.child import logs_of
-from scheduled_jobs.service.identity import dead_process, machine_name, myself
 
 from .context import FAILED, Context, UsageError, context, in_one_sentence, say
+from .fleet_standing import heard
 from .offers import LARGEST, Json, table, wide_console
 from .scheduler import check_schedules
 
 app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
 
-#: A scheduler shows every few seconds that it lives.
-_ALIVE = timedelta(minutes=2)
 _NEXT = 3
 _OPEN = ("waiting", "running")
 _STATES = (*_OPEN, "done", "failed", "lost", "cancelled")
@@ -131,7 +129,7 @@ def fire(
             now = datetime.now(UTC)
             moment = planning.fire_by_hand(database, here.settings, name, now)
             own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
-            alive = _alive(queue_queries.schedulers(database), now)
+            alive = present(heard(queue_queries.schedulers(database), now))
     if as_json:
         typer.echo(
             json.dumps({"schedule": name, "due_at": moment.isoformat(), "tasks": [_body(t) for t in own]})
@@ -144,13 +142,6 @@ def fire(
             )
     for sentence in _nobody(own, alive):
         say(f"note: {sentence}")
-
-
-def _alive(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
-    me = myself(machine_name())
-    return present(
-        [one for one in schedulers if now - one.seen_at < _ALIVE and dead_process(one.owner, me) is None]
-    )
 
 
 def _nobody(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
