@@ -3,10 +3,22 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from cli.interrupts import interruptible
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """As of a program that nobody started by nohup, which has a signal ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def ask(number: int) -> None:
@@ -33,7 +45,7 @@ def test_what_follows_an_interruption_is_not_interrupted_by_the_same_wish() -> N
     assert cleaned
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_who_asks_twice_is_obeyed_at_once(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with interruptible() as interrupts, interrupts.deferred():
         ask(number)
