@@ -17,7 +17,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboard import ahead
 from dashboard.navigation import EVERYWHERE, PAGES, Page
+from dashboard.picking import Query, bounded
 
 _STATIC = Path(streamlit.__file__).parent / "static"
 _JS = _STATIC / "static" / "js"
@@ -87,10 +89,17 @@ def text(page: Page) -> str:
 def _answer(page: Page) -> Callable[[Request], Awaitable[Response]]:
     told = text(page)
 
-    async def answer(_request: Request) -> Response:
+    async def answer(request: Request) -> Response:
+        if page.ahead:
+            ahead.ask(page.ahead, _query(request))
         return HTMLResponse(told, headers={"cache-control": "no-cache"})
 
     return answer
+
+
+def _query(request: Request) -> Query:
+    asked = request.query_params
+    return bounded({name: asked.getlist(name) for name in asked})
 
 
 def _up(page: Page) -> Callable[[Request], Awaitable[Response]]:

@@ -41,8 +41,8 @@ _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 MOST_FINDINGS = 2000
 
 #: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
-#: no room for more.
-NEWEST_POINTS, CHART_POINTS = 1000, 2000
+#: no room for more. Unless somebody asks for those, the nights of a few months: a page has them much sooner.
+NEWEST_POINTS, CHART_POINTS, RECENT_POINTS = 1000, 2000, 120
 
 # All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
@@ -212,9 +212,10 @@ def series_keys(url: str) -> tuple[SeriesKey, ...]:
     return tuple(queries.series_keys(opened(url)))
 
 
-def newest_points(series: int) -> int:
-    """How many points each of so many series has on a chart at most."""
-    return max(1, min(NEWEST_POINTS, CHART_POINTS // max(1, series)))
+def newest_points(series: int, *, recent: bool = False) -> int:
+    """How many points each of so many series has on a chart at most; `recent`: the last nights will do."""
+    most = max(1, min(NEWEST_POINTS, CHART_POINTS // max(1, series)))
+    return min(RECENT_POINTS, most) if recent else most
 
 
 @_kept

@@ -8,6 +8,7 @@ class Page:
     """One page of the navigation. `script` lies beside `app.py`; the first page's `path` is empty.
 
     `needs` are the parts of Streamlit's program that browsers load for it beside those of every page.
+    `ahead` is a module whose `asked` puts all to the database that the page will: see `dashboard.ahead`.
     """
 
     script: str
@@ -15,6 +16,7 @@ class Page:
     icon: str
     path: str
     needs: tuple[str, ...] = ()
+    ahead: str = ""
 
 
 _CHART, _CHOICE, _CHOICES, _SEGMENTS = "ArrowVegaLiteChart", "Selectbox", "Multiselect", "ButtonGroup"
@@ -30,6 +32,7 @@ PAGES = (
         ":material/show_chart:",
         "trends",
         (_CHART, _CHOICE, _CHOICES, _SEGMENTS),
+        "dashboard.trends.asked",
     ),
     Page("app_pages/techniques.py", "Techniques", ":material/tune:", "techniques", (_CHART, _CHOICE)),
     Page("app_pages/hardware.py", "Hardware", ":material/memory:", "hardware", (_CHART, _CHOICE)),

@@ -14,6 +14,7 @@ from analysis.words import printable
 from dashboard import again, charts, filters, frames, links, load, markup, tables, tainted, wording
 from dashboard.exports import pictures
 from dashboard.exports import shown as kept
+from dashboard.picking import bounded
 from dashboard.views import View
 from db.errors import DatabaseError
 from db.records import Outcome, Run
@@ -21,8 +22,8 @@ from exchange.formats import came_from
 from exchange.tables import cell
 
 _FOLDER = Path(__file__).parent
-#: An address may ask for thousands of things: values that count of each name, complaints, signs of each.
-_VALUES, _COMPLAINTS, _SIGNS = 200, 8, 1000
+#: An address may ask for thousands of things: complaints, and signs of each.
+_COMPLAINTS, _SIGNS = 8, 1000
 
 #: What turns the direction of text around, or steers what shows it: shown as the sign of what is none.
 _STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -169,12 +170,8 @@ def several(label: str, name: str, options: Mapping[str, str], chosen: View, mos
 
 
 def query() -> filters.Query:
-    """The query of this page's URL; of very many values of one name the first."""
-    # No name has a NUL in it, and Postgres takes no text with one.
-    return {
-        name: [value.replace("\0", "") for value in st.query_params.get_all(name)[:_VALUES]]
-        for name in st.query_params
-    }
+    """The query of this page's URL."""
+    return bounded({name: st.query_params.get_all(name) for name in st.query_params})
 
 
 def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:

@@ -8,6 +8,14 @@ from configuration.nearest import unknown
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]
 
+#: An address may ask for thousands of things: so many values of each name count.
+_VALUES = 200
+
+
+def bounded(query: Query) -> Query:
+    """What counts of an address; no name has a NUL in it, and Postgres takes no text with one."""
+    return {name: [value.replace("\0", "") for value in query[name][:_VALUES]] for name in query}
+
 
 def last(query: Query, name: str) -> str | None:
     """The value of `name` in the URL; the last one counts."""

@@ -43,6 +43,20 @@ class Drawing:
     ticks: pd.DataFrame
 
 
+def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
+    """What is known of a view's lines; one that opens a run of longer ago has all points."""
+    known = of_view(url, keys, chosen)
+    if chosen.recent and chosen.at and chosen.at not in lines.runs(known.lines):
+        chosen = replace(chosen, points="all")
+        known = of_view(url, keys, chosen)
+    return known, chosen
+
+
+def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
+    """What is known of as many points as the view has."""
+    return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
+
+
 def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
     """The view with what only its points can tell, and complaints: see `view.settled`."""
     tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
@@ -59,7 +73,7 @@ def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
 def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> Drawing:
     """What a settled view draws, whichever point is opened; the lines must have a point."""
-    return of(history(url, keys), chosen, better)
+    return of(of_view(url, keys, chosen), chosen, better)
 
 
 def of(known: History, chosen: Trends, better: Better) -> Drawing:

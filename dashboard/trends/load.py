@@ -35,10 +35,9 @@ class History:
 
 # Shared and not copied: nobody changes it, and copying two thousand points takes as long as reading them.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
-def history(url: str, keys: tuple[SeriesKey, ...]) -> History:
-    """The newest points of some series, up to `load.newest_points` of each, with what is told of them."""
+def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
+    """The newest points of some series, up to so many of each, with what is told of them."""
     database = opened(url)
-    newest = load.newest_points(len(keys))
     by_hardware: dict[str, list[SeriesKey]] = defaultdict(list)
     for key in keys:
         by_hardware[key.hardware].append(key)

@@ -71,8 +71,8 @@ def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[
     )
 
 
-def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing, of_each: int) -> None:
-    """How the chart is to be read, what it is set against, and what it leaves out."""
+def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> None:
+    """How the chart is to be read, what it is set against, and which tracks it leaves out."""
     spelled = replace(metric, title=parts.plain(metric.title))
     teller = origins.teller(_newest(drawn).run)
     parts.caption(
@@ -94,9 +94,22 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing, of_
             f"Of {len(drawn.tracks)} tracks those {MAX_TRACKS} are drawn that were measured last; "
             "any can be chosen above."
         )
-    if max(len(line.points) for line in drawn.lines) >= of_each:
-        fewer = "; fewer lines show more of each" if of_each < load.NEWEST_POINTS else ""
-        parts.caption(f"Of each line the newest {of_each} points{fewer}; `pyrometer export` has all.")
+
+
+def cut(chosen: Trends, known: History, many: int) -> None:
+    """Which points of so many lines are left out, and where they are."""
+    shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
+    if max(len(line.points) for line in known.lines) >= shown:
+        fewer = "; fewer lines show more of each" if most < load.NEWEST_POINTS and shown == most else ""
+        parts.caption(f"Of each line the newest {shown} points{fewer}; `pyrometer export` has all.")
+        if shown < most:
+            _other_points(chosen.after("points", "all"), f"Up to {most:,} points of each line →")
+    if chosen.points == "all" and replace(chosen, points="recent").recent and not chosen.at:
+        _other_points(chosen.after("points", "recent"), "Only the newest points →")
+
+
+def _other_points(other: Trends, told: str) -> None:
+    parts.html(f"<p>{markup.link(other.address, told)}</p>")
 
 
 def _newest(drawn: Drawing) -> SeriesPoint:

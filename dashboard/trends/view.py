@@ -14,9 +14,11 @@ from db.records import SeriesKey
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
+Points = Literal["recent", "all"]
 
 AXES = ("date", "version")
 SCALES = ("absolute", "relative")
+POINTS = ("recent", "all")
 
 #: As many lines as there are colours that can be told apart, and as many tracks as there are dashes.
 MAX_LINES, MAX_TRACKS = charts.MAX_CASES, 6
@@ -35,6 +37,7 @@ class Trends(View):
 
     Without `tracks` all are shown. `baseline` is a PyTorch version, with or without its local part, or a
     run's id; `at` is the id of the run whose points are opened. Both are empty where nothing was chosen.
+    `points`: the last nights, or all that a chart has room for.
     """
 
     metric: str
@@ -46,6 +49,12 @@ class Trends(View):
     scale: Scale = "absolute"
     baseline: str = ""
     at: str = ""
+    points: Points = "recent"
+
+    @property
+    def recent(self) -> bool:
+        """Whether the last nights will do: a version's median, and what lines are set against, want all."""
+        return self.points == "recent" and self.axis == "date" and self.scale == "absolute"
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query; what is empty is left out."""
@@ -60,6 +69,7 @@ class Trends(View):
             "case": list(self.cases),
             "track": list(self.tracks),
             "at": [self.at] if self.at else [],
+            "points": [self.points] if self.points == "all" else [],
         }
 
     def after(self, name: str, value: Any) -> "Trends":
@@ -133,6 +143,7 @@ def trends(
     scale: Scale = (
         "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
     )
+    points: Points = "all" if pick(query, "points", POINTS, POINTS[0], complaints) == "all" else "recent"
     offer = Offer(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
     chosen = Trends(
         metric=metric,
@@ -144,6 +155,7 @@ def trends(
         scale=scale,
         baseline=last(query, "baseline") or "",
         at=last(query, "at") or "",
+        points=points,
     )
     complaints += _not_there(chosen, offer, keys)
     return chosen, offer, complaints

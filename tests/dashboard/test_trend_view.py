@@ -69,6 +69,10 @@ def parsed(address: str) -> dict[str, list[str]]:
                 at="run-1",
             ),
         ),
+        (
+            "/trends?metric=latency&axis=date&scale=absolute&points=all",
+            Trends("latency", (XEON,), QUIET, "date", (MLP, RESNET), points="all"),
+        ),
     ],
 )
 def test_a_link_means_today_what_it_meant_when_it_was_written(address: str, meant: Trends) -> None:
@@ -81,6 +85,7 @@ def test_a_link_means_today_what_it_meant_when_it_was_written(address: str, mean
         replace(OPENING, metric="throughput", axis="version", cases=(RESNET,)),
         replace(OPENING, hardware=(EPYC, XEON), cases=(MLP,), tracks=("nightly", "a b&c")),
         replace(OPENING, scale="relative", baseline="2.13.0", at="20261122-002524-2a7dc338"),
+        replace(OPENING, points="all"),
     ],
 )
 def test_a_selection_survives_the_url_in_both_spellings(chosen: Trends) -> None:
@@ -121,6 +126,7 @@ def test_it_opens_on_the_newest_run_where_nothing_is_our_own() -> None:
         ({"profile": ["quite"]}, "quiet"),
         ({"axis": ["versions"]}, "version"),
         ({"scale": ["relativ"]}, "relative"),
+        ({"points": ["al"]}, "all"),
         ({"case": ["resnet5"]}, RESNET),
     ],
 )

@@ -9,12 +9,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import streamlit as st
 from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_outcome, measurements_for
 from dashboard_pages import Open, html, text, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression
 
-from dashboard import parts
+from dashboard import load, parts
 from db import findings, queries, store
 from db.engine import Database, open_database
 from db.finding_records import NewFinding
@@ -287,3 +288,50 @@ def hostile_finding(database: Database, track: str) -> NewFinding:
 def test_the_same_address_draws_the_same_chart(shown: Any) -> None:
     one, other = shown(), shown()
     assert spec(one) == spec(other)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The last five nights of two tracks are enough, unless somebody wants more."""
+    monkeypatch.setattr(load, "RECENT_POINTS", 10)
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+def drawn_points(at: AppTest) -> int:
+    return html(at).count(">Samples</a>")
+
+
+@pytest.mark.usefixtures("few")
+def test_the_last_nights_are_drawn_and_a_link_leads_to_all_and_back(shown: Any) -> None:
+    at = shown()
+    assert drawn_points(at) == 10
+    assert "Of each line the newest 10 points; `pyrometer export` has all" in text(at)
+    (more,) = addresses(at, "Up to 1,000 points of each line →")
+    asked = parse_qs(urlsplit(more).query)
+    assert asked["points"] == ["all"]
+    at = shown(**asked)
+    assert drawn_points(at) == 2 * NIGHTS
+    assert "Of each line the newest" not in text(at)
+    (fewer,) = addresses(at, "Only the newest points →")
+    assert "points" not in parse_qs(urlsplit(fewer).query)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("choice", [{"scale": "relative"}, {"axis": "version"}])
+def test_what_sums_nights_up_has_all_of_them(shown: Any, choice: dict[str, str]) -> None:
+    at = shown(**choice)
+    assert drawn_points(at) == 2 * NIGHTS
+    assert not addresses(at, "Only the newest points →") and not addresses(at, "Up to 1,000 points")
+
+
+@pytest.mark.usefixtures("few")
+def test_an_older_night_that_is_opened_is_there(shown: Any, url: str) -> None:
+    with open_database(url) as database:
+        runs = sorted(queries.recent_runs(database, limit=100), key=lambda run: run.started_at)
+    newest, oldest = runs[-1].id, runs[0].id
+    assert drawn_points(shown(at=newest)) == 10
+    at = shown(at=oldest)
+    assert drawn_points(at) == 2 * NIGHTS
+    assert f"Point of run {oldest}" in text(at) and not at.warning
