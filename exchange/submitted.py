@@ -72,7 +72,21 @@ def submissions(document: At, default_time: datetime | None, now: datetime | Non
     elements = document.list() if isinstance(document.value, list) else [document]
     if not elements:
         raise BadFile(document.place, "holds no result")
-    return [_submission(element, default_time, latest) for element in elements]
+    found = [_submission(element, default_time, latest) for element in elements]
+    _agreeing(found)
+    return found
+
+
+def _agreeing(parts: Sequence[Submission]) -> None:
+    """Raise BadFile where a metric has two units or directions: in two runs of the file as well as in one."""
+    known: dict[str, Point] = {}
+    for point in (point for part in parts for point in part.points):
+        first = known.setdefault(point.metric, point)
+        if (point.unit, point.better) != (first.unit, first.better):
+            raise BadFile(
+                point.place,
+                f'is in "{point.unit}" ({point.better}), and "{first.unit}" ({first.better}) before',
+            )
 
 
 def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine]) -> Imported:

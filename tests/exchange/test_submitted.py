@@ -173,6 +173,18 @@ def test_a_mistake_is_one_sentence_with_file_and_field(document: Any, sentence: 
     assert str(raised.value).startswith("results.json")
 
 
+@pytest.mark.parametrize("more", [{}, {"started_at": "2026-11-20T20:15:00+00:00"}, {"case": "other/infer"}])
+def test_a_metric_has_one_unit_and_one_direction_in_all_of_a_file(more: dict[str, Any]) -> None:
+    good = metric()
+    for other in ({"unit": "ktokens/s"}, {"better": "lower"}):
+        with pytest.raises(BadFile) as raised:
+            read([good, {**metric(**other), **more}])
+        about = {"unit": "tokens/s", "better": "higher", **other}
+        sentence = f'is in "{about["unit"]}" ({about["better"]}), and "tokens/s" (higher) before'
+        assert str(raised.value) == f"results.json, [1].metrics.tokens: {sentence}"
+    assert len(read([good, {**metric(title="Tokens"), "case": "other/infer"}]).metrics) == 1
+
+
 def test_what_comes_from_nowhere_has_to_say_when_it_was_measured() -> None:
     with pytest.raises(BadFile, match="started_at: is missing"):
         read(changed(started_at=None), written=None)
