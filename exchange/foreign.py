@@ -120,8 +120,9 @@ def assembled(
 ) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[Problem, ...]]:
     """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
 
-    Of two points of one case and metric the first counts. A metric of our catalogue in another unit is set
-    aside, for it is not the same metric, and so is a number that its unit does not let stand.
+    Of two points of one case and metric the first counts. A metric in another unit or direction than in our
+    catalogue, or than before, is set aside, for it is not the same metric, and so is a number that its unit
+    does not let stand.
     """
     kept: dict[tuple[str, str], Point] = {}
     definitions: dict[str, MetricDefinition] = {}
@@ -152,6 +153,8 @@ def _unusable(
     known = METRICS.get(point.metric) or definitions.get(point.metric)
     if known is not None and known.unit != point.unit:
         return f"{point.metric} is in {known.unit}, not in {point.unit}"
+    if known is not None and known.better != point.better:
+        return f"of {point.metric} {known.better} is better, not {point.better}"
     if point.unbound:
         return ""
     name = f"{point.metric} {point.case}"

@@ -59,6 +59,8 @@ def test_a_case_that_went_well_and_failed_keeps_both() -> None:
         ([replace(SPEED, values=())], "there is no value"),
         ([replace(LATENCY, unit="s")], "latency is in ms, not in s"),
         ([SPEED, replace(SPEED, case="b", unit="1/s")], "tool.speed is in items/s, not in 1/s"),
+        ([replace(LATENCY, better="higher")], "of latency lower is better, not higher"),
+        ([SPEED, replace(SPEED, case="b", better="lower")], "of tool.speed higher is better, not lower"),
         (
             [SPEED, replace(SPEED, values=(9.0,))],
             "tool.speed of net/infer/-/eager is there twice; the first counts",

@@ -170,6 +170,19 @@ def test_many_values_are_one_point_for_nobody_says_that_they_are_processes(tmp_p
     assert (measurement.point, measurement.n, measurement.low) == (2.0, 1, None)
 
 
+def test_of_two_directions_of_a_metric_the_first_counts(tmp_path: Path) -> None:
+    def said_to_be(better: str, case: str) -> dict[str, Any]:
+        about = {"unit": "points", "better": better}
+        metric = {"name": "score", "benchmark_values": [2.5], "extra_info": about}
+        return a_record(model={"name": case}) | {"metric": metric}
+
+    imported = read(tmp_path, [said_to_be("higher", "net"), said_to_be("lower", "other")])
+
+    assert [case.partition("/")[0] for case, _, _ in numbers(imported)] == ["net"]
+    where = "records.json, [1].metric.benchmark_values"
+    assert said(imported) == [f"{where}: of oss.score.points higher is better, not lower"]
+
+
 def test_a_target_is_a_metric_of_its_own(tmp_path: Path) -> None:
     metric = {"name": "speed(ms)", "benchmark_values": [2.5], "target_value": 2.0}
 
