@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .dynamo_words import status_of
 from .errors import BadFile, Place
+from .files import times_in
 from .foreign import case_key, plain
 from .imported import Problem
 from .reading import At, number_in, refuse_twice
@@ -19,11 +20,8 @@ ABOUT = ("dev", "name", "batch_size", "tag")
 TARGET = "perf_speedup_target_"
 #: What the table of instruction counts, which has no header, would have as one.
 _INSTRUCTIONS = ("name", "metric", "expected", "noise_margin")
-#: What a name says of the time and the revision, which differ along a series: dates, numbers, commits.
-_MARK = re.compile(
-    r"(?<![0-9A-Za-z])(?:20\d\d-?[01]\d-?[0-3]\d(?:[-_T]?[0-2]\d[-:]?[0-5]\d[-:]?[0-5]\d)?"
-    r"|[0-9]{6,}|(?=[a-f]*[0-9])[0-9a-f]{7,40})(?![0-9A-Za-z])"
-)
+#: What a name says of the revision, which differs along a series as its date does: numbers, commits.
+_REVISION = re.compile(r"(?<![0-9A-Za-z])(?:[0-9]{6,}|(?=[a-f]*[0-9])[0-9a-f]{7,40})(?![0-9A-Za-z])")
 #: Which table it is, and words that say no more than that.
 _TABLE = re.compile(
     r"(?<![0-9A-Za-z])(?:performance|accuracy|perf|speedup|graph_breaks|compilation_metrics|results"
@@ -123,8 +121,11 @@ class Name:
 
 
 def _unmarked(text: str) -> str:
-    """A name with blanks for what differs along a series."""
-    return _MARK.sub(lambda mark: " " * len(mark[0]), text)
+    """A name with blanks for what differs along a series: dates that have been, and revisions."""
+    letters = list(text)
+    for span, _ in times_in(text):
+        _use(letters, *span)
+    return _REVISION.sub(lambda mark: " " * len(mark[0]), "".join(letters))
 
 
 def _use(letters: list[str], start: int, end: int) -> None:

@@ -63,6 +63,15 @@ def test_a_name_that_tells_nothing_counts_whole_with_its_folder(tmp_path: Path, 
     ]
 
 
+@pytest.mark.parametrize("sizes", ["2048-1024", "2048-0512", "2099-10-24", "2019-1024"])
+def test_sizes_that_look_like_a_date_are_part_of_the_case(tmp_path: Path, sizes: str) -> None:
+    [one] = read(tmp_path, ROW, f"llama_{sizes}_float32_20260903.csv").runs
+
+    about = f"batch=4,device=cuda,file=llama_{sizes},precision=float32"
+    assert one.outcomes[0].case == f"net/call/{about}/compile=dynamo"
+    assert f"{one.run.started_at:%Y-%m-%d}" == "2026-09-03"
+
+
 def test_targets_of_a_machine_keep_the_hardware_of_the_name(tmp_path: Path) -> None:
     text = "name,data_type,perf_speedup_target_box\nnet,amp,1.5\n"
     [one] = read(tmp_path, text, "expected_ci_speedup_inductor_torchbench_cpu_aarch64.csv").runs

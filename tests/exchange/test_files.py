@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exchange.errors import BadFile
-from exchange.files import head, made_at
+from exchange.files import head, made_at, times_in
 
 MODIFIED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -23,6 +23,13 @@ MODIFIED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         ("job-31020260903.csv", MODIFIED),
         ("commit-a20260903b4.csv", MODIFIED),
         ("plain.csv", MODIFIED),
+        ("bert-2048-1024.csv", MODIFIED),
+        ("sizes-2019-1024.csv", MODIFIED),
+        ("night-20990903.csv", MODIFIED),
+        ("night-2026-02-30.csv", MODIFIED),
+        ("seq-2019-1924_20260903.csv", datetime(2026, 9, 3, tzinfo=UTC)),
+        ("seq-2099-10-24-2026-09-03.csv", datetime(2026, 9, 3, tzinfo=UTC)),
+        ("night-2026-09-03_250000.csv", datetime(2026, 9, 3, tzinfo=UTC)),
     ],
 )
 def test_a_time_in_the_name_comes_before_that_of_the_last_change(
@@ -36,6 +43,16 @@ def test_a_time_in_the_name_comes_before_that_of_the_last_change(
 
     assert found == expected
     assert ("modification" in sentence) is (expected == MODIFIED) is not told
+
+
+def test_a_name_may_be_of_a_place_where_it_is_tomorrow_and_no_later() -> None:
+    now = datetime(2026, 9, 2, 10, tzinfo=UTC)
+    text = "20260903-20260904-2026-09-02T12-00-00-2026-0901"
+
+    assert [(text[slice(*span)], moment) for span, moment in times_in(text, now)] == [
+        ("20260903", datetime(2026, 9, 3, tzinfo=UTC)),
+        ("2026-09-02T12-00-00", datetime(2026, 9, 2, 12, tzinfo=UTC)),
+    ]
 
 
 def test_a_file_that_is_not_there_has_no_time(tmp_path: Path) -> None:
