@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 
 from analysis.replicates import Summary
-from db.records import Measurement, Outcome, Profile
+from db.records import Machine, Measurement, Outcome, Profile
 
 from .bodies import STATUSES
 from .errors import BadFile
-from .foreign import Failure
+from .foreign import Failure, digest
 from .imported import ImportedRun
 from .oss_v3_record import Record, extra, extra_text
 from .reading import At, json_of
@@ -39,12 +39,15 @@ class Ours:
     endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
     profile: tuple[str, str] | None = None
     """The fingerprint and the name of the profile it was measured under."""
+    hardware: str = ""
+    """The fingerprint of what it was measured on."""
 
     def under(self, record: Record) -> None:
-        """Keep the profile that a record of ours names."""
+        """Keep the profile and the hardware that a record of ours names."""
         fingerprint = extra_text(record.benchmark, "profile_fingerprint")
         if record.is_ours and fingerprint:
             self.profile = fingerprint, extra_text(record.benchmark, "profile")
+        self.hardware = record.hardware_fingerprint or self.hardware
 
     def stated(self, record: Record, case: str, metric: str, values: Sequence[float]) -> bool:
         """Keep what a record of ours says of its measurement; whether its values are those of processes.
@@ -93,9 +96,9 @@ def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
     for case, endings in ours.endings.items():
         outcomes += _outcomes([each for each in run.outcomes if each.case == case], endings)
     profile = _profile(run.run.profile, ours.profile) if ours.profile else run.run.profile
-    return ImportedRun(
-        replace(run.run, planned=len(outcomes), profile=profile), tuple(outcomes), measurements
-    )
+    machine = _machine(run.run.machine, ours.hardware) if ours.hardware else run.run.machine
+    restated = replace(run.run, planned=len(outcomes), profile=profile, machine=machine)
+    return ImportedRun(restated, tuple(outcomes), measurements)
 
 
 def _profile(imported: Profile, measured: tuple[str, str]) -> Profile:
@@ -103,6 +106,12 @@ def _profile(imported: Profile, measured: tuple[str, str]) -> Profile:
     fingerprint, name = measured
     own = hashlib.sha256(f"{imported.fingerprint} {fingerprint}".encode(errors="replace")).hexdigest()[:16]
     return replace(imported, fingerprint=own, name=f"{imported.name} {name}".strip())
+
+
+def _machine(imported: Machine, fingerprint: str) -> Machine:
+    """Hardware whose labels name only the same GPUs is not one series, as little as where it comes from."""
+    hardware = replace(imported.hardware, fingerprint=digest(imported.hardware.fingerprint, fingerprint))
+    return replace(imported, fingerprint=digest(imported.fingerprint, fingerprint), hardware=hardware)
 
 
 def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -> Measurement:

@@ -88,6 +88,12 @@ class Record:
         """Whether our own exporter wrote it."""
         return extra_text(self.benchmark, "source") == "Pyrometer"
 
+    @property
+    def hardware_fingerprint(self) -> str:
+        """What ours says beside the label, which other hardware may share; empty for a record of others."""
+        found = [extra_text(each, "hardware_fingerprint") for each in self._runners()] if self.is_ours else []
+        return "+".join(filter(None, found))
+
     def case(self) -> str:
         """The key of its case; ours has the one it was exported with."""
         if self.is_ours and _is_case(key := extra_text(self.model, "case")):
@@ -145,8 +151,7 @@ class Record:
         about = {name: _version(each) for name, each in dependencies.items()}
         torch = about.get("torch") or about.get("pytorch") or {}
         sha, repo = text(self.top, "head_sha"), text(self.top, "repo")
-        runners = [each.object() for each in self.top["runners"].list()] if "runners" in self.top else []
-        exported = self._exported()
+        runners, exported = self._runners(), self._exported()
         identity = [exported or job, about, file.digest if note == file.note else ""]
         tested = {"repo": repo, "head_sha": sha} if sha and not self.is_ours else {}
         return Origin(
@@ -165,9 +170,11 @@ class Record:
         )
 
     def _exported(self) -> dict[str, str]:
-        """Which run of ours it was, and under which profile; nothing for a record of others."""
+        """Which run of ours it was, under which profile and on what; nothing for a record of others."""
         names = {"exported_run": "run", "exported_profile": "profile_fingerprint"} if self.is_ours else {}
-        return {name: extra_text(self.benchmark, entry) for name, entry in names.items()}
+        found = {name: extra_text(self.benchmark, entry) for name, entry in names.items()}
+        hardware = self.hardware_fingerprint
+        return {**found, "exported_hardware": hardware} if hardware else found
 
     def _started(self, file: FileTime) -> tuple[datetime, str]:
         if self.is_ours and (own := extra(self.benchmark).get("started_at")):
@@ -178,6 +185,9 @@ class Record:
         if stamp.number() < 0:
             raise stamp.wrong("a time since 1970")
         return moment(stamp, stamp.number()), "the time is that of the upload, not of the measuring"
+
+    def _runners(self) -> list[Members]:
+        return [each.object() for each in self.top["runners"].list()] if "runners" in self.top else []
 
     def _hardware(self, runners: Iterable[Members]) -> str:
         names = [

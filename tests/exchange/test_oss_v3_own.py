@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from db.records import Measurement, MetricDefinition, Outcome, Run
 from exchange import oss_v3
 from exchange.exported import Catalogue, ExportedRun
+from exchange.foreign import machine_called
 from exchange.imported import Imported
 from exchange.oss_v3_out import write_oss_v3
 from tests import builders
@@ -114,6 +115,33 @@ def test_two_profiles_are_two_series(tmp_path: Path) -> None:
 
     assert quiet.profile.fingerprint != loud.profile.fingerprint
     assert quiet.id != loud.id
+
+
+def test_unlike_hardware_of_one_label_is_two_series(tmp_path: Path) -> None:
+    def came_back(fingerprint: str) -> Run:
+        machine = builders.a_machine(hardware="1 x NVIDIA H200")
+        run = builders.a_run(
+            machine=replace(machine, hardware=replace(machine.hardware, fingerprint=fingerprint))
+        )
+        return read(tmp_path, exported(run, OUTCOMES, MEASUREMENTS)).runs[0].run
+
+    xeon, epyc = came_back("xeon"), came_back("epyc")
+
+    assert xeon == came_back("xeon")
+    assert xeon.machine.hardware.label == epyc.machine.hardware.label == "1 x NVIDIA H200"
+    assert xeon.machine.hardware.fingerprint != epyc.machine.hardware.fingerprint
+    assert xeon.machine.fingerprint != epyc.machine.fingerprint
+    assert xeon.id != epyc.id
+
+
+def test_others_who_name_a_fingerprint_are_known_by_the_label(tmp_path: Path) -> None:
+    records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
+    for record in records:
+        record["benchmark"]["extra_info"]["source"] = "other"
+
+    [one] = read(tmp_path, records).runs
+
+    assert one.run.machine.hardware == machine_called("any", one.run.machine.hardware.label).hardware
 
 
 @pytest.mark.parametrize(
