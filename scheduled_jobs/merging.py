@@ -1,8 +1,10 @@
 """A run from a file put together with what is stored of it: nothing that is stored is told otherwise."""
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Protocol, TypeVar
 
 from db import queries, store
@@ -21,6 +23,9 @@ K = TypeVar("K", covariant=True)
 
 #: SQLite takes 32,766 values in one statement.
 _MOST_NAMED = 10_000
+#: Numbers that went through 32 bits agree so far.
+_ROUNDING = 1e-6
+_SMALLEST = 1e-37
 #: A note of a run while only some of its file's pieces are stored.
 UNFINISHED = (
     "not all of this run is here: its import did not come to an end; importing the file again stores the rest"
@@ -167,21 +172,18 @@ def _more_of_a_foreign_run(one: ImportedRun, stored: _Stored, database: Database
         for each in one.outcomes
         if each.key in outcomes and outcomes[each.key].status != each.status
     }
-    # Of a run that went on since, the measurement that counts all of its processes is the right one.
-    processes = Counter(
-        (each.case, each.environment, metric)
-        for each in (*{**outcomes, **{one.key: one for one in gained}}.values(), *added)
-        if each.status == "ok"
-        for metric in each.metrics
-    )
+    differing = {name for name, _, _ in _differing(one, outcomes)}
+    values = _values((*{**outcomes, **{each.key: each for each in gained}}.values(), *added))
     fresh: list[Measurement] = []
     for each in one.measurements:
         known = stored.numbers.get(each.key)
-        if known is None and (each.case, each.environment) not in unlike:
+        agreed = each.key not in differing
+        if known is None and agreed and (each.case, each.environment) not in unlike:
             fresh.append(each)
         elif known is None or (known.point, known.n) == (each.point, each.n):
             continue
-        elif known.n < each.n == processes[each.key]:
+        elif agreed and known.n < each.n and _is_of(each, values.get(each.key, ())):
+            # Of a run that went on since, the measurement that counts all of its processes is the right one.
             fresh.append(each)
         else:
             otherwise.append(_unlike(known, each))
@@ -209,17 +211,45 @@ def _gaining(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[Outcome]:
 
 def _otherwise(one: ImportedRun, stored: Mapping[Key, Outcome]) -> list[str]:
     """The outcomes that are stored with another end, or with another number."""
-    told: list[str] = []
+    known = ((stored.get(each.key, each), each) for each in one.outcomes)
+    ends = [
+        f"{its.case} is stored as {mine.status} and here as {its.status}"
+        for mine, its in known
+        if mine.status != its.status
+    ]
+    numbers = [
+        f"{metric} of {case} is stored as {mine!r} and here as {its!r}"
+        for (case, _, metric), mine, its in _differing(one, stored)
+    ]
+    return ends + numbers
+
+
+def _differing(one: ImportedRun, stored: Mapping[Key, Outcome]) -> Iterator[tuple[Name, float, float]]:
+    """Of which measurement a process is stored with another number, with which, and what it is here."""
     for each in one.outcomes:
         known = stored.get(each.key, each)
-        if known.status != each.status:
-            told.append(f"{each.case} is stored as {known.status} and here as {each.status}")
-            continue
         for metric in sorted(known.metrics.keys() & each.metrics.keys()):
             mine, its = known.metrics[metric], each.metrics[metric]
-            if mine != its:
-                told.append(f"{metric} of {each.case} is stored as {mine!r} and here as {its!r}")
-    return told
+            if known.status == each.status and mine != its:
+                yield (each.case, each.environment, metric), mine, its
+
+
+def _values(outcomes: Iterable[Outcome]) -> Mapping[Name, list[float]]:
+    """By measurement the numbers of the processes that went well."""
+    values: dict[Name, list[float]] = defaultdict(list)
+    for each in outcomes:
+        for metric, value in each.metrics.items() if each.status == "ok" else ():
+            values[each.case, each.environment, metric].append(value)
+    return values
+
+
+def _is_of(one: Measurement, values: Sequence[float]) -> bool:
+    """Whether it can be what these numbers say: where a run comes in pieces, an earlier one told them."""
+    if one.n != len(values):
+        return False
+    said, found = (one.point, one.smallest, one.largest), (median(values), min(values), max(values))
+    pairs = zip(said, found, strict=True)
+    return all(math.isclose(a, b, rel_tol=_ROUNDING, abs_tol=_SMALLEST) for a, b in pairs)
 
 
 def _numbers_otherwise(one: ImportedRun, stored: Mapping[Name, Measurement]) -> list[str]:
