@@ -8,7 +8,7 @@ in what a record does not say.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, BinaryIO
 
 from db.records import Environment, Measurement, Outcome, Run
@@ -54,8 +54,8 @@ def records_of(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Record]:
 def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Catalogue) -> Record:
     name = measurement.metric
     metric = catalogue.metric(name)
-    good = [outcome.metrics for outcome in outcomes if outcome.status == "ok"]
-    values = [float(each[name]) for each in good if name in each and isfinite(each[name])]
+    good = [each for each in outcomes if each.status == "ok" and isfinite(each.metrics.get(name, nan))]
+    values = [float(each.metrics[name]) for each in good]
     # A measurement may have come without its processes.
     whole = len(values) == measurement.n
     about = {
@@ -64,6 +64,8 @@ def _metric(measurement: Measurement, outcomes: Iterable[Outcome], catalogue: Ca
         "title": metric.title if metric else None,
         "status": "ok",
         "value_kind": "one per fresh process" if whole else "median of fresh processes",
+        # Another metric may be of other processes: of one that compiled with a warm cache, say.
+        "replicates": [each.replicate for each in good] if whole else None,
         "point": measurement.point,
         "low": measurement.low,
         "high": measurement.high,

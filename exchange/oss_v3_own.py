@@ -2,15 +2,16 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from statistics import median
 
 from analysis.replicates import Summary
 from db.records import Machine, Measurement, Outcome, Profile
 
 from .bodies import STATUSES
-from .errors import BadFile
+from .errors import BadFile, Place
 from .foreign import Failure, digest
 from .imported import ImportedRun
 from .oss_v3_record import Record, extra, extra_text
@@ -37,6 +38,8 @@ class Ours:
 
     measurements: dict[tuple[str, str], Summary] = field(default_factory=dict[tuple[str, str], Summary])
     endings: dict[str, list[_Ending]] = field(default_factory=dict[str, list[_Ending]])
+    replicates: dict[str, dict[str, list[int]]] = field(default_factory=dict[str, dict[str, list[int]]])
+    """By case and metric, of which processes its values are."""
     profile: tuple[str, str] | None = None
     """The fingerprint and the name of the profile it was measured under."""
     hardware: str = ""
@@ -58,6 +61,11 @@ class Ours:
             return False
         about = extra(record.metric)
         processes = extra_text(record.metric, "value_kind") == _PROCESSES
+        numbers = [_process(each) for each in _list(about, "replicates")] if processes else []
+        if numbers and not len(set(numbers)) == len(numbers) == len(values):
+            sentence = f"has {len(values)} values of {len(set(numbers))} processes"
+            raise BadFile(record.place.at("metric"), sentence)
+        _ended_well(numbers, self.endings.get(case), record.place)
         if "point" in about:
             stated = _stated(about)
             if processes and stated.n != len(values):
@@ -65,6 +73,8 @@ class Ours:
             if not _is_close(stated.point, median(values)):
                 raise about["point"].wrong(f"the median of its values, {median(values):g}")
             self.measurements.setdefault((case, metric), stated)
+        if numbers:
+            self.replicates.setdefault(case, {}).setdefault(metric, numbers)
         return processes
 
     def ended(self, record: Record, case: str) -> list[Failure]:
@@ -79,6 +89,10 @@ class Ours:
         endings = [_ending(*row) for row in zip(*columns, strict=True)]
         if case in self.endings:
             raise BadFile(record.place, f"tells a second time how the processes of {case} ended")
+        if len({each.replicate for each in endings}) != len(endings):
+            raise BadFile(record.place, f"tells twice how a process of {case} ended")
+        for numbers in self.replicates.get(case, {}).values():
+            _ended_well(numbers, endings, record.place)
         self.endings[case] = endings
         bad = next((each for each in endings if each.status != "ok"), None)
         return [Failure(case, bad.status, bad.reason)] if bad else []
@@ -92,9 +106,14 @@ def is_status(record: Record) -> bool:
 def restored(run: ImportedRun, ours: Ours) -> ImportedRun:
     """The run with what our exporter said: the summaries in full, and the processes that did not end well."""
     measurements = tuple(_measurement(each, ours.measurements) for each in run.measurements)
-    outcomes = [each for each in run.outcomes if each.case not in ours.endings]
-    for case, endings in ours.endings.items():
-        outcomes += _outcomes([each for each in run.outcomes if each.case == case], endings)
+    found: dict[str, list[Outcome]] = {}
+    for each in run.outcomes:
+        found.setdefault(each.case, []).append(each)
+    outcomes = [
+        outcome
+        for case, own in found.items()
+        for outcome in _outcomes(own, ours.endings.get(case, ()), ours.replicates.get(case, {}))
+    ]
     profile = _profile(run.run.profile, ours.profile) if ours.profile else run.run.profile
     machine = _machine(run.run.machine, ours.hardware) if ours.hardware else run.run.machine
     restated = replace(run.run, planned=len(outcomes), profile=profile, machine=machine)
@@ -119,26 +138,50 @@ def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -
     return each if known is None else replace(each, **asdict(known))
 
 
-def _outcomes(found: Sequence[Outcome], endings: Sequence[_Ending]) -> list[Outcome]:
-    """The outcomes of a case, each under its replicate's own number; `found` are those that values made."""
+def _outcomes(
+    found: Sequence[Outcome], endings: Sequence[_Ending], told: Mapping[str, Sequence[int]]
+) -> list[Outcome]:
+    """The outcomes of a case, each under its replicate's own number; `found` are those that values made.
+
+    `told` has the numbers of a metric's processes. Where they are not told, as in exports of old, its values
+    are those of the processes that ended well, in turn.
+    """
     good = [each for each in found if each.status == "ok"]
-    outcomes: list[Outcome] = []
-    for ending in endings:
-        if ending.status == "ok" and good:
-            outcomes.append(replace(good.pop(0), replicate=ending.replicate))
-        elif found:
-            outcomes.append(
-                replace(
-                    found[0],
-                    status=ending.status,
-                    reason=ending.reason,
-                    replicate=ending.replicate,
-                    metrics={},
-                )
-            )
-    used = {each.replicate for each in outcomes}
-    free = (number for number in range(len(used) + len(good)) if number not in used)
-    return outcomes + [replace(each, replicate=number) for each, number in zip(good, free, strict=False)]
+    if not endings and len(good) < len(found):
+        return list(found)
+    metrics: dict[int, dict[str, float]] = {}
+    for name in dict.fromkeys(name for each in good for name in each.metrics):
+        values = [each.metrics[name] for each in good if name in each.metrics]
+        numbers = told.get(name, ())
+        own = numbers if len(numbers) == len(values) else _in_turn(endings)
+        for number, value in zip(own, values, strict=False):
+            metrics.setdefault(number, {})[name] = value
+    ended = [
+        replace(
+            found[0],
+            status=each.status,
+            reason=each.reason,
+            replicate=each.replicate,
+            metrics=metrics.pop(each.replicate, {}),
+        )
+        for each in endings
+    ]
+    return ended + [replace(good[0], replicate=number, metrics=metrics[number]) for number in sorted(metrics)]
+
+
+def _in_turn(endings: Sequence[_Ending]) -> Iterator[int]:
+    """The numbers of the processes that ended well, then those that no process has."""
+    yield from (each.replicate for each in endings if each.status == "ok")
+    used = {each.replicate for each in endings}
+    yield from (number for number in count() if number not in used)
+
+
+def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place: Place) -> None:
+    """Raise BadFile where a process has a value that did not end well, or that is not among the `endings`."""
+    well = {each.replicate for each in endings or () if each.status == "ok"}
+    for number in numbers:
+        if endings is not None and number not in well:
+            raise BadFile(place, f"has a value of process {number}, which is none of those that ended well")
 
 
 def _stated(about: Mapping[str, At]) -> Summary:
@@ -163,10 +206,14 @@ def _stated(about: Mapping[str, At]) -> Summary:
 def _ending(status: At, reason: At, replicate: At) -> _Ending:
     if status.value not in STATUSES:
         raise status.wrong(f"one of {', '.join(STATUSES)}")
-    number = replicate.value
+    return _Ending(str(status.value), "" if reason.value == "" else reason.text(), _process(replicate))
+
+
+def _process(at: At) -> int:
+    number = at.value
     if type(number) is not int or not 0 <= number < 2**31:
-        raise replicate.wrong("the number of a process")
-    return _Ending(str(status.value), "" if reason.value == "" else reason.text(), number)
+        raise at.wrong("the number of a process")
+    return number
 
 
 def _list(about: Mapping[str, At], name: str) -> Sequence[At]:

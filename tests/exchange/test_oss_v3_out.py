@@ -116,6 +116,7 @@ def test_a_measurement_is_a_record_with_a_value_per_process() -> None:
     about = record["metric"]["extra_info"]
     assert (about["unit"], about["better"], about["n"]) == ("ms", "lower", "2")
     assert about["value_kind"] == "one per fresh process"
+    assert json.loads(about["replicates"]) == [0, 2]
     assert float(about["low"]) == 0.1 + 0.2
     assert record["timestamp"] == int(datetime(2026, 9, 1, 2, tzinfo=UTC).timestamp())
     assert record["model"] == {
@@ -162,6 +163,7 @@ def test_a_measurement_without_its_processes_keeps_its_point() -> None:
     first = next(records_of(exported, CATALOGUE))
     assert first["metric"]["benchmark_values"] == [measured[0].point]
     assert first["metric"]["extra_info"]["value_kind"] == "median of fresh processes"
+    assert "replicates" not in first["metric"]["extra_info"]
 
 
 def test_whatever_the_facts_hold_the_schema_is_kept() -> None:

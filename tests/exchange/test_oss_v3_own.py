@@ -93,6 +93,46 @@ def test_what_we_exported_comes_back(tmp_path: Path) -> None:
     assert one.run.planned == len(one.outcomes)
 
 
+COMPILED = tuple(
+    an_ending(builders.RESNET_COMPILED, number, latency=10.0 + number, **compiled)
+    for number, compiled in enumerate(
+        [{"compile_cold": 30.0}, {"compile_warm": 3.0}, {"compile_warm": 4.0}, {"compile_cold": 31.0}]
+    )
+)
+
+
+@pytest.mark.parametrize("failed", [(), (an_ending(builders.RESNET_COMPILED, 4, "crashed"),)])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_each_process_gets_its_own_values_back(
+    tmp_path: Path, failed: tuple[Outcome, ...], backwards: bool
+) -> None:
+    outcomes = (*COMPILED, *failed)
+    records = json.loads(exported(builders.a_run(), outcomes, builders.measurements_for(COMPILED)))
+
+    imported = read(tmp_path, records[::-1] if backwards else records)
+
+    [one] = imported.runs
+    assert imported.set_aside == ()
+    came_back = {each.replicate: (each.status, each.metrics) for each in one.outcomes}
+    assert came_back == {each.replicate: (each.status, each.metrics) for each in outcomes}
+    assert one.run.planned == len(one.outcomes) == len(outcomes)
+
+
+def test_an_export_of_old_does_not_say_whose_its_values_are(tmp_path: Path) -> None:
+    records = json.loads(exported(builders.a_run(), COMPILED, builders.measurements_for(COMPILED)))
+    for record in records:
+        del record["metric"]["extra_info"]["replicates"]
+
+    [one] = read(tmp_path, records).runs
+
+    assert [(each.replicate, each.metrics) for each in one.outcomes] == [
+        (0, {"latency": 10.0, "compile_cold": 30.0, "compile_warm": 3.0}),
+        (1, {"latency": 11.0, "compile_cold": 31.0, "compile_warm": 4.0}),
+        (2, {"latency": 12.0}),
+        (3, {"latency": 13.0}),
+    ]
+
+
 def test_what_the_database_rounded_comes_back_in_full(tmp_path: Path) -> None:
     records = json.loads(exported(builders.a_run(), OUTCOMES, MEASUREMENTS))
     for record in records:
@@ -153,6 +193,10 @@ def test_others_who_name_a_fingerprint_are_known_by_the_label(tmp_path: Path) ->
         ("n", '"many"', "expected a number"),
         ("high", "0.1", "expected a point within its range and its interval"),
         ("smallest", "5", "expected a point within its range and its interval"),
+        ("replicates", "[0, 1, 2]", "has 2 values of 3 processes"),
+        ("replicates", "[2, 2]", "has 2 values of 1 processes"),
+        ("replicates", "[0, true]", "expected the number of a process, found true"),
+        ("replicates", "0", "expected a list, found 0"),
         ("point", "{", "is no JSON"),
     ],
 )
@@ -176,6 +220,8 @@ def test_a_record_of_ours_that_contradicts_itself_is_set_aside(
         ("replicates", "[0, 1]", "has lists of different lengths"),
         ("replicates", "[0, -1, 2]", "expected the number of a process"),
         ("reasons", "3", "expected a list, found 3"),
+        ("replicates", "[0, 0, 2]", "tells twice how a process of"),
+        ("replicates", "[0, 1, 3]", "has a value of process 2, which is none of those that ended well"),
     ],
 )
 def test_endings_of_ours_that_are_none_are_set_aside(
