@@ -15,6 +15,7 @@ from .errors import BadFile, Place
 from .foreign import Origin, case_key, plain, slug
 from .gathered import moment, moment_in
 from .reading import At
+from .units import slug_apart
 
 NAME = "oss-v3"
 
@@ -128,10 +129,10 @@ class Record:
             and re.fullmatch(r"[a-z0-9][a-z0-9._]*", name)
         ):
             return Meaning(name, unit, better, title)
-        own = f"oss.{slug(name) or 'value'}"
+        own = f"oss.{slug_apart(name, 'value')}"
         if unit:
             # Others may give the same name to the same metric in another unit.
-            return Meaning(f"{own}.{slug(unit) or 'unit'}", unit, better or "neither", title)
+            return Meaning(f"{own}.{slug_apart(unit, 'unit')}", unit, better or "neither", title)
         column = COLUMNS.get(name) if text(self.benchmark, "name") == _DYNAMO else None
         if column:
             return Meaning(own, column.unit, column.better, column.title, column.positive)

@@ -1,6 +1,7 @@
 """The OSS benchmark database's records: the shapes they come in, what is kept, what is set aside."""
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,48 @@ def test_many_values_are_one_point_for_nobody_says_that_they_are_processes(tmp_p
 
     [measurement] = one.measurements
     assert (measurement.point, measurement.n, measurement.low) == (2.0, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s", "µs"),
+        ("us", "\N{GREEK SMALL LETTER MU}s"),
+        ("MB", "Mb"),
+        ("GB/s", "Gb/s"),
+        ("Gbps", "GBps"),
+        ("mW", "MW"),
+        ("秒", "分"),
+    ],
+)
+def test_units_that_differ_in_a_letter_are_two_metrics(tmp_path: Path, one: str, other: str) -> None:
+    def in_a_name(unit: str) -> dict[str, Any]:
+        return a_record(f"speed({unit})", model={"name": unit})
+
+    def in_an_entry(unit: str) -> dict[str, Any]:
+        metric = {"name": "speed", "benchmark_values": [2.5], "extra_info": {"unit": unit}}
+        return a_record(model={"name": unit}) | {"metric": metric}
+
+    for record in (in_a_name, in_an_entry):
+        imported = read(tmp_path, [record(one), record(other)])
+        assert said(imported) == []
+        assert [each.unit for each in imported.metrics] == [one, other]
+        assert all(re.fullmatch(r"oss\.[a-z0-9._]+", each.name) for each in imported.metrics)
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        *(("ms", "ms"), ("MB", "mb"), ("GiB/s", "gib_s"), ("tokens/s", "tokens_s"), ("%", "unit")),
+        *(("Gbps", "gbps"), ("mW", "mw"), ("MHz", "mhz"), ("TFLOP/s", "tflop_s"), ("°C", "c")),
+    ],
+)
+def test_all_other_units_have_the_name_they_always_had(tmp_path: Path, unit: str, name: str) -> None:
+    metric = {"name": "Speed", "benchmark_values": [2.5], "extra_info": {"unit": unit}}
+
+    assert [each.name for each in read(tmp_path, a_record() | {"metric": metric}).metrics] == [
+        f"oss.speed.{name}"
+    ]
 
 
 def test_of_two_directions_of_a_metric_the_first_counts(tmp_path: Path) -> None:
