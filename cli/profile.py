@@ -123,7 +123,7 @@ def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
     run, _, named = wanted.partition(":")
     pattern = named or case
     if run == "latest":
-        newest = operator_tables(database)
+        newest = operator_tables(database, limit=1)
         if not newest:
             raise UsageError("no run holds an operator table: `pyrometer profile CASE` makes one")
         run = newest[0].run

@@ -168,11 +168,10 @@ def measurements(url: str, run_id: str) -> list[Measurement]:
 @_kept
 def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
     """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
-    tables = traces.operator_tables(opened(url), workload=case.rpartition("/")[0])
-    mine = traces.operator_tables(opened(url), run=run_id)
-    own = next((table for table in mine if table.case == case), None)
+    own = next(iter(traces.operator_tables(opened(url), run=run_id, case=case)), None)
     if own is None:
         return None, []
+    tables = traces.operator_tables(opened(url), workload=own.workload, like=run_id)
     return own, [table for table in tables if table != own and not unlike(_origin(own), _origin(table))]
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, o
 from . import queue_tables
 from .bulk import insert_rows
 from .engine import Database
+from .exact import begins_with
 from .identities import insert_for
 from .parts import in_parts
 from .queue_queries import task_of
@@ -237,7 +238,7 @@ def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
 
 def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], now: datetime) -> Select[int]:
     """The id of the task to be taken; on Postgres locked, and what others have locked passed over."""
-    mine = _ATTEMPT.owner.startswith(f"{machine}/", autoescape=True)
+    mine = begins_with(_ATTEMPT.owner, f"{machine}/")
     begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, mine)
     # Looked up for the few that have a run.
     first = and_(_TASK.run_id.is_not(None), begun.correlate(_TASK))

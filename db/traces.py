@@ -2,48 +2,86 @@
 
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Row, Select, select, type_coerce
 
 from . import tables
 from .engine import Database
-from .records import OperatorTable
+from .exact import begins_with
+from .records import OperatorTable, SeriesKey
+from .table_base import PlainText
 
 #: The suite of every such run; what `runner.tracing` calls it.
 SUITE = "profile"
+#: What the facts of an outcome with a table hold; within a text of theirs each quote has a backslash
+#: before it.
+_HELD = '"operators":[{'
 #: How much of a fingerprint tells two labels apart.
 _FINGERPRINT = 8
 
 
 def operator_tables(
-    database: Database, *, run: str | None = None, workload: str | None = None, limit: int = 100
+    database: Database,
+    *,
+    run: str | None = None,
+    case: str | None = None,
+    workload: str | None = None,
+    like: str | None = None,
+    limit: int = 100,
 ) -> list[OperatorTable]:
-    """The operator tables of a run, of a workload or of all, newest run first, then as they were traced."""
-    query = _query().limit(limit)
-    if run is not None:
-        query = query.where(tables.Run.id == run)
+    """The operator tables of a run, a case, a workload or of all, newest run first, then as they were traced.
+
+    With `like`, a run, only of runs of its hardware, profile and harness: others cannot be subtracted from
+    its tables. Of one run all are told, else the first `limit`.
+    """
+    query = _query().limit(limit) if run is None else _query().where(tables.Run.id == run)
+    if case is not None:
+        query = query.where(tables.BenchmarkCase.key == case)
     if workload is not None:
-        query = query.where(tables.BenchmarkCase.key.startswith(f"{workload}/", autoescape=True))
+        query = query.where(begins_with(tables.BenchmarkCase.key, f"{workload}/"))
+    if like is not None:
+        query = query.where(*_like(like))
+    return _tables(database, query)
+
+
+def newest_operator_table(database: Database, series: SeriesKey, torch_version: str) -> OperatorTable | None:
+    """The newest table of a version of PyTorch in the case of a series, under its hardware and profile."""
+    query = _query().where(
+        tables.BenchmarkCase.key == series.case,
+        tables.Hardware.fingerprint == series.hardware,
+        tables.Profile.fingerprint == series.profile,
+        tables.Environment.torch_version == torch_version,
+    )
+    return next(iter(_tables(database, query.limit(1))), None)
+
+
+def _like(run: str) -> list[ColumnElement[bool]]:
+    table = tables.Run
+    alike = (table.hardware_id, table.profile_id, table.harness)
+    return [each == select(each).where(table.id == run).scalar_subquery() for each in alike]
+
+
+def _tables(database: Database, query: Select[*tuple[Any, ...]]) -> list[OperatorTable]:
     with database.reading() as connection:
-        return [
-            OperatorTable(
-                run=row.id,
-                started_at=row.started_at,
-                case=row.key,
-                environment=row.environment,
-                torch_version=row.torch_version,
-                hardware=f"{row.hardware} ({row.hardware_fingerprint[:_FINGERPRINT]})",
-                profile=f"{row.profile} ({row.profile_fingerprint[:_FINGERPRINT]})",
-                device=str(row.facts.get("device", "")),
-                harness=row.harness,
-                rows=tuple(row.facts["operators"]),
-            )
-            for row in connection.execute(query)
-            if row.facts.get("operators")
-        ]
+        return [_table(row) for row in connection.execute(query) if row.facts.get("operators")]
+
+
+def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
+    return OperatorTable(
+        run=row.id,
+        started_at=row.started_at,
+        case=row.key,
+        environment=row.environment,
+        torch_version=row.torch_version,
+        hardware=f"{row.hardware} ({row.hardware_fingerprint[:_FINGERPRINT]})",
+        profile=f"{row.profile} ({row.profile_fingerprint[:_FINGERPRINT]})",
+        device=str(row.facts.get("device", "")),
+        harness=row.harness,
+        rows=tuple(row.facts["operators"]),
+    )
 
 
 def _query() -> Select[*tuple[Any, ...]]:
-    """Traced outcomes with what tells their tables apart, newest run first."""
+    """Outcomes that hold a table, with what tells these apart, newest run first."""
     outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
     machine, hardware, profile = tables.Machine, tables.Hardware, tables.Profile
     return (
@@ -67,7 +105,12 @@ def _query() -> Select[*tuple[Any, ...]]:
         .join(machine, machine.id == tables.Run.machine_id)
         .join(hardware, hardware.id == tables.Run.hardware_id)
         .join(profile, profile.id == tables.Run.profile_id)
-        .where(tables.Run.suite == SUITE)
+        # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
+        # count toward a limit, nor what somebody else calls a profile.
+        .where(
+            tables.Run.suite == SUITE,
+            type_coerce(outcome.facts, PlainText()).contains(_HELD, autoescape=True),
+        )
         .order_by(
             tables.Run.started_at.desc(),
             tables.Run.number.desc(),

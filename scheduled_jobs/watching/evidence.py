@@ -14,7 +14,7 @@ from analysis.verdict import Verdict
 from db.engine import Database
 from db.finding_records import Finding, RunChange
 from db.records import OperatorTable, SeriesKey
-from db.traces import operator_tables
+from db.traces import newest_operator_table
 from runner.environments.versions import date_of, parse
 from runner.suites.built_in import built_in
 
@@ -27,8 +27,6 @@ _TOGETHER = timedelta(hours=36)
 #: States of findings that say that a series did not move, or not by PyTorch.
 _DID_NOT_MOVE = ("refuted", "no longer", "machine")
 _SUITE_OF_OPERATORS = "ops"
-#: How much of a fingerprint `db.traces` puts behind a label.
-_FINGERPRINT = 8
 
 
 def changes_body(changes: Iterable[RunChange]) -> list[dict[str, str]]:
@@ -97,15 +95,7 @@ def operator_difference(
     """
     if old_torch == new_torch:
         return None
-    tables = [
-        table
-        for table in operator_tables(database, workload=key.case.rpartition("/")[0])
-        if table.case == key.case
-        and table.hardware.endswith(f"({key.hardware[:_FINGERPRINT]})")
-        and table.profile.endswith(f"({key.profile[:_FINGERPRINT]})")
-    ]
-    old = next((table for table in tables if table.torch_version == old_torch), None)
-    new = next((table for table in tables if table.torch_version == new_torch), None)
+    old, new = (newest_operator_table(database, key, version) for version in (old_torch, new_torch))
     if old is None or new is None or unlike(_origin(old), _origin(new)):
         return None
     changes = difference(operators(old.rows), operators(new.rows))

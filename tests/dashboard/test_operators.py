@@ -92,6 +92,16 @@ def test_another_table_is_subtracted_by_the_address(folder: Path) -> None:
     assert "above zero, B is slower; +30.0 µs on the CPU in all" in captions(at)
 
 
+def test_newer_tables_of_other_hardware_hide_none_that_can_be_subtracted(folder: Path) -> None:
+    machine = a_machine("bench-2", "EPYC")
+    newer = a_run("newer", suite="profile", machine=machine, started_at=FIRST_NIGHT + timedelta(days=1))
+    traced = a_traced(RESNET, a_row("aten::convolution", 60.0))
+    many = [replace(traced, replicate=number) for number in range(100)]
+    fill(f"sqlite:///{folder}/pyrometer.db", newer, *many)
+    at = opened(run="one", case=RESNET, against=f"one/{RESNET_COMPILED}")
+    assert not at.warning and len(at.dataframe) == 2
+
+
 def test_choosing_a_table_writes_the_address(folder: Path) -> None:
     at = opened(run="one", case=RESNET)
     (choice,) = at.selectbox

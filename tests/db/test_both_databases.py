@@ -199,7 +199,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     telemetry.recording: lambda database: telemetry.recording(database, *_OUTCOME, "host"),
     together.together: _in_one,
     traces.operator_tables: lambda database: traces.operator_tables(
-        database, workload=MLP.rpartition("/")[0]
+        database, workload=MLP.rpartition("/")[0], like="traced"
+    ),
+    traces.newest_operator_table: lambda database: traces.newest_operator_table(
+        database, _latency(database)[0], "2.13.0+cpu"
     ),
     queue_queries.running: queue_queries.running,
     queue_queries.tasks: lambda database: queue_queries.tasks(database, schedule="nightly", newest=2),

@@ -24,3 +24,16 @@ def test_what_waits_is_told_oldest_first_and_the_rest_counted(database: Database
     assert told() == ([(0, "b"), (1, "a"), (1, "b"), (2, "a"), (2, "b")], 0)
     assert told(labels=["h200", "a10"], oldest=1) == ([(1, "a")], 1)
     assert told(labels=[""]) == ([(0, "b"), (1, "b"), (2, "b")], 0) and told(labels=[]) == ([], 0)
+
+
+def test_machines_whose_names_differ_in_a_capital_letter_are_two(database: Database) -> None:
+    tasks = [NewTask(part, "measure", {}) for part in ("first", "begun")]
+    queue.plan_fire(database, "nightly", a_night(0), "timetable", tasks, a_night(0))
+    about = {"labels": [], "jobs": ["measure"], "now": a_night(0)}
+    for token in ("one", "two"):
+        assert queue.claim(database, owner="bench/1", token=token, **about) is not None
+    assert queue.set_run(database, "two", "run-1")
+    for token in ("one", "two"):
+        assert queue.release(database, token, "stopped", a_night(0))
+    taken = [queue.claim(database, owner=f"{name}/2", token=name, **about) for name in ("Bench", "bench")]
+    assert [task and task.part for task in taken] == ["first", "begun"]

@@ -4,12 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from builders import MLP
+from builders import MLP, a_machine, a_night, a_run, an_environment, an_outcome
 from watched_series import known
 
 from analysis.case_results import CaseResult, Side
 from analysis.verdict import Verdict, Word
-from scheduled_jobs.watching.evidence import bisect_offer, moved_with
+from db import store
+from db.engine import Database
+from db.records import Environment, Machine
+from scheduled_jobs.watching.evidence import bisect_offer, moved_with, operator_difference
 from scheduled_jobs.watching.rulings import ruling
 
 MATMUL = "matmul/infer/k=768,m=512,n=3072/eager"
@@ -84,3 +87,26 @@ def test_what_has_no_number_is_unclear_and_says_why() -> None:
     assert "did not measure" in ruling(one, None, rebuilt=False).reason
     memory = replace(one, key=replace(one.key, metric="rss_peak"))
     assert ruling(memory, a_result(), rebuilt=False).reason == "no pair of the session has rss_peak"
+
+
+def test_newer_tables_from_elsewhere_hide_none_of_both_sides(sqlite: Database) -> None:
+    one = known()
+    old, new = an_environment("2.12.0+cpu"), an_environment("2.13.0+cpu")
+    key = replace(one.key, hardware=a_machine().hardware.fingerprint, profile=a_run().profile.fingerprint)
+
+    def traced(id: str, night: int, environment: Environment, many: int, machine: Machine) -> None:
+        row = {"name": "aten::mm", "kind": "operator", "calls": 1, "self_cpu_us": 100.0 + night}
+        about = {"metrics": {}, "facts": {"operators": [row], "device": "cpu"}, "blocks": ()}
+        run = a_run(
+            id, suite="profile", environments=[environment], started_at=a_night(night), machine=machine
+        )
+        store.save_run(sqlite, run)
+        outcomes = [an_outcome(key.case, environment=environment, replicate=n, **about) for n in range(many)]
+        store.save_outcomes(sqlite, id, outcomes)
+
+    traced("old", 0, old, 1, a_machine())
+    traced("new", 1, new, 1, a_machine())
+    traced("elsewhere", 2, new, 100, a_machine("bench-2", "EPYC"))
+    told = operator_difference(sqlite, key, old.torch_version, new.torch_version)
+    assert told is not None
+    assert (told["old_run"], told["new_run"], told["total_us"]) == ("old", "new", {"operator": 1.0})
