@@ -17,6 +17,7 @@ from configuration.nearest import unknown
 from db.engine import Database
 from db.records import OperatorTable
 from db.traces import operator_tables
+from exchange.tables import cell
 from runner import plan
 
 from . import run as runs
@@ -169,6 +170,6 @@ def _row(change: Change) -> dict[str, object]:
 
 def _write_csv(changes: Sequence[Change]) -> None:
     rows = [_row(change) for change in changes]
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(sys.stdout)
+    writer.writerow(rows[0])
+    writer.writerows([cell(value) for value in row.values()] for row in rows)

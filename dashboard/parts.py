@@ -63,9 +63,10 @@ def heading(title: str, frame: Callable[[], pd.DataFrame] | None = None, file_na
 
 
 def csv(frame: pd.DataFrame) -> bytes:
-    """A table as a CSV file, in which no text starts a formula of a spreadsheet, nor a column's name."""
+    """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
     safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
-    return safe.to_csv(index=False).encode()
+    # Of line ends in a text only those are quoted that end a row: with CR LF both are.
+    return safe.to_csv(index=False, lineterminator="\r\n").encode()
 
 
 def html(body: str) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from builders import a_run, an_outcome
 from in_process import typed
 from measuring_site import ADD, LINEAR, Done, Site, one_site
 
@@ -13,6 +14,7 @@ from cli.context import UsageError
 from cli.selection import one_each
 from db import queries
 from db.engine import open_database
+from db.store import save_outcomes, save_run
 from runner import journal
 
 pytestmark = pytest.mark.torch
@@ -82,6 +84,21 @@ def test_two_tables_are_subtracted(profiled: tuple[Site, Done]) -> None:
     assert [row["name"] for row in rows] == [change["name"] for change in told["changes"]]
     itself = json.loads(typed(site, "profile", "diff", b, b, "--json").out)
     assert {change["delta_us"] for change in itself["changes"]} == {0.0}
+
+
+def test_names_come_back_from_csv_and_start_no_formula(site: Site) -> None:
+    names = ["=1+1", "two\rlines", "aten::mm"]
+    operators = [{"name": name, "kind": "operator", "calls": 1.0, "self_cpu_us": 2.5} for name in names]
+    outcome = an_outcome(LINEAR, metrics={}, facts={"operators": operators}, blocks=())
+    with open_database(site.url) as database:
+        save_run(database, a_run("hostile", suite="profile"))
+        save_outcomes(database, "hostile", [outcome])
+    text = typed(site, "profile", "diff", "hostile", "hostile", "--csv").out
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO(text, newline=""))}
+    assert rows.keys() == {"'=1+1", "two\rlines", "aten::mm"}
+    assert {(row["calls_a"], row["self_us_b"], row["delta_us"]) for row in rows.values()} == {
+        ("1.0", "2.5", "0.0")
+    }
 
 
 def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]) -> None:

@@ -1,5 +1,7 @@
 """Pages to take along: whole as Markdown, every table as CSV, every chart under a name of its own."""
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -285,3 +287,12 @@ def test_no_name_of_a_column_starts_a_formula() -> None:
     assert parts.csv(told.evidence_frame(rows)).decode().splitlines() == ["'=1+1,'@a,low", "1,-0.5,'-x"]
     assert parts.csv(pd.DataFrame([[1, 2]], columns=["=a", "=a"])).decode().splitlines()[0] == "'=a,'=a"
     assert parts.csv(pd.DataFrame()).strip() == b""
+
+
+def test_every_line_end_in_a_text_comes_back() -> None:
+    texts = ["10%\r100%", "a\nb", "a\r\nb", 'a,"b"', "\rb", "plain"]
+    body = parts.csv(pd.DataFrame({"reason": texts, "n": range(len(texts))}))
+    header, *rows = csv.reader(io.StringIO(body.decode(), newline=""))
+    # One begins as what a spreadsheet may take for a formula does.
+    assert header == ["reason", "n"] and [row[0].removeprefix("'") for row in rows] == texts
+    assert pd.read_csv(io.BytesIO(body))["n"].tolist() == [*range(len(texts))]
