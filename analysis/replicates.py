@@ -12,7 +12,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `n` replicates say. `low`..`high` is None for fewer than two, or where a value is not positive."""
+    """What `n` replicates say.
+
+    `low`..`high` is None for fewer than two, where a value is not positive, and where it would end beyond any
+    float.
+    """
 
     point: float
     low: float | None
@@ -33,7 +37,7 @@ def summarise(values: Sequence[float]) -> Summary:
     """
     if not values:
         raise ValueError("no replicate to summarise")
-    point, smallest, largest = median(values), min(values), max(values)
+    point, smallest, largest = _middle(values), min(values), max(values)
     if len(values) < 2 or smallest <= 0:
         return Summary(point, None, None, smallest, largest, None, len(values))
     logs = [math.log(value) for value in values]
@@ -41,5 +45,15 @@ def summarise(values: Sequence[float]) -> Summary:
     quantile = float(student.quantile(len(logs) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * spread / math.sqrt(len(logs))
     centre = fmean(logs)
-    low, high = math.exp(centre - half), math.exp(centre + half)
+    try:
+        low, high = math.exp(centre - half), math.exp(centre + half)
+    except OverflowError:
+        # Of values that lie that far apart, or near the largest float, nobody can tell where the truth is.
+        return Summary(point, None, None, smallest, largest, spread, len(values))
     return Summary(point, min(low, point), max(high, point), smallest, largest, spread, len(values))
+
+
+def _middle(values: Sequence[float]) -> float:
+    """The median, also where the two in the middle sum up to more than a float holds."""
+    middle = median(values)
+    return middle if math.isfinite(middle) else 2 * median(value / 2 for value in values)

@@ -117,8 +117,9 @@ class Outcome:
 class Measurement:
     """One metric of one case in one run: `point` is the median of `n` replicates.
 
-    `low`..`high`: 95 % interval, None for fewer than two replicates. `smallest`..`largest`: the replicates'
-    range. `spread`: standard deviation of their logarithms (0.01 is about 1 %), None for fewer than two.
+    `low`..`high`: 95 % interval, None for fewer than two replicates, or where it would end beyond any float.
+    `smallest`..`largest`: the replicates' range. `spread`: standard deviation of their logarithms (0.01 is
+    about 1 %), None for fewer than two.
     """
 
     case: str

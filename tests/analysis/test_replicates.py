@@ -65,6 +65,29 @@ def test_where_a_value_is_not_positive_there_is_a_point_and_no_interval(values: 
     assert s.low is s.high is s.spread is None
 
 
+@pytest.mark.parametrize(
+    ("values", "point"),
+    [
+        ([1e-30, 1e30], 5e29),
+        ([1.0, 1e48], 5e47),
+        ([1e307, 1.7e308], 0.9e308),
+        ([1e308, 1.5e308], 1.25e308),
+        ([5e-324, 1.7e308, 1.7e308, 1.7e308], 1.7e308),
+    ],
+)
+def test_where_the_interval_ends_beyond_any_float_there_is_none(values: list[float], point: float) -> None:
+    s = summarise(values)
+    assert s.point == pytest.approx(point) and (s.smallest, s.largest) == (min(values), max(values))
+    assert s.low is s.high is None
+    assert s.spread == pytest.approx(statistics.stdev(map(math.log, values)))
+
+
+def test_values_near_the_end_of_all_floats_have_a_median() -> None:
+    assert summarise([-1.5e308, -1e308]).point == pytest.approx(-1.25e308)
+    near = summarise([1e308, 1e308])
+    assert (near.point, near.low, near.high) == pytest.approx((1e308, 1e308, 1e308))
+
+
 def test_no_replicate_is_refused() -> None:
     with pytest.raises(ValueError, match="no replicate"):
         summarise([])

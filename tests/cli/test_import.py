@@ -239,6 +239,19 @@ def test_a_submission_comes_from_stdin_and_from_another_machine(database: Databa
     assert typed("submit", "-", stdin="\x00").exit_code == 2
 
 
+@pytest.mark.parametrize("values", [[1e-30, 1e30], [1e308, 1.5e308]])
+def test_values_that_are_too_far_apart_are_stored_without_an_interval(
+    database: Database, values: list[float]
+) -> None:
+    body = {"suite": "far", "case": "model/train", "started_at": "2026-01-04T00:00:00Z"}
+    result = typed("submit", "-", stdin=json.dumps({**body, "metrics": {"latency": {"values": values}}}))
+    assert result.exit_code == 0, result.stderr
+    (run,) = queries.run_ids(database)
+    (found,) = queries.measurements_of_run(database, run)
+    assert (found.smallest, found.largest, found.low, found.high, found.n) == (*values, None, None, 2)
+    assert typed("report").exit_code == 0
+
+
 def test_a_metric_that_is_stored_otherwise_ends_with_1(here: Path) -> None:
     typed("submit", written(here, of_json("results.json", SUBMITTED)))
     metrics = {"tokens_per_second": {"value": 51, "unit": "k tokens/s", "better": "higher"}}

@@ -142,6 +142,12 @@ def test_numbers_that_are_none_reach_no_database() -> None:
     assert stored.facts == {"check": {"error": None}, "list": [1.0, None], "phases": {}}
 
 
+def test_one_metric_of_any_size_keeps_no_run_out() -> None:
+    outcomes = [Outcome(ADD, "env", n, "ok", metrics={"error": each}) for n, each in enumerate((1e-60, 1.0))]
+    (only,) = measurements(outcomes)
+    assert (only.point, only.low, only.high, only.n) == (0.5, None, None, 2)
+
+
 def test_damaged_lines_are_set_aside_and_the_rest_is_stored(the_journal: Path, database: Database) -> None:
     header, *outcomes, ended = lines_of(the_journal)
     damaged = outcomes[1].replace(b'"status":"', b'"status":"x', 1)
