@@ -64,14 +64,16 @@ def last_fires(database: Database) -> list[LastFire]:
 
 def points_of_runs(database: Database, runs: Collection[str], metrics: Collection[str]) -> Lines:
     """All series of some metrics that have a point in these runs, with their points in them."""
-    table = tables.Measurement
+    table, dialect = tables.Measurement, database.engine.dialect.name
     with database.reading() as connection:
         numbers = _numbers(connection, runs)
         there = select(table.series_id).where(table.run_number.in_(list(numbers)))
         names = series_names().where(tables.Series.metric.in_(set(metrics)), tables.Series.id.in_(there))
         keys = {row.id: series_key(row) for row in connection.execute(names)}
-        query = measured().where(table.run_number.in_(list(numbers)), table.series_id.in_(list(keys)))
-        return _lines(connection, query, keys)
+        query = measured().where(
+            table.run_number.in_(list(numbers)), among(dialect, table.series_id, "series")
+        )
+        return _lines(connection, query.params(series=as_one(dialect, keys)), keys)
 
 
 def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) -> Lines:

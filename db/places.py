@@ -7,6 +7,7 @@ from sqlalchemy import exists, func, select
 
 from . import tables
 from .engine import Database
+from .parts import among, as_one
 from .place_records import Place
 from .points import measured, newest_run, points
 from .records import SeriesKey, SeriesPoint
@@ -47,12 +48,13 @@ def measured_versions(
 ) -> frozenset[str]:
     """The PyTorch versions with a point of `metric` under a hardware and a profile (fingerprints)."""
     environment, rollup = tables.Environment, tables.ReleaseRollup
-    names = _series(metric, hardware, profile, techniques=techniques)
+    names, dialect = _series(metric, hardware, profile, techniques=techniques), database.engine.dialect.name
+    in_one = among(dialect, rollup.series_id, "series")
+    there = exists().where(rollup.torch_version == environment.torch_version, in_one)
+    query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()
     with database.reading() as connection:
-        ids = [row.id for row in connection.execute(names)]
-        there = exists().where(rollup.torch_version == environment.torch_version, rollup.series_id.in_(ids))
-        query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()
-        return frozenset(connection.execute(query).scalars())
+        ids = as_one(dialect, [row.id for row in connection.execute(names)])
+        return frozenset(connection.execute(query, {"series": ids}).scalars())
 
 
 def version_places(
@@ -65,22 +67,24 @@ def version_places(
         tables.Hardware,
         tables.Profile,
     )
+    dialect = database.engine.dialect.name
+    there = (
+        select(rollup.torch_version, series.hardware_id, series.profile_id)
+        .join(series, series.id == rollup.series_id)
+        # Both parts of the rollups' key: what other metrics have of these versions is never read.
+        .where(rollup.torch_version.in_(set(versions)), among(dialect, rollup.series_id, "series"))
+        .distinct()
+        .cte("there")
+    )
+    query = (
+        select(there.c.torch_version, hardware.fingerprint, profile.fingerprint)
+        .join(hardware, hardware.id == there.c.hardware_id)
+        .join(profile, profile.id == there.c.profile_id)
+    )
     with database.reading() as connection:
-        ids = list(connection.execute(_of(select(series.id), metric)).scalars())
-        there = (
-            select(rollup.torch_version, series.hardware_id, series.profile_id)
-            .join(series, series.id == rollup.series_id)
-            # Both parts of the rollups' key: what other metrics have of these versions is never read.
-            .where(rollup.torch_version.in_(set(versions)), rollup.series_id.in_(ids))
-            .distinct()
-            .cte("there")
-        )
-        query = (
-            select(there.c.torch_version, hardware.fingerprint, profile.fingerprint)
-            .join(hardware, hardware.id == there.c.hardware_id)
-            .join(profile, profile.id == there.c.profile_id)
-        )
-        return frozenset((version, where, how) for version, where, how in connection.execute(query))
+        ids = as_one(dialect, connection.execute(_of(select(series.id), metric)).scalars())
+        found = connection.execute(query, {"series": ids})
+        return frozenset((version, where, how) for version, where, how in found)
 
 
 def points_of_version(
@@ -102,11 +106,12 @@ def points_of_version(
     with database.reading() as connection:
         keys = {row.id: series_key(row) for row in connection.execute(names)}
         cases = {series: key.case for series, key in keys.items()}
-        found = points(connection, _last_of_version(version, keys, newest), cases)
+        query = _last_of_version(connection.dialect.name, version, keys, newest)
+        found = points(connection, query, cases)
         return [(keys[series], point) for series, point in found]
 
 
-def _last_of_version(version: str, ids: Collection[int], newest: int) -> AnySelect:
+def _last_of_version(dialect: str, version: str, ids: Collection[int], newest: int) -> AnySelect:
     """The measurements of a version in some series, from the `newest`th before its last one on."""
     table, rollup, environment = tables.Measurement, tables.ReleaseRollup, tables.Environment
     since: Any = rollup.newest_at
@@ -124,7 +129,7 @@ def _last_of_version(version: str, ids: Collection[int], newest: int) -> AnySele
     # The rollup says where in its series a version ends: nothing needs to be searched for.
     spans = (
         select(rollup.series_id, since.label("since"), rollup.newest_at.label("until"))
-        .where(rollup.torch_version == version, rollup.series_id.in_(ids))
+        .where(rollup.torch_version == version, among(dialect, rollup.series_id, "series"))
         .cte("spans")
     )
     own = select(environment.id).where(environment.torch_version == version)
@@ -135,6 +140,7 @@ def _last_of_version(version: str, ids: Collection[int], newest: int) -> AnySele
             (table.series_id == spans.c.series_id) & table.started_at.between(spans.c.since, spans.c.until),
         )
         .where(table.environment_id.in_(own))
+        .params(series=as_one(dialect, ids))
     )
 
 

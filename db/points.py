@@ -29,11 +29,12 @@ def measured() -> AnySelect:
     return select(table.series_id, table.run_number, table.environment_id, *measured_values())
 
 
-def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
+def of_series(dialect: str, ids: Collection[int], newest: int | None) -> AnySelect:
     """The measurements of some series; with `newest` only so many of each, and what started with the last."""
     table = tables.Measurement
     if newest is None:
-        return measured().where(table.series_id.in_(ids))
+        query = measured().where(among(dialect, table.series_id, "series"))
+        return query.params(series=as_one(dialect, ids))
     started_at = (
         select(table.started_at)
         .where(table.series_id == tables.Series.id)
@@ -45,8 +46,9 @@ def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
     )
     long_ago = literal(_LONG_AGO, tables.UtcTime())
     oldest = select(tables.Series.id, func.coalesce(started_at, long_ago).label("started_at"))
-    since = oldest.where(tables.Series.id.in_(ids)).cte("since")
-    return measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
+    since = oldest.where(among(dialect, tables.Series.id, "series")).cte("since")
+    query = measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
+    return query.params(series=as_one(dialect, ids))
 
 
 def newest_run(

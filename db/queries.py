@@ -17,7 +17,7 @@ from sqlalchemy import (
 from . import codec, tables
 from .beside import beside
 from .engine import Database
-from .parts import in_parts
+from .parts import among, as_one, in_parts
 from .points import measured, measured_values, newest_run, of_series, points
 from .records import (
     Environment,
@@ -233,15 +233,15 @@ def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None 
     With `newest` so many of each series at most, so that a chart costs the same after years; of points that
     started at the same moment as the oldest of these none is left out.
     """
-    identities = {identity(key) for key in keys}
-    case, metric = tables.BenchmarkCase.key, tables.Series.metric
+    identities, dialect = {identity(key) for key in keys}, database.engine.dialect.name
     query = series_names().where(
-        case.in_({key.case for key in keys}), metric.in_({key.metric for key in keys})
+        among(dialect, tables.BenchmarkCase.key, "cases"),
+        tables.Series.metric.in_({key.metric for key in keys}),
     )
     with database.reading() as connection:
-        found = [row for row in connection.execute(query) if identity(series_key(row)) in identities]
-        cases = {row.id: row.case for row in found}
-        return [point for _, point in points(connection, of_series(cases, newest), cases)]
+        named = connection.execute(query, {"cases": as_one(dialect, {key.case for key in keys})})
+        cases = {row.id: row.case for row in named if identity(series_key(row)) in identities}
+        return [point for _, point in points(connection, of_series(dialect, cases, newest), cases)]
 
 
 def headlines(database: Database, metric: str) -> list[Headline]:
@@ -315,15 +315,16 @@ def _summaries() -> AnySelect:
 
 def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]:
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    table, link = tables.Environment, tables.RunEnvironment
+    table, link, dialect = tables.Environment, tables.RunEnvironment, connection.dialect.name
     used = (
         select(link.run_number, table.torch_version)
         .join(table, table.id == link.environment_id)
-        .where(link.run_number.in_([row["number"] for row in rows]), table.torch_version != "")
+        .where(among(dialect, link.run_number, "runs"), table.torch_version != "")
         .order_by(link.position)
     )
     versions: dict[int, dict[str, None]] = defaultdict(dict)
-    for number, version in connection.execute(used):
+    numbers = as_one(dialect, [row["number"] for row in rows])
+    for number, version in connection.execute(used, {"runs": numbers}):
         versions[number][version] = None
     named = [tuple(versions[row.pop("number")]) for row in rows]
     return [RunSummary(**row, torch_versions=each) for row, each in zip(rows, named, strict=True)]

@@ -1,0 +1,61 @@
+"""However many series and runs there are: no question needs more variables than a stock SQLite takes."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import a_machine, a_night, a_profile, a_run, an_environment, an_outcome, measurements_for
+from sqlalchemy import event
+
+from db import nights, places, queries
+from db.engine import Database, open_database
+from db.store import save_measurements, save_outcomes, save_run
+
+#: Fewer than there are series or runs; a stock SQLite takes 32,766.
+VARIABLES = 100
+MANY = 150
+TORCH = "2.13.0+cpu"
+
+
+def _limit(connection: sqlite3.Connection, *_: object) -> None:
+    connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, VARIABLES)
+
+
+@pytest.fixture
+def database(sqlite_tables: Path, tmp_path: Path) -> Iterator[Database]:
+    """Many runs, the newest of many cases, behind connections that take few variables."""
+    file = Path(shutil.copyfile(sqlite_tables, tmp_path / "pyrometer.db"))
+    cases = [f"case_{number}/infer/-/eager" for number in range(MANY)]
+    newest = [an_outcome(case, environment=an_environment(TORCH), blocks=()) for case in cases]
+    with open_database(f"sqlite:///{file}") as opened:
+        for night in range(MANY):
+            save_run(opened, a_run(f"night-{night}", started_at=a_night(night)))
+        save_outcomes(opened, f"night-{MANY - 1}", newest)
+        save_measurements(opened, f"night-{MANY - 1}", measurements_for(newest))
+        event.listen(opened.engine, "checkout", _limit)
+        yield opened
+
+
+def test_all_runs_are_listed(database: Database) -> None:
+    found = queries.recent_runs(database, limit=MANY)
+    assert [run.id for run in found] == [f"night-{night}" for night in reversed(range(MANY))]
+    assert {run.torch_versions for run in found} == {(TORCH,)}
+
+
+@pytest.mark.parametrize("newest", [None, 1])
+def test_all_series_have_their_points(database: Database, newest: int | None) -> None:
+    keys = queries.series_keys(database)
+    assert len(keys) == 3 * MANY
+    assert len(queries.series(database, keys, newest=newest)) == 3 * MANY
+    found = nights.points_of_runs(database, [f"night-{MANY - 1}"], ["latency", "rss_peak"])
+    assert len(found) == 2 * MANY
+
+
+def test_places_of_many_series_are_found(database: Database) -> None:
+    here = a_machine().hardware.fingerprint, a_profile().fingerprint
+    assert places.measured_versions(database, "latency", *here) == {TORCH}
+    assert places.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
+    for newest in (1, 2):
+        assert len(places.points_of_version(database, "latency", TORCH, newest=newest)) == MANY
