@@ -17,6 +17,7 @@ from db.together import together
 from exchange import formats, own
 from exchange.errors import BadFile, Place
 from exchange.imported import Imported, ImportedRun, Problem
+from exchange.reading import refuse_streams
 from exchange.restated import JOURNAL
 from runner import journal
 from runner.errors import JournalError
@@ -85,6 +86,8 @@ def arrive(
     """
     place = Place(path.name)
     try:
+        # Before anybody looks into it: whoever opens a pipe waits for who writes to it.
+        refuse_streams(path)
         found = _journal(path) if name in (None, JOURNAL) else None
         if found is not None:
             restate(Imported(JOURNAL, ()), place)

@@ -156,6 +156,21 @@ def test_a_file_that_nobody_knows_is_refused_when_it_was_named(here: Path) -> No
     assert typed("import", "empty").exit_code == 1
 
 
+@pytest.mark.parametrize("name", [(), ("--format", "journal"), ("--format", "asv")])
+def test_a_pipe_is_refused_before_it_is_read(here: Path, name: Sequence[str]) -> None:
+    os.mkfifo(here / "pipe")
+    # Opened for both, so that who reads it all the same does not wait for ever.
+    pipe, held = os.open(here / "pipe", os.O_RDWR | os.O_NONBLOCK), b" " * 4096
+    try:
+        os.write(pipe, held)
+        result = typed("import", *name, "pipe")
+        assert os.read(pipe, len(held)) == held
+    finally:
+        os.close(pipe)
+    assert result.exit_code == 1
+    assert "refused: ./pipe: is a pipe or a device: write it to a file, and import that" in result.stdout
+
+
 def test_a_dry_run_stores_nothing_and_makes_no_database(here: Path) -> None:
     path = written(here, SAMPLES["torchbench"])
     result = typed("import", "--dry-run", path)
