@@ -26,6 +26,8 @@ _WHERE = ("series_id", "schedule", "track", "label", "direction")
 
 #: In these states nothing was measured again yet: the newest look at the series knows best.
 _OPEN_STATES = ("candidate", "no longer")
+#: What was this is that, if a later look says so: then it is measured again, which nothing else does.
+_LATER = ("machine", "candidate")
 #: In these it was, and gave an answer that no later look takes back.
 _SETTLED = ("confirmed", "refuted")
 
@@ -38,7 +40,8 @@ def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) 
 
     One that is stored already (same series, track, label, first run after and direction) takes the new
     numbers for as long as it is a candidate; from then on it stays as it is. One that was taken back (`no
-    longer`) is a candidate again. One in a series that is muted in this track and direction is muted with it.
+    longer`) is a candidate again, and so is one that was the machine's and is new as a candidate. One in a
+    series that is muted in this track and direction is muted with it.
 
     Raises ValueError for a series, a run or an environment that is not stored.
     """
@@ -290,7 +293,10 @@ def _upsert(dialect: str) -> Insert:
         index_elements=_KEY,
         set_={name: statement.excluded[name] for name in newer},
         # Not IN, which cannot be in a statement that is executed for many rows at once.
-        where=or_(*(_FINDING.state == state for state in _OPEN_STATES)),
+        where=or_(
+            *(_FINDING.state == state for state in _OPEN_STATES),
+            (_FINDING.state == _LATER[0]) & (statement.excluded.state == _LATER[1]),
+        ),
     )
 
 

@@ -70,9 +70,10 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """Everything that is known of a night; `told` are the findings that earlier digests told of.
+    """Everything that is known of a night.
 
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
+    `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
     nobody has triaged, of which so many are regressions: `open`.
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
@@ -90,6 +91,7 @@ class Night:
     still: Sequence[Finding] = ()
     open: int = 0
     told: Collection[int] = frozenset()
+    told_as_machines: Collection[int] = frozenset()
     upgrades: Sequence[Upgraded] = ()
     news: Sequence[str] = ()
     changed: Sequence[str] = ()
@@ -149,7 +151,8 @@ class Digest:
 
     `waiting` says why candidates wait, and how many do. `open` counts the confirmed regressions that nobody
     has triaged, told of before or not; `silenced` those not told because people know them. `ids` are the
-    findings that this digest tells of, `coverage` the keys of what fell.
+    findings that this digest tells of, `machine_ids` those of them that it tells as the machine's, `coverage`
+    the keys of what fell.
     """
 
     night: date
@@ -173,6 +176,7 @@ class Digest:
     changed: tuple[str, ...]
     troubles: tuple[Trouble, ...]
     ids: tuple[int, ...]
+    machine_ids: tuple[int, ...]
     coverage: tuple[str, ...]
 
     @property
@@ -198,7 +202,7 @@ def digest(night: Night) -> Digest:
     new = [
         one
         for one in night.findings
-        if one.state in TOLD and one.id not in night.told and not one.silenced(night.until)
+        if one.state in TOLD and not _was_told(one, night) and not one.silenced(night.until)
     ]
     confirmed = [one for one in new if one.state == "confirmed"]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
@@ -224,8 +228,14 @@ def digest(night: Night) -> Digest:
         changed=tuple(night.changed),
         troubles=_troubles(night),
         ids=tuple(one.id for one in new),
+        machine_ids=tuple(one.id for one in new if one.state == "machine"),
         coverage=tuple(_coverage_key(one) for one in night.fallen),
     )
+
+
+def _was_told(one: Finding, night: Night) -> bool:
+    """Whether an earlier digest told of it as what it is: as the machine's, a regression was not told."""
+    return one.id in night.told or (one.state == "machine" and one.id in night.told_as_machines)
 
 
 def groups(findings: Iterable[Finding]) -> tuple[Group, ...]:

@@ -49,11 +49,13 @@ _OVER = ("done", "failed", "lost", "cancelled")
 class Before:
     """What earlier digests said: until when, of which findings, and which coverage the last one told of.
 
-    `known_since` is from when on all of them were read.
+    Of the findings, `as_machines` are those that were told as the machine's and as nothing else.
+    `known_since` is from when on all digests were read.
     """
 
     until: datetime | None
     told: frozenset[int]
+    as_machines: frozenset[int]
     coverage: frozenset[str]
     known_since: datetime
 
@@ -122,6 +124,7 @@ def gather(
         still=still,
         open=sum(one.direction == "worse" for one in still),
         told=earlier.told,
+        told_as_machines=earlier.as_machines,
         upgrades=[
             _upgraded(database, task) for task in over if (task.job, task.state) == ("upgrade", "done")
         ],
@@ -142,14 +145,24 @@ def before(newest: Sequence[Notice], until: datetime) -> Before:
     made = [
         one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
     ]
-    told = frozenset(int(each) for one in made for each in one.facts["ids"])
+    as_machines = [_as_machines(one) for one in made]
+    told = [frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)]
     last = made[0] if made else None
     return Before(
         until=datetime.fromisoformat(last.facts["until"]) if last else None,
-        told=told,
+        told=frozenset().union(*told),
+        as_machines=frozenset().union(*as_machines),
         coverage=frozenset(last.facts["coverage"]) if last else frozenset(),
         known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
     )
+
+
+def _as_machines(made: Notice) -> frozenset[int]:
+    """The findings that a digest told as the machine's; of an earlier Pyrometer's, those that it named."""
+    ids = made.facts.get("machine_ids")
+    if ids is None:
+        ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]
+    return frozenset(map(int, ids))
 
 
 def _measuring(database: Database, settings: Settings) -> list[str]:

@@ -70,6 +70,11 @@ class _Look:
     borders: Mapping[str, str]
     known: Mapping[Place, Sequence[Finding]]
 
+    @property
+    def machines(self) -> frozenset[int]:
+        """The findings (ids) that were the machine's when the look began."""
+        return frozenset(one.id for own in self.known.values() for one in own if one.state == "machine")
+
 
 @dataclass(slots=True)
 class _Shown:
@@ -92,14 +97,15 @@ def detect(task: Task, hands: Hands) -> Done:
     now = hands.now()
     with hands.open_database() as database:
         look = _look(database, track, hands.settings.schedules.get(track.schedule))
-        counted = Counted(series=len(look.series))
+        counted, machines = Counted(series=len(look.series)), look.machines
         shown = _judged(look, counted, now, hands.check_stopped)
         returned = shown.returned
         kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
         stored.set_state(database, returned, "no longer")
         stored.note_evidence(database, shown.going_on)
         sessions = _sessions(database, track, look.series)
-    new = Counter(one.state for one in kept if one.found_at == now)
+    fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
+    new = Counter(one.state for one in fresh)
     counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
     result = {**asdict(counted), "sessions": len(sessions), "summary": counted.summary}
     follow_ups = (FollowUp(f"{CONFIRM}:{track.schedule}", tuple(sessions)),) if sessions else ()

@@ -15,6 +15,8 @@ from db.records import SeriesKey
 OPEN = ("candidate", "confirming")
 #: In the evidence of a drift, the finding that it was first told as.
 BEGAN_AS = "began_as"
+#: In the evidence of a candidate, the state that it had when it was first told of.
+FIRST_AS = "first_as"
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
 #: How much of a fingerprint tells two environments of one night apart.
@@ -50,7 +52,7 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     fresh = [
         _finding(track, series, change, judged, _known_of(change, series, known))
         for change in judged.candidates
-        if not any(_same(one, change, places, indices) for one in known)
+        if not any(_same(one, change, places, indices, _state(change, series)) for one in known)
     ]
     taken_back = {(change.index, change.direction) for change in judged.returned}
     gone = [
@@ -61,10 +63,28 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     return Seen(tuple(fresh), tuple(gone))
 
 
-def _same(known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int]) -> bool:
-    """Whether a candidate is one that is known by a neighbouring night, from which it has moved."""
+def _state(change: Change, series: MachineSeries) -> str:
+    """What is known of a change at once: a candidate, or the machine's."""
+    low, high = compared(change, len(series.points))
+    before, after = series.points[low], series.points[high]
+    ours = before.environment != after.environment and not change.machine
+    return "candidate" if ours else "machine"
+
+
+def _same(
+    known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: str
+) -> bool:
+    """Whether a change of that state is one that is known, and that it adds nothing to.
+
+    So is one by a neighbouring night, from which it has moved. But what was the machine's hides nothing that
+    is PyTorch's; and what was called so once is asked about, whatever its control does from night to night.
+    """
     place = places.get(known.at_run)
     if place is None or known.direction != change.direction or known.state == "no longer":
+        return False
+    if place == change.index:
+        return state == "machine" and FIRST_AS in known.evidence
+    if (known.state, state) == ("machine", "candidate"):
         return False
     return place not in indices and abs(place - change.index) <= _WOBBLE
 
@@ -77,13 +97,15 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     """
     at, places = series.points[change.index].run, series.places
     alike = [one for one in known if one.direction == change.direction]
+    here = [one for one in alike if one.at_run == at]
     told = {
         name: one.evidence[name]
-        for one in alike
-        if one.at_run == at
-        for name in ("waits", "tries")
+        for one in here
+        for name in ("waits", "tries", FIRST_AS)
         if name in one.evidence
     }
+    if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
+        told[FIRST_AS] = "machine"
     pieces = [
         (places[one.at_run], one.id)
         for one in alike
@@ -104,7 +126,6 @@ def _finding(
     points = series.points
     low, high = compared(change, len(points))
     before, at, after = points[low], points[change.index], points[high]
-    ours = before.environment != after.environment and not change.machine
     sides = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
     return NewFinding(
         key=series.key,
@@ -133,7 +154,7 @@ def _finding(
             },
         },
         group_key=f"{series.machine}/{at.run}/{sides}",
-        state="candidate" if ours else "machine",
+        state=_state(change, series),
     )
 
 

@@ -175,6 +175,18 @@ def test_states_without_numbers(nights: Database) -> None:
     assert not findings.findings(nights, states=["machine"])
 
 
+def test_what_was_the_machines_may_become_a_candidate_and_is_still_what_people_made_of_it(
+    nights: Database,
+) -> None:
+    found = saved(nights, state="machine")
+    assert saved(nights, night=6, change=0.7, state="machine") == found
+    findings.triage(nights, found.id, "acknowledge", "ann", "", None, a_night(6))
+    findings.triage(nights, found.id, "link", "ann", "https://example.org/7", None, a_night(6))
+    again = saved(nights, night=7, change=0.05)
+    mine = {"triage": "acknowledged", "link": "https://example.org/7"}
+    assert again == replace(found, state="candidate", change=0.05, **mine)
+
+
 def test_what_was_fixed_and_returns_is_open_again(nights: Database) -> None:
     first = confirmed(nights)
     findings.triage(nights, first.id, "fixed", "ann", "in 4711", None, a_night(7))

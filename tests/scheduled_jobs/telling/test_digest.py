@@ -96,6 +96,16 @@ def test_what_moved_with_the_machine_is_no_regression() -> None:
     assert told.ids == (1,)
 
 
+def test_what_was_told_as_the_machines_is_told_once_more_as_a_regression() -> None:
+    first = digest(a_night(findings=[a_finding(1, state="machine", decided_at=None), a_finding(2, MLP)]))
+    assert (set(first.ids), first.machine_ids) == ({1, 2}, (1,))
+    told = {"told": [2], "told_as_machines": first.machine_ids}
+    then = digest(a_night(findings=[a_finding(1), a_finding(2, MLP)], **told))
+    assert [group.largest.finding for group in then.regressions] == [1]
+    assert (then.ids, then.machine_ids) == ((1,), ())
+    assert digest(a_night(findings=[a_finding(1, state="machine", decided_at=None)], **told)).quiet
+
+
 def test_a_night_that_was_due_and_not_done_is_missing() -> None:
     failed = a_ran("a10", state="failed", cases=0, ok=0, run="", error="no index answers")
     told = digest(a_night(ran=[a_ran(), failed]))

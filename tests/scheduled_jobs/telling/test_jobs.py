@@ -227,6 +227,23 @@ def test_a_regression_is_told_once_and_what_people_know_is_not(place: Place) -> 
     assert place.digest().facts["silenced"] == 2 and place.digest("2026-11-24").facts["open"] == 2
 
 
+def test_a_regression_that_was_told_as_the_machines_is_told(place: Place) -> None:
+    place.measured(DUE - DAY, "run-1")
+    place.measured()
+    place.found(state="machine")
+    place.told()
+    # A later look says that it is PyTorch's.
+    place.confirmed(place.found(), DUE + DAY)
+    for night in (1, 2):
+        place.measured(DUE + night * DAY, f"run-{night + 2}")
+        place.told(MORNING + night * DAY)
+    assert place.subjects() == [
+        f"Pyrometer 2026-11-22: 1 change with the machine, largest +10.5 % {RESNET} on h200",
+        f"Pyrometer 2026-11-23: 1 regression, largest +10.5 % {RESNET} on h200",
+        "Pyrometer 2026-11-24: all 2 cases as before on 1 machine",
+    ]
+
+
 def test_a_missed_digest_loses_nothing(place: Place) -> None:
     place.measured(DUE - DAY, "run-1")
     place.told(MORNING - DAY)

@@ -123,6 +123,33 @@ def test_what_the_pinned_one_does_too_is_the_machines(sqlite: Database, look: Lo
     assert states == {MLP: "machine", RESNET: "candidate"}
 
 
+@pytest.mark.parametrize(("off", "begins"), [(1.02, SLOWER), (1.05, SLOWER + 3)])
+def test_what_was_the_machines_is_measured_again_once_the_ratio_moved_too(
+    sqlite: Database, look: Look, off: float, begins: int
+) -> None:
+    pinned = Nights(sqlite, schedule="nightly", track="2.13.0", environment=lambda night: PINNED)
+    nights = Nights(sqlite, schedule="nightly")
+    pinned.add(range(SLOWER))
+    nights.add(range(SLOWER))
+    # In its first nights the machine's own change is off by chance, so that the ratio hardly shows the other.
+    pinned.add(range(SLOWER, SLOWER + 3), {MLP: 1.1 * off})
+    nights.add(range(SLOWER, SLOWER + 3), {MLP: 1.1 * 1.04})
+    first = look(SLOWER + 2, "nightly", "nightly")
+    found = the_finding(sqlite)
+    assert (found.state, found.at, sessions(first)) == ("machine", a_night(SLOWER), [])
+    pinned.add(range(SLOWER + 3, LAST + 2), {MLP: 1.1})
+    nights.add(range(SLOWER + 3, LAST + 2), {MLP: 1.1 * 1.04})
+    done = look(LAST + 1, "nightly", "nightly")
+    (candidate,) = findings.findings(sqlite, states=["candidate"])
+    assert (candidate.at, done.result["candidates"]) == (a_night(begins), 1)
+    assert candidate.change == pytest.approx(0.03, abs=0.011)
+    assert [task.spec["findings"] for task in sessions(done)] == [[candidate.id]]
+    # It is the same finding where it began on the same night, and asked for once.
+    assert (candidate.id == found.id) == (begins == SLOWER)
+    again = look(LAST + 2, "nightly", "nightly").result["candidates"]
+    assert (again, len(waiting(sqlite, "confirm"))) == (0, 1)
+
+
 def test_a_new_driver_is_a_border_and_no_regression(sqlite: Database, look: Look) -> None:
     nights = Nights(sqlite)
     nights.add(range(SLOWER), driver="550.54")

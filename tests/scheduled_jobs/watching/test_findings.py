@@ -42,6 +42,29 @@ def test_a_change_that_moved_by_a_night_is_the_one_that_is_known() -> None:
     assert len(seen(TRACK, a_series(), judged(CHANGE, moved), [known()]).findings) == 2
 
 
+def test_what_was_the_machines_hides_nothing_that_is_pytorchs() -> None:
+    machines = known(state="machine")
+    for index in (6, 7):
+        (found,) = seen(TRACK, a_series(), judged(replace(CHANGE, index=index)), [machines]).findings
+        assert (found.state, found.at_run) == ("candidate", f"run-{index}")
+    # The machine's own change that moved by a night adds nothing.
+    moved = replace(CHANGE, index=7, machine=True)
+    assert seen(TRACK, a_series(), judged(moved), [machines]).findings == ()
+
+
+def test_what_was_pytorchs_after_all_is_not_the_machines_again() -> None:
+    (found,) = seen(TRACK, a_series(), judged(CHANGE), [known(state="machine")]).findings
+    asked = known(evidence=found.evidence)
+    assert seen(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [asked]).findings == ()
+    # Nor does a look between forget it.
+    (later,) = seen(TRACK, a_series(), judged(CHANGE), [asked]).findings
+    asked = known(evidence=later.evidence)
+    assert seen(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [asked]).findings == ()
+    # Where a first look said so, a later one may know better, once.
+    (other,) = seen(TRACK, a_series(), judged(replace(CHANGE, machine=True)), [known()]).findings
+    assert other.state == "machine"
+
+
 def test_only_a_candidate_is_taken_back() -> None:
     for state, gone in (("candidate", (7,)), ("confirmed", ()), ("refuted", ()), ("confirming", ())):
         assert seen(TRACK, a_series(), judged(returned=(CHANGE,)), [known(state=state)]).returned == gone
