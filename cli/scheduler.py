@@ -23,6 +23,7 @@ from scheduled_jobs.service.lane import Lane
 from scheduled_jobs.service.log import Form, Log
 from scheduled_jobs.service.loop import Service, Surroundings
 from scheduled_jobs.service.tracks import LATEST
+from scheduled_jobs.watching.detecting import beyond_watching
 
 from .building import wanted
 from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say
@@ -132,7 +133,7 @@ def fleet_of(here: Context, log: Log, *, settled: bool) -> FleetPlaces | None:
 
 
 def check_schedules(settings: Settings) -> None:
-    """Raise UsageError for the first schedule whose suite, profile or environments there are not."""
+    """Raise UsageError for the first schedule whose suite, profile, environments or metrics there are not."""
     for name, schedule in settings.schedules.items():
         environments = [schedule.old, schedule.new] if schedule.job == "upgrade" else schedule.environments
         try:
@@ -143,6 +144,8 @@ def check_schedules(settings: Settings) -> None:
                     wanted(settings, text)
         except UsageError as error:
             raise UsageError(f"schedule {name}: {error}") from None
+        if why := beyond_watching(schedule.watch or ()):
+            raise UsageError(f"schedule {name} {why}")
 
 
 class Reread:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from analysis.metrics import METRICS
 from analysis.plan import Plan
 from analysis.policy import Policy
 from analysis.thresholds import threshold_of
@@ -81,9 +82,13 @@ def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: S
 
 
 def _also(found: Sequence[Finding]) -> tuple[str, ...]:
-    """What must be judged however soon the latency is: of metrics that vary, as two pairs tell the others."""
+    """What must be judged however soon the latency is: of metrics that vary, as two pairs tell the others.
+
+    One that is neither better nor worse, which schedules could watch once, must not keep others from theirs.
+    """
     varying = dict.fromkeys(one.key.metric for one in found if not threshold_of(one.key.metric).exact)
-    return tuple(part for metric in varying if metric != Policy().metric for part in ("--also", metric))
+    judged = [metric for metric in varying if METRICS[metric].better != "neither"]
+    return tuple(part for metric in judged if metric != Policy().metric for part in ("--also", metric))
 
 
 def _own_cases(hands: Hands, schedule: str) -> list[str]:

@@ -112,11 +112,24 @@ def detect(task: Task, hands: Hands) -> Done:
     return Done(result=result, follow_ups=follow_ups)
 
 
-def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _Look:
-    metrics = (schedule and schedule.watch) or WATCHED
+def beyond_watching(metrics: Iterable[str]) -> str:
+    """Why a schedule cannot watch some metrics, as the rest of a sentence about it; empty where it can.
+
+    One that is neither better nor worse has no verdict: a session that is to judge it could not begin.
+    """
+    judged = [name for name, metric in METRICS.items() if metric.better != "neither"]
     for metric in metrics:
         if metric not in METRICS:
-            raise JobError(f"schedule {track.schedule} watches an {unknown('metric', metric, METRICS)}")
+            return f"watches an {unknown('metric', metric, judged)}"
+        if metric not in judged:
+            return f"watches {metric}, which is neither better nor worse: no change of it can be judged"
+    return ""
+
+
+def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _Look:
+    metrics = (schedule and schedule.watch) or WATCHED
+    if why := beyond_watching(metrics):
+        raise JobError(f"schedule {track.schedule} {why}")
     series = by_machine(history(database, track, metrics, newest=NEWEST))
     baseline = schedule.baseline if schedule else None
     controls: dict[Place, MachineSeries] = {}

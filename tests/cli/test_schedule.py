@@ -125,6 +125,14 @@ def test_a_schedule_that_is_not_there_is_one_sentence(place: Path) -> None:
     [
         ('suite = "smok"', 'schedule nightly: unknown suite "smok": did you mean "smoke"?'),
         ('profile = "quite"', 'schedule nightly: unknown profile "quite": did you mean "quiet"?'),
+        (
+            'watch = ["rss_peek"]',
+            'schedule nightly watches an unknown metric "rss_peek": did you mean "rss_peak',
+        ),
+        (
+            'watch = ["rss_peak", "power"]',
+            "watches power, which is neither better nor worse: no change of it",
+        ),
         ("replicates = 3", None),
     ],
 )

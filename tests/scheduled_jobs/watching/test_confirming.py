@@ -250,6 +250,20 @@ def test_memory_that_includes_compiling_is_measured_with_an_empty_cache_where_an
     assert not any("--also" in command for command in commands)
 
 
+def test_what_is_neither_better_nor_worse_keeps_no_other_from_its_verdict(watched: Watched) -> None:
+    one = watched.finding
+    found = [
+        one,
+        *(
+            replace(one, id=at, key=replace(one.key, metric=name))
+            for at, name in ((77, "power"), (78, "latency"))
+        ),
+    ]
+    with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
+        command = planned(database, hands(watched.folder, MORNING), found, []).command
+    assert command[command.index("--also") :] == ["--also", "latency"]
+
+
 def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:
     toml = TOML + 'case_files = ["mine.py", "/elsewhere/cases.py"]\n'
     (task,) = waiting(watched.database, "confirm")

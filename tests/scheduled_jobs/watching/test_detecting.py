@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night
-from watched_nights import PINNED, Nights, a_task, finish, hands, nightly, waiting
+from watched_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly, waiting
 
 from db import findings, queue
 from db.engine import Database
 from db.finding_records import Finding
+from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done
 from scheduled_jobs.watching.detecting import detect
 
@@ -162,6 +163,13 @@ def test_two_machines_of_one_label_have_levels_of_their_own(sqlite: Database, lo
     for night in range(24):
         both[night % 2].add(range(night, night + 1), dict.fromkeys((MLP, RESNET), 1 + 0.2 * (night % 2)))
     assert look(24, label="h200").result["candidates"] == 0 and findings.findings(sqlite) == []
+
+
+def test_what_is_neither_better_nor_worse_is_not_watched(sqlite: Database, tmp_path: Path) -> None:
+    task = a_task(sqlite, "detect", {"schedule": "alone", "track": "nightly", "label": ""}, a_night(3))
+    toml = TOML.replace('watch = ["latency_floor"]', 'watch = ["latency_floor", "power"]')
+    with pytest.raises(JobError, match="schedule alone watches power, which is neither better nor worse"):
+        detect(task, hands(tmp_path, a_night(3), toml=toml))
 
 
 def test_a_track_of_nobody_has_nothing(look: Look) -> None:
