@@ -39,6 +39,11 @@ class _News:
     @property
     def fire(self) -> str:
         """The name under which its upgrade is planted; that there is one says that it was."""
+        return f"{UPGRADE}:{self.schedule}:{self.baseline}:{self.version}"
+
+    @property
+    def fire_before(self) -> str:
+        """The name that an earlier Pyrometer gave it, which says nothing of the baseline: its tasks do."""
         return f"{UPGRADE}:{self.schedule}:{self.version}"
 
     @property
@@ -62,7 +67,7 @@ def discover(task: Task, hands: Hands) -> Done:
             if schedule.job == MEASURE and schedule.baseline
             for one in _news(database, hands, name, schedule, releases)
         ]
-        planted = [one for one in found if one.judged and not fires(database, one.fire, newest=1)]
+        planted = [one for one in found if one.judged and not _was_planted(database, one)]
         for one in found:
             # Not before its upgrade is planted: a notice without one would be the end of it.
             if one not in planted:
@@ -102,6 +107,14 @@ def _news(
         for text in newer
         if not known[text]
     ]
+
+
+def _was_planted(database: Database, one: _News) -> bool:
+    """Whether a release was set against this baseline before: one that is pinned later is another one."""
+    earlier = (task for fire in fires(database, one.fire_before) for task in fire.tasks)
+    return bool(fires(database, one.fire, newest=1)) or any(
+        task.spec.get("old") == one.baseline for task in earlier
+    )
 
 
 def pinned_version(baseline: str, settings: Settings) -> Version | None:

@@ -12,7 +12,8 @@ from watched_nights import Child, a_task, finish, hands, nightly, waiting
 from configuration.settings import load_settings
 from db import notices
 from db.engine import Database
-from db.queue_records import Task
+from db.queue import plan_fire
+from db.queue_records import NewTask, Task
 from runner.errors import IndexFailed
 from scheduled_jobs.service.jobs import Done, Hands
 from scheduled_jobs.watching.discovering import RELEASE, discover, pinned_version
@@ -97,6 +98,37 @@ def test_a_release_is_set_against_the_baseline_once(sqlite: Database, tmp_path: 
     assert (last.follow_ups, last.result["upgrades"], len(planted(sqlite))) == ((), [], 4)
     known = {notice.facts["version"] for notice in notices.notices(sqlite) if notice.kind == RELEASE}
     assert known == {"2.12.1", "2.13.0", "2.13.1"}
+
+
+def test_against_another_baseline_a_known_release_is_set_once_more(
+    sqlite: Database, tmp_path: Path, wheels: Path
+) -> None:
+    discovery = Discovery(sqlite, tmp_path)
+    discovery.look()
+    discovery.look()
+    once = [("2.12.0", "2.13.0", "a10"), ("2.12.0", "2.13.0", "h200")]
+    assert planted(sqlite) == once
+    discovery.toml = TOML.replace("2.12.0", "2.12.1")
+    assert discovery.look().result["upgrades"] == ["2.12.1 -> 2.13.0"]
+    both = [*once, ("2.12.1", "2.13.0", "a10"), ("2.12.1", "2.13.0", "h200")]
+    assert discovery.look().result["upgrades"] == [] and planted(sqlite) == both
+    told = {one.key: one.body for one in notices.notices(sqlite) if one.kind == RELEASE}
+    assert told["nightly/2.12.1/2.13.0"].endswith("pinned to 2.12.1. It is set against it.")
+    # Who goes back is told nothing anew.
+    discovery.toml = TOML
+    assert discovery.look().result["new"] == [] and planted(sqlite) == both
+
+
+def test_what_an_earlier_pyrometer_planted_counts_for_its_baseline(
+    sqlite: Database, tmp_path: Path, wheels: Path
+) -> None:
+    discovery = Discovery(sqlite, tmp_path)
+    task = NewTask("h200", "upgrade", {"schedule": "nightly", "old": "2.12.0", "new": "2.13.0"}, "h200")
+    assert plan_fire(sqlite, "upgrade:nightly:2.13.0", a_night(0), "follow-up", [task], a_night(0))
+    look = discovery.look()
+    assert (look.result["new"], look.result["upgrades"]) == (["2.12.1", "2.13.0"], [])
+    discovery.toml = TOML.replace("2.12.0", "2.12.1")
+    assert discovery.look().result["upgrades"] == ["2.12.1 -> 2.13.0"]
 
 
 def test_where_nightlies_are_followed_the_newest_is_told(
