@@ -23,8 +23,8 @@ from scheduled_jobs.service.planning import labels_of, measure_spec
 #: The kind of a notice that says of a release that it was found; there is one for each, for ever.
 RELEASE = "release"
 UPGRADE = "upgrade"
-#: What a night is told and an upgrade is not: that says itself how many pairs it needs.
-_OF_NIGHTS = ("track", "baseline", "replicates")
+#: What a night is told and an upgrade is not, which has no neighbours and knows how many pairs it needs.
+_OF_NIGHTS = ("track", "baseline", "replicates", "neighbours")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders import a_night
 from torch_wheels import write_wheel
-from watched_nights import Child, a_task, finish, hands, nightly, waiting
+from watched_nights import Child, a_task, claimed, finish, hands, nightly, waiting
 
 from configuration.settings import load_settings
 from db import notices
@@ -98,6 +98,22 @@ def test_a_release_is_set_against_the_baseline_once(sqlite: Database, tmp_path: 
     assert (last.follow_ups, last.result["upgrades"], len(planted(sqlite))) == ((), [], 4)
     known = {notice.facts["version"] for notice in notices.notices(sqlite) if notice.kind == RELEASE}
     assert known == {"2.12.1", "2.13.0", "2.13.1"}
+
+
+def test_the_upgrade_of_a_schedule_with_neighbours_has_none(
+    sqlite: Database, tmp_path: Path, wheels: Path
+) -> None:
+    discovery = Discovery(sqlite, tmp_path)
+    discovery.toml = TOML.replace("replicates = 4", 'neighbours = ["gpu-b:7391"]')
+    discovery.look()
+    (task, _) = waiting(sqlite, "upgrade")
+    assert task.spec["suite"] == "cpu" and "neighbours" not in task.spec
+    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50": 0.8})
+    assert (
+        upgrade(claimed(sqlite, a_night(1), task.label), hands(tmp_path, a_night(1), child)).state == "done"
+    )
+    # `pyrometer upgrade` knows no such option.
+    assert "--neighbour" not in child.commands[0]
 
 
 def test_against_another_baseline_a_known_release_is_set_once_more(
