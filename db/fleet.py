@@ -23,6 +23,25 @@ def newest_of_machines(database: Database) -> dict[str, str]:
     return {row.fingerprint: row.run for row in rows if row.run is not None}
 
 
+def newest_named(database: Database, machine: str, name: str) -> str | None:
+    """The fingerprint of what an environment's name stood for last on a machine; None where it never did.
+
+    That is in the newest run of the machine that had one of that name, however many runs came after it.
+    """
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    here = select(tables.Machine.id).where(tables.Machine.name == machine)
+    query = (
+        select(environment.fingerprint)
+        .join(link, link.environment_id == environment.id)
+        .join(run, run.number == link.run_number)
+        .where(environment.name == name, run.machine_id.in_(here))
+        .order_by(run.started_at.desc(), run.number.desc(), link.position)
+        .limit(1)
+    )
+    with database.reading() as connection:
+        return connection.execute(query).scalar()
+
+
 def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
     """The environments of so many of the newest runs, the one that was used last first.
 

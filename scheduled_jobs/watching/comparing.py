@@ -7,7 +7,7 @@ from analysis.metrics import METRICS
 from analysis.plan import Plan
 from analysis.policy import Policy
 from analysis.thresholds import threshold_of
-from db import queries
+from db import fleet, queries
 from db.engine import Database
 from db.finding_records import Finding
 from db.records import Environment, Run
@@ -18,8 +18,6 @@ from scheduled_jobs.service.measuring import case_files
 from .sessions import needs_cold
 from .sides import Gone, Side, find_side, side_elsewhere
 
-#: Runs among which the newest one of an environment's name is looked for.
-_SEARCHED_RUNS = 200
 #: As many cold pairs as there may be at most, spare ones included.
 _COLD = ("--cold-pairs", str(2 * Plan().largest))
 #: What a run's suite is called where its cases were chosen one by one.
@@ -98,7 +96,7 @@ def _own_cases(hands: Hands, schedule: str) -> list[str]:
 
 
 def _side(database: Database, hands: Hands, store: Store, machine: str, environment: Environment) -> Side:
-    newest = _newest_named(database, machine, environment.name)
+    newest = fleet.newest_named(database, machine, environment.name) or ""
     if hands.away:
         return side_elsewhere(environment, newest)
     return find_side(environment, newest, hands.settings.environments, store)
@@ -113,13 +111,3 @@ def _environment(run: Run, fingerprint: str) -> Environment:
 
 def _device(run: Run) -> tuple[str, ...]:
     return ("--device", "cpu") if run.facts.get("device") == "cpu" else ()
-
-
-def _newest_named(database: Database, machine: str, name: str) -> str:
-    """The fingerprint of what an environment's name stood for last on a machine; empty where nobody knows."""
-    for summary in queries.recent_runs(database, limit=_SEARCHED_RUNS):
-        run = queries.run_record(database, summary.id) if summary.machine == machine else None
-        for one in run.environments if run else ():
-            if one.name == name:
-                return one.fingerprint
-    return ""

@@ -229,6 +229,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     nights.lines: lambda database: nights.lines(database, _latency(database), ["night-0", "night-2"]),
     nights.compared: lambda database: nights.compared(database, ["night-0", "traced"]),
     fleet.newest_of_machines: fleet.newest_of_machines,
+    fleet.newest_named: lambda database: fleet.newest_named(database, "other", NEW.name),
     fleet.environments_used: lambda database: fleet.environments_used(database, 3),
     histories.history: lambda database: histories.history(
         database, Track("nightly", "nightly", "h200"), ["latency", "rss_peak"]

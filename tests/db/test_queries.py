@@ -24,7 +24,7 @@ from builders import (
 from psycopg import Cursor
 from sqlalchemy import event
 
-from db import queries, rollups, store, telemetry, traces
+from db import fleet, queries, rollups, store, telemetry, traces
 from db.engine import Database
 from db.records import Environment, RunSummary, SeriesKey, SeriesPoint
 
@@ -79,6 +79,25 @@ def test_an_empty_database_answers_every_question(database: Database) -> None:
     assert queries.series(database, []) == []
     assert queries.series(database, [nowhere]) == []
     assert queries.headlines(database, "latency") == []
+
+
+def test_what_a_name_stood_for_last_on_a_machine(database: Database) -> None:
+    first, then, other = (replace(an_environment(f"2.{minor}.0"), name="ours") for minor in (9, 10, 11))
+    pinned = replace(an_environment("2.8.0"), name="pinned")
+    machine, another = a_machine(), a_machine("another")
+    for night, environments, where in (
+        # The newest one is stored before the others.
+        (4, [pinned, then], machine),
+        (2, [first, pinned], machine),
+        (6, [pinned], machine),
+        (8, [other], another),
+    ):
+        run = a_run(f"night-{night}", environments=environments, started_at=a_night(night), machine=where)
+        store.save_run(database, run)
+    assert fleet.newest_named(database, machine.name, "ours") == then.fingerprint
+    assert fleet.newest_named(database, "another", "ours") == other.fingerprint
+    assert fleet.newest_named(database, "another", "pinned") is None
+    assert fleet.newest_named(database, "nobody's", "ours") is None
 
 
 def test_recent_runs_come_by_start_and_not_by_arrival(database: Database) -> None:

@@ -5,13 +5,27 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import MLP, RESNET, RESNET_COMPILED, a_night, a_run, an_outcome
-from watched_nights import TOML, Child, Nights, a_task, build, claimed, finish, hands, nightly, waiting
+from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
+from watched_nights import (
+    PINNED,
+    TOML,
+    Child,
+    Nights,
+    a_finding,
+    a_task,
+    build,
+    claimed,
+    finish,
+    hands,
+    nightly,
+    waiting,
+)
 
 from db import findings, store
 from db.engine import Database, open_database
 from db.finding_records import Finding, NewFinding, Track
 from db.queue_records import Task
+from db.records import Environment
 from scheduled_jobs.service.jobs import Done
 from scheduled_jobs.watching.comparing import planned
 from scheduled_jobs.watching.confirming import confirm
@@ -274,6 +288,26 @@ def test_cases_of_ones_own_are_brought_along(watched: Watched) -> None:
         at = command.index("--cases")
         assert command[at : at + 4] == own
     assert [command[0] for command in child.commands] == ["upgrade", "profile"]
+
+
+def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    def own(night: int) -> Environment:
+        return replace(nightly(night), name=f"ours-{night}", torch_version=f"2.16.0a0+git{night}")
+
+    Nights(sqlite, environment=own).add(range(3))
+    for number in range(201):
+        other = a_run(
+            f"other-{number}",
+            environments=[PINNED],
+            started_at=a_night(3) + timedelta(minutes=number),
+            machine=a_machine("another"),
+        )
+        store.save_run(sqlite, other)
+    away = replace(hands(tmp_path, a_night(9)), away=True)
+    session = planned(sqlite, away, [a_finding(sqlite)], [])
+    assert (session.old.text, session.new.text) == ("ours-1", "ours-2")
 
 
 def test_the_others_of_the_workload_are_neighbours() -> None:
