@@ -9,6 +9,9 @@ from typing import Annotated
 import typer
 
 from analysis.comparison import Comparison
+from analysis.metrics import COLD
+from analysis.plan import Plan
+from analysis.policy import Policy
 from runner import harness as harnesses
 from scheduled_jobs.bisections import Bisection
 from scheduled_jobs.measure import new_run_id
@@ -19,7 +22,7 @@ from .candidates import choose_candidates
 from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
 from .interrupts import Interrupts, interruptible
 from .options import CaseFiles, Device, finite
-from .policies import choose_policy, paired
+from .policies import choose_policy, following, paired
 from .preparing import timing_of, typed
 from .report import report_console
 from .selection import choose_profile, choose_suite, spelled
@@ -27,6 +30,8 @@ from .upgrade import pairs_plan
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
+#: As many times the pairs of a plan there may be at most: twice as many the second time, and spare ones.
+_AT_MOST = 3
 
 
 HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
@@ -34,6 +39,7 @@ HELP = """Between which two of GOOD, those between and BAD did a case become slo
 \b
 pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
 pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
+pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
 pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
 pyrometer bisect --resume latest                go on with what was interrupted
 
@@ -58,6 +64,7 @@ class BisectRequest:
     case_files: tuple[Path, ...] = ()
     profile: str | None = None
     policy: str | None = None
+    metric: str | None = None
     device: str | None = None
     pairs: int | None = None
     deadline: float | None = None
@@ -78,6 +85,7 @@ def bisect(
     cases: CaseFiles = None,
     profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
     policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
     device: Device = None,
     pairs: Annotated[
         int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
@@ -99,6 +107,7 @@ def bisect(
         case_files=tuple(cases or ()),
         profile=profile,
         policy=policy,
+        metric=metric,
         device=device,
         pairs=pairs,
         deadline=deadline,
@@ -146,11 +155,13 @@ def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) ->
 def _begin(here: Context, request: BisectRequest) -> Bisection:
     """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
     settings = here.settings
-    policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
+    policy = following(choose_policy(settings, request.policy), request.metric)
+    plan = pairs_plan(request.pairs)
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
     timing = paired(timing_of(suite, request.deadline, settings), policy)
+    cold = _cold_pairs(policy, plan)
     return Bisection(
         id=new_run_id(),
         started_at=datetime.now(UTC).isoformat(),
@@ -161,21 +172,28 @@ def _begin(here: Context, request: BisectRequest) -> Bisection:
         profile=profile.name,
         profile_fingerprint=profile.fingerprint,
         device=request.device or suite.device,
-        timing=timing,
+        timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
         rule=Comparison("", "", plan, policy),
         harness=harness,
-        options=_options(request),
+        options=_options(request, cold),
     )
 
 
-def _options(request: BisectRequest) -> tuple[str, ...]:
-    """What a command needs beside environments, case and pairs to measure the same."""
+def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
+    """How many pairs find no compile cache: all where nothing else knows the metric, None for the usual."""
+    return _AT_MOST * plan.largest if policy.metric in COLD else None
+
+
+def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
+    """What an upgrade needs beside environments, case and pairs to measure the same."""
     named = {
         "--suite": request.suite,
         "--profile": request.profile,
         "--policy": request.policy,
         "--device": request.device,
         "--deadline": f"{request.deadline:g}" if request.deadline else None,
+        "--cold-pairs": str(cold) if cold else None,
+        "--also": request.metric,
     }
     files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
     return (*(part for name, value in named.items() if value for part in (name, value)), *files)

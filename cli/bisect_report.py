@@ -32,8 +32,10 @@ def told(result: CaseResult, metric: str) -> str:
     if result.old.status in BROKEN:
         return f"the good one is no use: it {_ended(result.old)}"
     verdict = result.verdicts.get(metric)
-    if not result.works or verdict is None:
+    if not result.works:
         return f"the good one {_ended(result.old)}, the other {_ended(result.new)}"
+    if verdict is None:
+        return f"no pair has {metric}"
     parts = [wording.verdict(verdict)]
     if verdict.low is not None:
         parts.append(f"{wording.change(verdict)} [{wording.interval(verdict.low, verdict.high)}]")

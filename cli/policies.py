@@ -40,6 +40,14 @@ def check_judged(metrics: Iterable[str]) -> None:
             raise UsageError(unknown("metric", name, judged))
 
 
+def following(policy: Policy, metric: str | None) -> Policy:
+    """The policy, deciding by that metric where one is given; raises UsageError where none could."""
+    if metric is None:
+        return policy
+    check_judged([metric])
+    return replace(policy, metric=metric)
+
+
 def beyond_judging(policy: Policy, cold_pairs: int, plan: Plan, cases: Iterable[str]) -> str:
     """Why limits of the policy cannot be judged with so few pairs that compile; empty where they can."""
     cold = (one for one in COLD & policy.worst.keys() if not threshold_of(one, policy.thresholds).exact)

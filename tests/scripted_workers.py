@@ -46,12 +46,16 @@ BISECTION = Draft202012Validator(
 
 @dataclass
 class World:
-    """What each environment is like, by name: a latency in ms, or how its case ends; and what was done."""
+    """What each environment is like, by name: a latency in ms, or how its case ends; and what was done.
+
+    `more` are further metrics of some of them.
+    """
 
     place: Site
     truth: dict[str, float | str] = field(default_factory=dict[str, float | str])
     broken: set[str] = field(default_factory=set[str])
     noise: dict[str, float] = field(default_factory=dict[str, float])
+    more: dict[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     renewed: set[str] = field(default_factory=set[str])
     pairs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     before_pair: Callable[[int], object] = lambda number: None
@@ -121,7 +125,8 @@ class World:
         usual = 0.0001 * (1 + int(name[1:]))
         wave = (1 if planned.replicate // 2 % 2 else -1) * self.noise.get(name, usual)
         latency = truth * math.exp(wave)
-        return replace(about, metrics={"latency": latency, "latency_floor": latency})
+        metrics = {"latency": latency, "latency_floor": latency, **self.more.get(name, {})}
+        return replace(about, metrics=metrics)
 
 
 class AtOnce:

@@ -124,7 +124,9 @@ def _evidence(
     if found.state != "confirmed":
         return evidence
     others = stored.findings(database, since=one.found_at - _LOOK_BACK, newest=_OTHERS)
-    offer = bisect_offer(*session.versions, one.key.case, session.options)
+    # Named also where it is the policy's own: nobody knows which one that is where the command is typed.
+    options = (*session.options, "--metric", one.key.metric)
+    offer = bisect_offer(*session.versions, one.key.case, options)
     return {
         **evidence,
         "moved_with": moved_with(one, others),

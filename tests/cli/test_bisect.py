@@ -126,6 +126,36 @@ def test_a_good_end_that_breaks_on_the_way_is_no_fault_of_the_middle(world: Worl
     assert world.compared() == [("v0", "v2"), ("v0", "v1")]
 
 
+def test_it_follows_the_metric_that_is_named(world: World) -> None:
+    world.there_are(a_row(5, 2))
+    world.more = {f"v{at}": {"rss_peak_steady": 900.0 if at >= 3 else 700.0} for at in range(5)}
+    done = world.bisect("--metric", "rss_peak_steady")
+    end = end_of(done)
+    assert (done.code, end["end"], end["metric"]) == (0, "pair", "rss_peak_steady")
+    assert [Path(end["found"][side]).name for side in ("good", "bad")] == ["v2", "v3"]
+    assert end["found"]["told"].startswith("worse, +28.6 %")
+    assert end["found"]["evidence"]["verdict"]["metric"] == "rss_peak_steady"
+    # An upgrade is judged by its policy, and measures what else is asked for until that has a verdict too.
+    assert end["found"]["reproduce"].endswith(f" --case {CASE} --also rss_peak_steady --pairs 12")
+    assert world.shelf().load("latest").timing.cold_replicates == 1
+
+
+def test_what_only_an_empty_cache_tells_finds_one_in_every_pair(world: World) -> None:
+    world.there_are(a_row(3, 9))
+    world.more = {"v0": {"rss_peak": 700.0}, "v1": {"rss_peak": 900.0}, "v2": {"rss_peak": 900.0}}
+    end = end_of(world.bisect("--metric", "rss_peak"))
+    assert [Path(end["found"][side]).name for side in ("good", "bad")] == ["v0", "v1"]
+    # Also where what was unclear has twice the pairs, spare ones included.
+    assert world.shelf().load("latest").timing.cold_replicates >= 2 * 12 * 5 / 4
+    assert "--cold-pairs" in end["found"]["reproduce"]
+
+
+def test_a_metric_that_nothing_has_is_said(world: World) -> None:
+    world.there_are(a_row(3, 1))
+    end = end_of(world.bisect("--metric", "compile_warm"))
+    assert (end["end"], end["headline"]) == ("alike", "nothing to bisect: no pair has compile_warm")
+
+
 def test_what_is_unclear_is_measured_once_more_with_more_pairs_then_passed_over(world: World) -> None:
     world.there_are(a_row(4, 3))
     world.noise = {"v2": 0.5}
@@ -158,6 +188,8 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
             "an even number from 4 on",
         ),
         (("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--report", "x.html"), "ends in .json"),
+        (("./v0", "./v1", "--case", CASE, "--metric", "rss_peek"), 'did you mean "rss_peak'),
+        (("./v0", "./v1", "--case", CASE, "--metric", "sm_clock"), 'unknown metric "sm_clock"'),
         (
             ("./v0", "./v1", "--case", "plantde", "--candidates", "./v2"),
             'did you mean "planted/infer/-/eager"?',

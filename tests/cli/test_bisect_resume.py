@@ -111,6 +111,18 @@ def test_what_has_changed_meanwhile_is_not_mixed_in(world: World) -> None:
     assert changed.code == 2 and f"profile quiet has changed since bisection {name} began" in changed.err
 
 
+def test_it_goes_on_with_the_metric_that_was_named(world: World) -> None:
+    world.there_are(a_row(4, 9))
+    world.more = {f"v{at}": {"rss_peak_steady": 900.0 if at >= 2 else 700.0} for at in range(4)}
+    world.before_pair = lambda number: os.kill(os.getpid(), signal.SIGINT) if number == 3 else None
+    assert world.bisect("--metric", "rss_peak_steady").code == 130
+    world.before_pair = lambda number: None
+    taken = world.call("bisect", "--resume", "latest", "--metric", "rss_peak_steady")
+    assert "takes no other selection" in taken.one_sentence()
+    end = end_of(world.call("bisect", "--resume", "latest", "--json"))
+    assert (end["end"], end["metric"], Path(end["found"]["bad"]).name) == ("pair", "rss_peak_steady", "v2")
+
+
 def test_what_cannot_be_gone_on_with_is_one_sentence(world: World) -> None:
     assert "there is no bisection in" in world.call("bisect", "--resume", "latest").one_sentence()
     name = begun(world)

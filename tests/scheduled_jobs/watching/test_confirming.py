@@ -105,6 +105,7 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert evidence["bisect"].startswith(
         "pyrometer bisect 'nightly 2026-09-13' 'nightly 2026-09-16' --case resnet50"
     )
+    assert evidence["bisect"].endswith(" --metric latency_floor")
     assert evidence["reproduce"].startswith("pyrometer upgrade /") and not evidence["rebuilt"]
     # What was seen stays beside what was measured.
     assert evidence["changes"] and evidence["detected"]["nights"] == LAST + 1
