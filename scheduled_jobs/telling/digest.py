@@ -312,8 +312,10 @@ def _missing(night: Night) -> list[Trouble]:
     Of one that is told as silent each night that a later one stood for is part of that.
     """
     silent = {one.name for one in night.silences if one.kind == "night"}
-    done = {(ran.schedule, ran.part): ran.due_at for ran in night.ran if ran.state == "done"}
-    whole = {ran.schedule: ran.due_at for ran in night.ran if ran.state == "done"}
+    # The newest wins, in whatever order they come.
+    made = sorted((ran for ran in night.ran if ran.state == "done"), key=lambda ran: ran.due_at)
+    done = {(ran.schedule, ran.part): ran.due_at for ran in made}
+    whole = {ran.schedule: ran.due_at for ran in made}
     found: list[Trouble] = []
     for ran in night.ran:
         latest = whole.get(ran.schedule) if ran.state == "missed" else done.get((ran.schedule, ran.part))

@@ -124,6 +124,15 @@ def test_what_was_made_up_for_later_is_not_missing() -> None:
     assert len(digest(a_night(ran=[a_ran(due_at=early), a_ran(state="failed")])).troubles) == 1
 
 
+def test_the_newest_night_that_is_done_makes_up_for_what_was_not_in_whatever_order() -> None:
+    hours = timedelta(hours=1)
+    done, late = a_ran(due_at=DUE - 18 * hours), a_ran()
+    lost = a_ran(state="lost", due_at=DUE - 12 * hours)
+    missed = a_ran(part="", machine="", state="missed", due_at=DUE - 6 * hours)
+    for ran in ([done, lost, missed, late], [late, missed, lost, done]):
+        assert digest(a_night(ran=ran)).troubles == ()
+
+
 def test_silence_coverage_and_disturbance_are_troubles() -> None:
     silent = Silence("machine", "a10", BEFORE, "machine a10 is silent")
     fallen = [Fallen("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]

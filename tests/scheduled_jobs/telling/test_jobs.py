@@ -287,6 +287,15 @@ def test_what_was_missed_and_not_made_up_for_is_a_missing_night(place: Place) ->
     assert place.subjects() == ["Pyrometer 2026-11-22: nightly was due and nobody was there to begin it"]
 
 
+def test_what_a_later_moment_of_the_night_made_up_for_is_not_missing(place: Place) -> None:
+    for hours in (12, 3):
+        place.measured(DUE - hours * 60 * MINUTE, f"run-{hours}")
+        place.due(DUE - (hours - 1) * 60 * MINUTE, "missed", tasks=False)
+    place.measured(DUE, "run-0")
+    place.told()
+    assert place.digest().facts["troubles"] == []
+
+
 def test_throttling_is_told(place: Place) -> None:
     place.measured(a="throttled")
     place.told()
