@@ -60,7 +60,10 @@ class Part(Protocol):
 
 
 class Due(Part, Protocol):
-    """A task that was due, and whether anybody began it. `label`: whose it is, empty for anybody's."""
+    """A task that was due, and whether anybody began it. `label`: whose it is, empty for anybody's.
+
+    `superseded`: it was cancelled because a later one stands for it, and not by people.
+    """
 
     @property
     def label(self) -> str: ...
@@ -72,6 +75,8 @@ class Due(Part, Protocol):
     def state(self) -> str: ...
     @property
     def attempts(self) -> int: ...
+    @property
+    def superseded(self) -> bool: ...
 
 
 class Measured(Part, Protocol):
@@ -211,7 +216,9 @@ def overdue_nights(
     able = takers(present(alive(seen, now, minutes)))
     parts: dict[str, list[Due]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
-        parts[shown(task.schedule, task.part)].append(task)
+        # What people cancelled before it began nobody waits for.
+        if _has_begun(task) or task.state == "waiting" or task.superseded:
+            parts[shown(task.schedule, task.part)].append(task)
     found: list[Silence] = []
     for name, own in sorted(parts.items()):
         unbegun = list(takewhile(lambda task: not _has_begun(task), own))

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from .queue_records import SUPERSEDED
+
 
 @dataclass(frozen=True, slots=True)
 class NightTask:
@@ -28,6 +30,11 @@ class NightTask:
     started_at: datetime | None
     ended_at: datetime | None
     error: str
+
+    @property
+    def superseded(self) -> bool:
+        """As in `Task`."""
+        return self.state == "cancelled" and self.error == SUPERSEDED
 
     @property
     def machine(self) -> str:

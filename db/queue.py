@@ -13,7 +13,7 @@ from .exact import begins_with
 from .identities import insert_for
 from .parts import in_parts
 from .queue_queries import task_of
-from .queue_records import Facts, NewTask, SchedulerSeen, Task, machine_of
+from .queue_records import SUPERSEDED, Facts, NewTask, SchedulerSeen, Task, machine_of
 
 Values = dict[str, Any]
 
@@ -192,7 +192,7 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
         _FIRE.schedule == schedule, _FIRE.due_at < before, _FIRE.how.in_(("timetable", "caught up"))
     )
     waits = (_TASK.schedule == schedule, _TASK.state == "waiting", _TASK.run_id.is_(None))
-    over: Values = {"state": "cancelled", "ended_at": now, "error": "a later one stands for it"}
+    over: Values = {"state": "cancelled", "ended_at": now, "error": SUPERSEDED}
     with database.writing() as connection:
         statement = update(_TASK).where(*waits, _TASK.due_at.in_(planned)).values(over)
         return connection.execute(statement).rowcount

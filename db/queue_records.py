@@ -7,6 +7,9 @@ from typing import Any
 
 Facts = Mapping[str, Any]
 
+#: The error of a task that nobody began before the next one of its part was due. Whom people cancel has none.
+SUPERSEDED = "a later one stands for it"
+
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
@@ -50,6 +53,11 @@ class Task:
     result: Facts = field(default_factory=dict[str, Any])
     error: str = ""
     not_before: datetime | None = None
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a later one stands for it: it is cancelled, but not by people."""
+        return self.state == "cancelled" and self.error == SUPERSEDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from analysis.freshness import (
     waiting,
 )
 from db.endings import Ending
-from db.queue_records import SchedulerSeen, Task
+from db.queue_records import SUPERSEDED, SchedulerSeen, Task
 
 MINUTE = timedelta(minutes=1)
 WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}
@@ -77,15 +77,26 @@ def test_several_nights_that_wait_are_one_silence_and_other_tasks_are_none() -> 
 def test_nights_that_stood_for_each_other_are_silent_since_the_first_that_nobody_began() -> None:
     day = timedelta(days=1)
     newest = a_task(4, **{**WAITING, "due_at": DUE})
-    superseded = [
-        a_task(n, **{**WAITING, "state": "cancelled", "due_at": DUE - (4 - n) * day}) for n in (2, 3)
-    ]
+    stood_for = {**WAITING, "state": "cancelled", "error": SUPERSEDED}
+    superseded = [a_task(n, **{**stood_for, "due_at": DUE - (4 - n) * day}) for n in (2, 3)]
     done = a_task(1, due_at=DUE - 3 * day)
     (silence,) = overdue(newest, *superseded, done)
     assert silence.since == DUE - 2 * day
     # What somebody cancelled is not waited for, and what was begun and given back has begun.
     assert overdue(*superseded, done) == []
     assert overdue(replace(newest, attempts=1), *superseded, done) == []
+
+
+def test_what_people_cancelled_makes_no_later_night_a_missing_one() -> None:
+    day, late = timedelta(days=1), {**WAITING, "due_at": MORNING - timedelta(hours=1)}
+    cancelled = a_task(1, **{**WAITING, "state": "cancelled", "due_at": DUE - day})
+    assert overdue(a_task(2, **late), cancelled) == []
+    # It ends no silence either: the night before it is as missing as it was.
+    superseded = replace(cancelled, due_at=DUE - 2 * day, error=SUPERSEDED)
+    (silence,) = overdue(a_task(2, **late), cancelled, superseded)
+    assert silence.since == DUE - 2 * day
+    (still,) = overdue(replace(cancelled, due_at=DUE), a_task(2, **{**WAITING, "due_at": DUE - day}))
+    assert still.since == DUE - day
 
 
 def test_back_is_what_was_seen_since_and_not_what_is_merely_forgotten() -> None:

@@ -1,10 +1,10 @@
-"""What waits in the queue: the oldest of it first, and how much more there is."""
+"""What waits in the queue: the oldest of it first, how much more there is, what waited and does no longer."""
 
 from typing import Any
 
 from builders import a_night
 
-from db import queue, queue_queries
+from db import nights, queue, queue_queries
 from db.engine import Database
 from db.queue_records import NewTask
 
@@ -37,3 +37,18 @@ def test_machines_whose_names_differ_in_a_capital_letter_are_two(database: Datab
         assert queue.release(database, token, "stopped", a_night(0))
     taken = [queue.claim(database, owner=f"{name}/2", token=name, **about) for name in ("Bench", "bench")]
     assert [task and task.part for task in taken] == ["first", "begun"]
+
+
+def test_superseded_is_what_a_later_one_stands_for_and_not_what_people_cancelled(database: Database) -> None:
+    for night in range(3):
+        task = NewTask("a", "measure", {})
+        assert queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(night))
+    newest, cancelled, _ = queue_queries.tasks(database)
+    assert queue.cancel(database, cancelled.id, a_night(2))
+    assert queue.supersede(database, "nightly", newest.due_at, a_night(2)) == 1
+    for found in (queue_queries.tasks(database), nights.night_tasks(database, a_night(0), 9)):
+        assert [(one.state, one.superseded) for one in found] == [
+            ("waiting", False),
+            ("cancelled", False),
+            ("cancelled", True),
+        ]
