@@ -210,8 +210,9 @@ def overdue_nights(
 ) -> list[Silence]:
     """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
 
-    `measuring` are the newest tasks that measure, in any state. A part that waits for several nights, each
-    standing for the one before, is silent since the first of them.
+    `measuring` are the newest tasks that measure, in any state, or what `db.queue_queries.unbegun` tells of
+    them, which is all that counts. A part that waits for several nights, each standing for the one before, is
+    silent since the first of them.
     """
     able = takers(present(alive(seen, now, minutes)))
     parts: dict[str, list[Due]] = defaultdict(list)

@@ -5,11 +5,12 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import RowMapping, func, or_, select, tuple_, type_coerce
+from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
 
 from . import queue_tables
 from .engine import Database
-from .queue_records import Attempt, Fire, SchedulerSeen, Task, machine_of
+from .parts import in_parts
+from .queue_records import SUPERSEDED, Attempt, Fire, SchedulerSeen, Task, machine_of
 from .series_names import AnySelect
 from .table_base import PlainText
 
@@ -128,6 +129,49 @@ def last_of_each(database: Database, *, state: str | None = None) -> dict[tuple[
     query = select(_TASK).where(tuple_(_TASK.schedule, _TASK.part, _TASK.due_at).in_(newest))
     found = _tasks(database, query)
     return {(each.schedule, each.part): each for each in found}
+
+
+def unbegun(database: Database, job: str) -> list[Task]:
+    """What shows since when nobody began a part: two tasks of each that waits, newest first.
+
+    They are the newest one that waits and the oldest since the newest one that somebody began, which waits
+    too or is superseded; often both are the same. However many nights that is, and however many parts.
+    """
+    named = (_TASK.schedule, _TASK.part)
+    left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_(("waiting", "cancelled")))
+    waits = select(*named).where(*left, _TASK.state == "waiting")
+    stands = or_(_TASK.state == "waiting", _TASK.error == SUPERSEDED)
+    query = select(*named, _TASK.due_at, _TASK.id, _TASK.state).where(
+        *left, stands, tuple_(*named).in_(waits)
+    )
+    since: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    with database.reading() as connection:
+        rows = connection.execute(query.order_by(_TASK.due_at)).all()
+        begun = _last_begun(connection, job, rows[0].due_at) if rows else {}
+        for schedule, part, due_at, task_id, state in rows:
+            if (last := begun.get((schedule, part))) is None or due_at > last:
+                since[schedule, part].append((task_id, state))
+        wanted: set[int] = set()
+        for own in since.values():
+            if waiting := [task_id for task_id, state in own if state == "waiting"]:
+                wanted |= {own[0][0], waiting[-1]}
+        found = [
+            task_of(row)
+            for some in in_parts(sorted(wanted))
+            for row in connection.execute(select(_TASK).where(_TASK.id.in_(some))).mappings()
+        ]
+    return sorted(found, key=lambda each: (each.due_at, each.id), reverse=True)
+
+
+def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
+    """By schedule and part, when the newest task was due that somebody began; of those due after `since`."""
+    begun = or_(_TASK.state.not_in(("waiting", "cancelled")), _TASK.attempts > 0)
+    query = (
+        select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
+        .where(_TASK.job == job, _TASK.due_at > since, begun)
+        .group_by(_TASK.schedule, _TASK.part)
+    )
+    return {(schedule, part): due_at for schedule, part, due_at in connection.execute(query)}
 
 
 def attempts(database: Database, task_id: int) -> list[Attempt]:

@@ -24,7 +24,7 @@ from db.finding_records import Finding, Notice
 from db.findings import findings
 from db.notices import notices
 from db.queries import run_summary
-from db.queue_queries import fires, schedulers, tasks
+from db.queue_queries import fires, schedulers, tasks, unbegun
 from db.queue_records import Fire, Task
 from db.run_changes import run_changes
 
@@ -80,8 +80,9 @@ def stored_digest(database: Database, night: date) -> Notice | None:
 def silences(database: Database, settings: Settings, now: datetime) -> list[Silence]:
     """What should be heard of and is not, at this moment."""
     alerts, seen = settings.alerts, schedulers(database)
+    # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
     late = overdue_nights(
-        measuring_tasks(database), seen, now, hours=alerts.overdue_hours, minutes=alerts.silent_minutes
+        unbegun(database, "measure"), seen, now, hours=alerts.overdue_hours, minutes=alerts.silent_minutes
     )
     return [*silent_machines(seen, now, alerts.silent_minutes), *late]
 

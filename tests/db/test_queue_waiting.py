@@ -52,3 +52,39 @@ def test_superseded_is_what_a_later_one_stands_for_and_not_what_people_cancelled
             ("cancelled", False),
             ("cancelled", True),
         ]
+
+
+def test_unbegun_is_what_waits_and_the_oldest_since_somebody_began_one(database: Database) -> None:
+    parts = {"a": "", "b": "h200", "c": "a10", "d": "none"}
+    about = {"owner": "one", "jobs": ["measure"], "now": a_night(9)}
+
+    def due(night: int) -> None:
+        new = [NewTask(part, "measure", {}, label) for part, label in parts.items()]
+        new.append(NewTask("other", "detect", {}))
+        assert queue.plan_fire(database, "nightly", a_night(night), "timetable", new, a_night(night))
+        queue.supersede(database, "nightly", a_night(night), a_night(night))
+
+    def found() -> list[tuple[str, int, str]]:
+        told = queue_queries.unbegun(database, "measure")
+        return sorted((each.part, (each.due_at - a_night(0)).days, each.state) for each in told)
+
+    assert found() == []
+    due(0)
+    assert found() == [(part, 0, "waiting") for part in parts]
+    due(1)
+    for part, label in (("a", "mine"), ("b", "h200")):
+        assert queue.claim(database, labels=[label], token=part, **about) is not None
+    assert queue.finish(database, "a", "failed", {}, "away", a_night(1))
+    # One that was begun and waits again was begun.
+    assert queue.lose(database, "b", "gone", a_night(1), 3) == "waiting"
+    silent = [("c", 0, "cancelled"), ("c", 1, "waiting"), ("d", 0, "cancelled"), ("d", 1, "waiting")]
+    assert found() == silent
+    for night in (2, 3):
+        due(night)
+    dropped = next(each for each in queue_queries.tasks(database, newest=9) if each.part == "d")
+    assert queue.cancel(database, dropped.id, a_night(3))
+    assert found() == [
+        *(("a", 2, "cancelled"), ("a", 3, "waiting")),
+        *(("b", 2, "cancelled"), ("b", 3, "waiting")),
+        *(("c", 0, "cancelled"), ("c", 3, "waiting")),
+    ]
