@@ -26,7 +26,7 @@ def describe() -> dict[str, Any]:
         "torch": torch.__version__,
         "torch_git": getattr(torch.version, "git_version", None),
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version() if torch.version.cuda and _has_cuda() else None,
+        "cudnn": _cudnn(),
         "hip": getattr(torch.version, "hip", None),
         "debug": torch.version.debug,
         "packages": packages,
@@ -54,6 +54,19 @@ def without_machine(build: str) -> str:
 def _packages() -> list[str]:
     found = {f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}
     return sorted(found, key=str.lower)
+
+
+def _cudnn() -> int | None:
+    """The version of a CUDA build's cuDNN. The library knows it without a driver, and so without a GPU."""
+    if not torch.version.cuda:
+        return None
+    try:
+        return torch.backends.cudnn.version()
+    except (RuntimeError, OSError):
+        # It is not the one that torch was built for. Without a GPU nothing is measured with it.
+        if _has_cuda():
+            raise
+        return None
 
 
 def _has_cuda() -> bool:

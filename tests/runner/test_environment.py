@@ -1,12 +1,15 @@
 """Environments describe themselves; broken ones, and broken files of cases, get one sentence."""
 
 import hashlib
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from measuring import CASE_FILES, Scratch
 from measuring_site import measured_python
+from torch_wheels import write_wheel
 
 from runner import environment, harness, plan
 from runner.environment import Environment
@@ -141,6 +144,55 @@ def complaint(folder: Path, python: Path) -> str:
     assert sentence.startswith("environment mine")
     assert "\n" not in sentence
     return sentence
+
+
+#: What a CUDA build answers; GPU and CUDNN stand for the machine that it is asked on.
+CUDA_BUILD = """
+import os
+cuda.is_available = lambda: os.environ["GPU"] == "there"
+def _cudnn_version():
+    if os.environ.get("CUDNN") == "another":
+        raise RuntimeError("cuDNN version incompatibility")
+    return 91200
+backends.cudnn.version = _cudnn_version
+"""
+
+
+@pytest.fixture
+def cuda_build(tmp_path: Path) -> Path:
+    """An interpreter with a stand-in for a PyTorch with CUDA: this machine need not have one."""
+    wheel = write_wheel(tmp_path / "wheels", "2.14.0", cuda="13.0", extra=CUDA_BUILD)
+    python = tmp_path / "cuda/bin/python"
+    made = [sys.executable, "-I", "-m", "venv", "--without-pip", str(python.parent.parent)]
+    subprocess.run(made, check=True)
+    asked = [python, "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(packages)
+    return python
+
+
+def test_the_same_cuda_build_is_the_same_environment_with_and_without_a_gpu(
+    cuda_build: Path, tmp_path: Path
+) -> None:
+    built = harness.build(tmp_path / "harness")
+    with_gpu, without = (
+        environment.describe("mine", cuda_build, built, Profile("of the test", {"GPU": gpu}))
+        for gpu in ("there", "away")
+    )
+    assert (with_gpu.facts["cuda"], with_gpu.facts["cudnn"]) == ("13.0", 91200)
+    assert without.facts["cudnn"] == 91200 and without.fingerprint == with_gpu.fingerprint
+
+
+def test_a_cudnn_that_torch_refuses_matters_only_where_there_is_a_gpu(
+    cuda_build: Path, tmp_path: Path
+) -> None:
+    built = harness.build(tmp_path / "harness")
+    without = Profile("of the test", {"GPU": "away", "CUDNN": "another"})
+    assert environment.describe("mine", cuda_build, built, without).facts["cudnn"] is None
+    with pytest.raises(BrokenEnvironment, match="cuDNN version incompatibility"):
+        variables = {**without.variables, "GPU": "there"}
+        environment.describe("mine", cuda_build, built, Profile("of the test", variables))
 
 
 def test_a_missing_interpreter(tmp_path: Path) -> None:
