@@ -41,8 +41,10 @@ _LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
 MOST_FINDINGS = 2000
 
 #: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
-#: no room for more. Unless somebody asks for those, the nights of a few months: a page has them much sooner.
-NEWEST_POINTS, CHART_POINTS, RECENT_POINTS = 1000, 2000, 120
+#: no room for more.
+NEWEST_POINTS, CHART_POINTS = 1000, 2000
+#: Unless somebody asks for those, the nights of some months: a page has them much sooner.
+RECENT_POINTS, RECENT_ON_CHART = 120, 480
 
 # All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
@@ -213,8 +215,10 @@ def series_keys(url: str) -> tuple[SeriesKey, ...]:
 
 def newest_points(series: int, *, recent: bool = False) -> int:
     """How many points each of so many series has on a chart at most; `recent`: the last nights will do."""
-    most = max(1, min(NEWEST_POINTS, CHART_POINTS // max(1, series)))
-    return min(RECENT_POINTS, most) if recent else most
+    of_each, of_all = (RECENT_POINTS, RECENT_ON_CHART) if recent else (NEWEST_POINTS, CHART_POINTS)
+    # As many as without that wish, where those are fewer.
+    most = min(of_each, of_all // max(1, series), NEWEST_POINTS, CHART_POINTS // max(1, series))
+    return max(1, most)
 
 
 @_kept

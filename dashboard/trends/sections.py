@@ -100,7 +100,8 @@ def cut(chosen: Trends, known: History, many: int) -> None:
     """Which points of so many lines are left out, and where they are."""
     shown, most = load.newest_points(many, recent=chosen.recent), load.newest_points(many)
     if max(len(line.points) for line in known.lines) >= shown:
-        fewer = "; fewer lines show more of each" if most < load.NEWEST_POINTS and shown == most else ""
+        alone = load.newest_points(1, recent=chosen.recent)
+        fewer = "; fewer lines show more of each" if shown < alone else ""
         parts.caption(f"Of each line the newest {shown} points{fewer}; `pyrometer export` has all.")
         if shown < most:
             _other_points(chosen.after("points", "all"), f"Up to {most:,} points of each line →")
