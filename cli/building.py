@@ -110,7 +110,7 @@ def built_of(store: Store, recipe: Recipe) -> Built | None:
         return store.find(recipe)
     days = sorted((b for b in store.all() if b.label.startswith(f"{NIGHTLY}-")), key=lambda b: b.label)
     same = [b for b in days if replace(recipe, torch=str(b.recipe["torch"])).folder == b.name]
-    return same[-1] if same else None
+    return next((b for b in reversed(same) if not b.replaced), None)
 
 
 def make_ready(here: Context, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:

@@ -101,6 +101,8 @@ def _built_row(built: Built) -> dict[str, Any]:
     }
     if not built.python.exists():
         row |= {"state": "broken", "broken": "the Python that made it is gone: remove it and build it again"}
+    elif built.replaced:
+        row |= {"state": "broken", "broken": "the Python that made it is another version now: build it again"}
     return {**row, **_facts(dict(built.facts))}
 
 

@@ -56,6 +56,22 @@ class BasePython:
         return (*self.pip, "--python", python) if self.installs_elsewhere else (python, "-I", "-m", "pip")
 
 
+def minor_version(python: Path) -> str:
+    """`3.11` of an interpreter; empty where it does not answer."""
+    question = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", question],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=inherited_variables(),
+            timeout=_ASK_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
+
+
 def look_at(path: str) -> BasePython:
     """The interpreter at `path`, the program's own for an empty one; raises BuildFailed if it is no use."""
     python = path or sys.executable

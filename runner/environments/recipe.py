@@ -68,7 +68,8 @@ class Recipe:
         """Eight hexadecimal digits over all of it, and over the content of wheels that lie on this machine.
 
         Where no other Python makes it, the program's own counts by its minor version: after an upgrade of
-        that, a new environment must not be compared with one of the old Python.
+        that, a new environment must not be compared with one of the old Python. Another Python counts by its
+        path alone, for nobody is asked here; `Built.replaced` sees when its version is no longer the same.
         """
         files = {part: _content(part) for part in (self.wheel, *self.packages) if part and is_file(part)}
         python = self.base_python or f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EnvironmentInUse
+from .interpreter import minor_version
 from .recipe import Recipe
 
 #: Written last. A folder without it is half built, and nobody looks into it.
@@ -53,6 +54,18 @@ class Built:
         """Its interpreter."""
         return self.folder / "bin" / "python"
 
+    @property
+    def replaced(self) -> bool:
+        """Whether the Python that `base_python` names has become another version in its place.
+
+        The environment's interpreter is a link to it: it looks for its packages where none are.
+        """
+        if not self.recipe.get("base_python"):
+            return False
+        then = ".".join(str(self.facts.get("python", "")).split(".")[:2])
+        # One that does not answer may come back, as with a disk that is not mounted.
+        return bool(then and (now := minor_version(self.python)) and now != then)
+
 
 class Store:
     """A folder of built environments. What else lies there, `default` for one, it leaves alone."""
@@ -69,8 +82,9 @@ class Store:
         return self.folder / "logs" / f"{recipe.folder}-{part}.log"
 
     def find(self, recipe: Recipe) -> Built | None:
-        """The environment of this recipe, None where it is not built, or only half."""
-        return self._read(self.path_of(recipe))
+        """What was built of this recipe; None where nothing is, or only half, or its Python is `replaced`."""
+        built = self._read(self.path_of(recipe))
+        return None if built and built.replaced else built
 
     def all(self) -> list[Built]:
         """All that are built, the most recently used first."""

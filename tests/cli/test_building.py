@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from torch_wheels import write_wheel
 
-from cli.building import make_ready
+from cli.building import built_of, make_ready
 from cli.context import context
-from runner.environments.recipe import Recipe
+from runner.environments.recipe import NIGHTLY, Recipe
+from runner.environments.store import Store
 
 DECLARED = """
 [environments.ours]
@@ -54,3 +55,17 @@ def test_what_is_typed_to_have_the_same_again_holds_tomorrow_and_in_another_fold
         str(tmp_path / "venv"),
         str(wheel),
     ]
+
+
+def test_the_newest_nightly_is_none_whose_python_was_replaced(tmp_path: Path) -> None:
+    shelf, base = Store(tmp_path / "environments"), tmp_path / "python3"
+    base.write_text("#!/bin/sh\necho 3.13\n")
+    base.chmod(0o755)
+    for day, made_by in (("18", "3.13.1"), ("19", "3.11.2")):
+        recipe = Recipe(torch=f"{NIGHTLY} 2026-11-{day}", base_python=str(base))
+        path = shelf.write_recipe(recipe)
+        (path / "bin").mkdir()
+        (path / "bin/python").symlink_to(base)
+        shelf.mark(recipe, {"python": made_by}, seconds=1.0)
+    found = built_of(shelf, Recipe(torch=NIGHTLY, base_python=str(base)))
+    assert found is not None and found.label == f"{NIGHTLY}-2026-11-18"

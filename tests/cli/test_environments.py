@@ -99,6 +99,20 @@ def test_only_what_is_meant_is_removed(place: Site, tmp_path: Path) -> None:
     assert shelf.all() == []
 
 
+def test_one_whose_python_was_replaced_is_listed_as_broken(place: Site, tmp_path: Path) -> None:
+    base = tmp_path / "python3"
+    recipe = Recipe(torch="2.9.1", base_python=str(base))
+    path = store(place).write_recipe(recipe)
+    (path / "bin").mkdir()
+    (path / "bin/python").symlink_to(base)
+    store(place).mark(recipe, {"torch": "2.9.1", "python": "3.11.2"}, seconds=1.0)
+    base.write_text("#!/bin/sh\necho 3.13\n")
+    base.chmod(0o755)
+    row = json.loads(call(place, "environments", "list", "--json").out)[1]
+    assert (row["name"], row["state"]) == ("2.9.1", "broken")
+    assert row["broken"] == "the Python that made it is another version now: build it again"
+
+
 def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, tmp_path: Path) -> None:
     links = tmp_path / "links"
     write_wheel(links, "2.10.0")

@@ -90,6 +90,24 @@ def reused(workshop: Workshop, old: Built) -> None:
     assert workshop.store.find(bare("2.9.1")) is None
 
 
+def test_what_another_version_of_its_python_made_is_built_again_in_its_folder(
+    workshop: Workshop, pip_told: Path, tmp_path: Path
+) -> None:
+    base = tmp_path / "python3"
+    base.symlink_to(sys.executable)
+    recipe = bare("2.10.0", base_python=str(base))
+    ((first,), _) = built(workshop, recipe)
+    assert isinstance(first, Built)
+    # As if the link had led to another one then.
+    body = json.loads((first.folder / MARK).read_text())
+    body["facts"]["python"] = "3.1.0"
+    (first.folder / MARK).write_text(json.dumps(body))
+    ((second,), told) = built(workshop, recipe)
+    assert isinstance(second, Built) and "0: verifying" in told
+    assert second.folder == first.folder and second.facts == first.facts
+    assert built(workshop, recipe) == ([second], [])
+
+
 @pytest.mark.parametrize(
     ("recipe", "facts", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -47,6 +48,26 @@ def test_what_has_no_mark_is_not_there_and_is_swept_away(store: Store) -> None:
     assert store.sweep() == [half.name]
     assert not half.folder.exists() and whole.folder.exists()
     assert foreign.exists() and (store.folder / "default/bin").exists()
+
+
+def test_one_whose_python_was_replaced_in_its_place_is_to_be_built_again(
+    store: Store, tmp_path: Path
+) -> None:
+    base = tmp_path / "python3"
+    base.symlink_to(sys.executable)
+    recipe = Recipe(torch="2.1.0", base_python=str(base))
+    path = store.write_recipe(recipe)
+    (path / "bin").mkdir()
+    (path / "bin/python").symlink_to(base)
+    whole = store.mark(recipe, {"python": platform.python_version()}, seconds=1.0)
+    assert store.find(recipe) == whole and not whole.replaced
+    base.unlink()
+    base.write_text("#!/bin/sh\necho 2.7\n")
+    base.chmod(0o755)
+    assert store.find(recipe) is None and store.all() == [whole] and whole.replaced
+    # One that is not there at this moment may come back.
+    base.unlink()
+    assert store.find(recipe) == whole
 
 
 def test_a_half_built_one_is_left_to_who_builds_it(store: Store) -> None:
