@@ -44,7 +44,7 @@ MOST_FINDINGS = 2000
 #: no room for more.
 NEWEST_POINTS, CHART_POINTS = 1000, 2000
 #: Unless somebody asks for those, the nights of some months: a page has them much sooner.
-RECENT_POINTS, RECENT_ON_CHART = 120, 480
+RECENT_POINTS, RECENT_ON_CHART = 120, 360
 
 # All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
 _kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
