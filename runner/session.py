@@ -111,8 +111,9 @@ class Session:
         # Only the devices in use: what others do on the rest of them is no matter of ours.
         devices = conditions.gpus[: max(key.count("ranks") // key.count("nodes") for key in keys)]
         cpus = conditions.profile.cpus
-        if any(key.axis("cpus") != "profile" for key in keys):
-            cpus = ()
+        if cpus and any(key.axis("cpus") != "profile" for key in keys):
+            # By number: a sampler that is told none counts those it may use, which are housekeeping's by now.
+            cpus = allowed_cpus(conditions.profile)
         with contextlib.suppress(OSError):
             spool.mkdir(parents=True, exist_ok=True)
         return conditions.telemetry(spool, devices, cpus, conditions.profile.housekeeping, self._token)

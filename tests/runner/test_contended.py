@@ -16,6 +16,7 @@ import nvml_shim
 import psutil
 import pytest
 from measuring import CASE_FILES, QUICK, Happened, Scratch, attempt, carriers, conditions, listen, wait_until
+from measuring_site import unavailable
 
 from runner import journal
 from runner.executor import Entered, LocalExecutor, Measured
@@ -76,13 +77,18 @@ def measured(
     case: str = "counts",
 ) -> tuple[Outcome, Happened]:
     """The outcome of one case."""
+    happened = one_session(shared, meanwhile, case)
+    return happened.of(case.partition("/")[0]), happened
+
+
+def one_session(shared: Conditions, meanwhile: Callable[[Entered | Measured], None], *cases: str) -> Happened:
+    """What became of cases that are measured together."""
     executor = LocalExecutor(shared, "here")
     try:
-        executor.submit(attempt(shared, case))
-        happened = listen(executor, shared, 1, meanwhile)
+        executor.submit(attempt(shared, *cases))
+        return listen(executor, shared, 1, meanwhile)
     finally:
         executor.close()
-    return happened.of(case.partition("/")[0]), happened
 
 
 def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs: list[int]) -> None:
@@ -109,6 +115,45 @@ def test_a_case_beside_hogs_is_contended_and_one_is_named(scratch: Scratch, hogs
     assert {taint["status"] for taint in tainted} == {"contended"}
     scratch.nobody_left(happened.run)
     assert not (scratch.folder / "run/telemetry").exists()
+
+
+@pytest.fixture
+def keeping_house() -> Generator[Profile]:
+    """The profile of hogs, with a CPU for this process, which keeps to that as a controller does."""
+    if len(CPUS) < 2:
+        unavailable("there is no second CPU for what measures")
+    own = (CPUS[0],)
+    os.sched_setaffinity(0, own)
+    yield replace(PINNED, housekeeping=own)
+    os.sched_setaffinity(0, CPUS)
+
+
+def test_hogs_are_seen_in_a_session_with_a_case_on_cpus_of_its_own(
+    scratch: Scratch, hogs: list[int], keeping_house: Profile
+) -> None:
+    shared = conditions(
+        scratch.folder,
+        CASE_FILES / "counts.py",
+        timing=replace(TIMING, max_seconds=1.0, observe_seconds=1.2),
+        profile=keeping_house,
+        telemetry=Sampler,
+    )
+    called = 0
+
+    def wake_and_end_them(event: Entered | Measured) -> None:
+        nonlocal called
+        called += isinstance(event, Entered) and event.phase == "first_call"
+        if isinstance(event, Entered) and event.phase in ("measure", "finish") and called == 2:
+            tell(hogs, signal.SIGUSR1 if event.phase == "measure" else signal.SIGKILL)
+
+    happened = one_session(shared, wake_and_end_them, "counts", "counts/infer/-/cpus=1")
+    told = {outcome.case: outcome for outcome in happened.outcomes}
+    assert len(told) == 2
+    for outcome in told.values():
+        assert outcome.status == "contended", outcome.reason
+        assert outcome.facts["launch"]["cpus"] == list(PINNED.cpus)
+        (host,) = outcome.telemetry
+        assert {f"cpu{cpu}" for cpu in PINNED.cpus} <= host.values.keys()
 
 
 def test_blocks_are_taken_again_when_the_hogs_have_left(scratch: Scratch, hogs: list[int]) -> None:
