@@ -110,6 +110,7 @@ class Contender:
         self._cache_state = prepare_cache(cache, cold=cold) if cache else ""
         self._launch_facts = launch.facts
         self._neighbours = launch.neighbours
+        self._cpus = launch.cpus
         #: Whether it ended because a machine beside this one, or the way to it, was lost.
         self.lost_neighbour = False
         self._worker = WorkerProcess(launch)
@@ -205,7 +206,7 @@ class Contender:
         if self._telemetry is None:
             self._window = self._ask(Observe(seconds), Window)
             return
-        self._telemetry.watch(self._worker.root, _OBSERVE_HZ)
+        self._telemetry.watch(self._worker.root, _OBSERVE_HZ, self._cpus)
         recorded: tuple[Recording, ...] = ()
         try:
             self._window = self._ask(Observe(seconds), Window)

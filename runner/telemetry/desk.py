@@ -21,8 +21,8 @@ class Source(Protocol):
         """All counters now."""
         ...
 
-    def begin(self, root: int, hz: float, spool: Spool) -> float:
-        """Start the first row; answers the seconds from row to row."""
+    def begin(self, root: int, hz: float, spool: Spool, cpus: tuple[int, ...] = ()) -> float:
+        """Start the first row, about `cpus` where it is about any; answers the seconds from row to row."""
         ...
 
     def row(self, spool: Spool) -> None:
@@ -52,9 +52,9 @@ class Desk:
         """Have all counters read."""
         return self._order(lambda: self._source.mark(root))
 
-    def watch(self, root: int, hz: float, spool: Spool) -> Future[Any]:
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...], spool: Spool) -> Future[Any]:
         """Have rows written from now on."""
-        return self._order(lambda: self._begin(root, hz, spool))
+        return self._order(lambda: self._begin(root, hz, cpus, spool))
 
     def rest(self) -> Future[Any]:
         """Have no more rows written; the answer says how many could not be, or is empty."""
@@ -87,9 +87,9 @@ class Desk:
     def _patience(self) -> float | None:
         return None if self._spool is None else max(0.0, self._due - time.monotonic())
 
-    def _begin(self, root: int, hz: float, spool: Spool) -> None:
+    def _begin(self, root: int, hz: float, cpus: tuple[int, ...], spool: Spool) -> None:
         self._end()
-        self._seconds = self._source.begin(root, hz, spool)
+        self._seconds = self._source.begin(root, hz, spool, cpus)
         self._spool, self._due = spool, time.monotonic() + self._seconds
 
     def _end(self) -> str:

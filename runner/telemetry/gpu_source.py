@@ -52,7 +52,7 @@ class GpuSource:
         lost = [f"{device.uuid}: {device.lost}" for device in self._devices if device.lost]
         return counters, "; ".join([*self._missing.values(), *lost])
 
-    def begin(self, root: int, hz: float, spool: Spool) -> float:
+    def begin(self, root: int, hz: float, spool: Spool, cpus: tuple[int, ...] = ()) -> float:
         """Start the first rows; answers the seconds from row to row, those of the slowest device."""
         for uuid, reason in self._missing.items():
             spool.device(uuid, "", "none")

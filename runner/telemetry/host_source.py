@@ -45,11 +45,12 @@ class _Moment:
 class HostSource:
     """Counters and rows of the host. `cpus` are the measured ones; none: all that `allowed` names.
 
-    What measures is `controller`, the supervisor that is the tree's root, and this process.
+    Rows are about these, or about those of the one case that is looked at. What measures is `controller`,
+    the supervisor that is the tree's root, and this process.
     """
 
     def __init__(self, cpus: Sequence[int], allowed: Sequence[int], controller: int) -> None:
-        self._measured = tuple(sorted(cpus or allowed))
+        self._all = self._measured = tuple(sorted(cpus or allowed))
         # A technique may use others than the measured ones; where none are named, those outside are nobody's.
         self._counted = frozenset() if cpus else frozenset(allowed)
         self._controller = controller
@@ -58,7 +59,7 @@ class HostSource:
         self._last: _Moment | None = None
         self._owed_ns = 0
         self._next_seldom: float | None = None
-        self._nodes = _own_nodes(self._measured)
+        self._nodes: set[int] = set()
         self.members: frozenset[int] = frozenset()
 
     def open(self) -> str:
@@ -78,9 +79,11 @@ class HostSource:
             ours,
         )
 
-    def begin(self, root: int, hz: float, spool: Spool) -> float:
-        """Start the first row; answers the seconds from row to row."""
+    def begin(self, root: int, hz: float, spool: Spool, cpus: tuple[int, ...] = ()) -> float:
+        """Start the first row, about `cpus` (none: the measured ones); answers the seconds to the next."""
         self._watched, self._owed_ns, self._next_seldom = root, 0, None
+        self._measured = tuple(sorted(cpus)) or self._all
+        self._nodes = _own_nodes(self._measured)
         spool.device(HOST, "CPU", "none")
         self._last = self._read(root)
         if self._last.tree.waited_ns is None:

@@ -4,7 +4,8 @@ As a program (`python -m runner.telemetry.sampler`) it takes an order a line on 
 with the members `id`, `order` and what that needs, and answers each with a line of the same `id`:
 
     mark    root                all counters now, as a Reading
-    watch   root, hz, spool     rows from now on, into files that begin with `spool`
+    watch   root, hz, cpus,     rows from now on, into files that begin with `spool`, the host's about `cpus`
+            spool               (none: the measured ones)
     rest                        no more rows
 
 The end of its input, that is of whoever started it, is its own. A parent-death signal would not do: it comes
@@ -55,12 +56,7 @@ class Desks:
             case "mark":
                 return {"reading": asdict(self._mark(int(order["root"])))}
             case "watch":
-                hz = min(MOST_HZ, float(order["hz"]))
-                begun = {
-                    desk: desk.watch(int(order["root"]), hz, Spool(Path(f"{order['spool']}-{number}.jsonl")))
-                    for number, desk in enumerate(self._desks())
-                }
-                return {"trouble": self._settle(begun, cancel=False)}
+                return {"trouble": self._settle(self._watch(order), cancel=False)}
             case "rest":
                 return {"trouble": self._settle({desk: desk.rest() for desk in self._desks()}, cancel=False)}
             case unknown:
@@ -68,6 +64,13 @@ class Desks:
 
     def _desks(self) -> list[Desk]:
         return [desk for desk in (self._host, self._gpus) if desk is not None and not desk.silent]
+
+    def _watch(self, order: Mapping[str, Any]) -> "dict[Desk, Future[Any]]":
+        about = int(order["root"]), min(MOST_HZ, float(order["hz"])), tuple(map(int, order["cpus"]))
+        return {
+            desk: desk.watch(*about, Spool(Path(f"{order['spool']}-{number}.jsonl")))
+            for number, desk in enumerate(self._desks())
+        }
 
     def _mark(self, root: int) -> Reading:
         before = time.monotonic_ns()

@@ -76,13 +76,13 @@ class Sampler:
                 return Reading(time.monotonic_ns(), trouble=str(silent))
             return replace(reading, trouble="; ".join(part for part in (trouble, reading.trouble) if part))
 
-    def watch(self, root: int, hz: float) -> None:
-        """Have rows written from now on, at most 10 a second."""
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+        """Have rows written from now on, at most 10 a second, the host's about `cpus` (none: measured)."""
         with self._lock:
             # A death of before is none of this watch.
             self._end_of_the_dead()
             self._forget()
-            self._watch = {"root": root, "hz": hz}
+            self._watch = {"root": root, "hz": hz, "cpus": cpus}
             try:
                 if not self._revived():
                     self._begin()

@@ -17,8 +17,8 @@ class Telemetry(Protocol):
         """All counters now; with `trouble` where a source does not answer."""
         ...
 
-    def watch(self, root: int, hz: float) -> None:
-        """Begin to sample."""
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+        """Begin to sample; the host's rows are about `cpus` (none: the measured ones)."""
         ...
 
     def rest(self) -> tuple[Recording, ...]:

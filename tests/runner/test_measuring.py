@@ -122,7 +122,7 @@ class Scripted:
         self.asked.append(root)
         return self._readings.pop(0) if self._readings else Reading(0, trouble="the sampler is dead")
 
-    def watch(self, root: int, hz: float) -> None: ...
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
 
     def rest(self) -> tuple[Recording, ...]:
         return ()

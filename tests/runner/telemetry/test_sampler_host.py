@@ -73,6 +73,18 @@ def test_a_stranger_s_work_is_foreign_and_the_tree_s_is_not(samplers: Samplers, 
     assert 0.3e9 <= foreign <= busy - 0.3e9
 
 
+def test_rows_are_about_the_cpus_of_the_case_that_is_looked_at(samplers: Samplers, tree: Tree) -> None:
+    sampler = samplers.start()
+    allowed = sorted(os.sched_getaffinity(0))
+    for cpus, wanted in (((allowed[-1],), allowed[-1:]), ((), allowed)):
+        sampler.watch(tree.root, 10, cpus)
+        samplers.rows(sampler, 2, HOST)
+        (recording,) = sampler.rest()
+        assert [int(name[3:]) for name in recording.values if name[3:].isdigit()] == wanted
+        # Counters are of all, whatever rows were about.
+        assert sorted(host(sampler.mark(tree.root)).busy_ns) == allowed
+
+
 def test_rows_follow_each_other_without_a_gap(samplers: Samplers, tree: Tree) -> None:
     sampler = samplers.start()
     sampler.watch(tree.root, 10)
