@@ -10,7 +10,8 @@ OWN_CORE = 0.9
 def disturbed(facts: Mapping[str, Any]) -> str:
     """How much of its core a replicate had, where others took some of it; else an empty text.
 
-    `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed),
+    `facts` are the outcome's: `device`, `cpu_share` (its CPU time over its wall time while timed; of
+    instances that of the one that had least),
     `waits_for_data` for a case whose own process sleeps while its data is being made, and
     `contention_ignored` where the user wants it so (`contention_limit = 1`).
     """

@@ -114,7 +114,8 @@ def _middle_and_floor(blocks: Sequence[Block], shapes: int, left_out: Collection
 def disturbance(blocks: Sequence[Block]) -> dict[str, float]:
     """How undisturbed the blocks were: per iteration counts, and CPU time over wall time.
 
-    A single-threaded CPU case that owns its core has a `cpu_share` near 1.
+    A single-threaded CPU case that owns its core has a `cpu_share` near 1. Of instances it is that of the
+    one that had least, of ranks, which sleep while they wait for each other, the sum.
     """
     iterations = sum(len(block.samples_ns) for block in blocks)
     wall = sum(block.wall_ns for block in blocks)

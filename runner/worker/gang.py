@@ -7,7 +7,7 @@ throughput the sum of what each does in its own time.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from statistics import median
 from typing import Any
@@ -77,7 +77,8 @@ class Gang:
         started = time.perf_counter_ns()
         count = _FIRST_ROUND
         while True:
-            steps += self._slowest(self._crew.ask("steps", count=count, start_ns=self._crew.soon()))
+            told = self._crew.ask("steps", count=count, start_ns=self._crew.soon())
+            steps += _slowest(told, ranks=self._parallel)
             elapsed = (time.perf_counter_ns() - started) / 1e9
             ended = "steady" if elapsed >= min_seconds and timing.steady(steps) else ""
             ended = ended or ("cap" if elapsed >= max_seconds else "")
@@ -88,22 +89,15 @@ class Gang:
             count = max(1, _ROUND_NS // max(1, last))
 
     def block(self, iterations: int) -> Block:
-        """Timed steps of all members, begun together; counts are sums over them."""
+        """Timed steps of all members, begun together."""
         self._iterations = iterations
         blocks = self._blocks(iterations)
         for samples, own in zip(self._samples, blocks, strict=True):
             samples.extend(own.samples_ns)
         self._last_samples = iterations
-        started = min(own.started_ns for own in blocks)
-        self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - started)
-        return Block(
-            samples_ns=tuple(self._slowest([list(own.samples_ns) for own in blocks])),
-            wall_ns=max(own.started_ns + own.wall_ns for own in blocks) - started,
-            started_ns=started,
-            minor_faults=sum(own.minor_faults for own in blocks),
-            involuntary_switches=sum(own.involuntary_switches for own in blocks),
-            cpu_ns=sum(own.cpu_ns for own in blocks),
-        )
+        common = together(blocks, ranks=self._parallel)
+        self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - common.started_ns)
+        return common
 
     def forget(self) -> None:
         """Leave the last block out of every member's samples and counts."""
@@ -192,7 +186,7 @@ class Gang:
 
     def common_steps(self) -> list[int]:
         """Nanoseconds of as many steps as the last block had, the slowest rank's each."""
-        return self._slowest([list(own.samples_ns) for own in self._blocks(self._iterations)])
+        return list(together(self._blocks(self._iterations), ranks=self._parallel).samples_ns)
 
     def local_steps(self) -> list[list[int]]:
         """The same steps of every rank without communication."""
@@ -258,11 +252,6 @@ class Gang:
         ours = self._crew.node_of(number).clock.ours(started)
         return Block(samples_ns=tuple(samples), started_ns=ours, **told)
 
-    def _slowest(self, told: list[list[int]]) -> list[int]:
-        if self._parallel:
-            return [max(step) for step in zip(*told, strict=True)]
-        return max(told, key=median)
-
     def _throughput(self) -> float:
         """Items a second of all instances, each in its own time."""
         items = [one["items"] for one in self._crew.ask("facts")]
@@ -285,3 +274,28 @@ class Gang:
             "latency_ms": median(samples) / 1e6 if samples else None,
             "during_block": dict(self._seen[number]) if number in self._seen else None,
         }
+
+
+def together(blocks: Sequence[Block], *, ranks: bool) -> Block:
+    """The blocks of all members as one, in samples as long as those of the slowest; counts are sums.
+
+    But CPU time of instances is what all of them would have had with the share of a core of the worst off:
+    summed up, two with half a core each would pass for one with a core of its own. Of ranks it is a sum,
+    for a rank sleeps while it waits for the others.
+    """
+    started = min(own.started_ns for own in blocks)
+    wall = max(own.started_ns + own.wall_ns for own in blocks) - started
+    least = min(own.cpu_ns / own.wall_ns for own in blocks)
+    return Block(
+        samples_ns=tuple(_slowest([own.samples_ns for own in blocks], ranks=ranks)),
+        wall_ns=wall,
+        started_ns=started,
+        minor_faults=sum(own.minor_faults for own in blocks),
+        involuntary_switches=sum(own.involuntary_switches for own in blocks),
+        cpu_ns=sum(own.cpu_ns for own in blocks) if ranks else round(wall * least),
+    )
+
+
+def _slowest(told: Sequence[Sequence[int]], *, ranks: bool) -> Sequence[int]:
+    """Of ranks the slowest in each step, of instances the one whose steps were slowest."""
+    return [max(step) for step in zip(*told, strict=True)] if ranks else max(told, key=median)

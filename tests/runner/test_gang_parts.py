@@ -56,6 +56,18 @@ def test_ranks_share_weights_and_divide_the_batch(parts: dict[str, Any]) -> None
 
 
 @pytest.mark.torch
+def test_blocks_of_all_members_are_one(parts: dict[str, Any]) -> None:
+    found = parts["blocks"]
+    for one in found.values():
+        assert (one["started_ns"], one["wall_ns"]) == (100, 45)
+        assert (one["minor_faults"], one["involuntary_switches"]) == (4, 6)
+    ranks, instances = found["ranks"], found["instances"]
+    assert (ranks["samples_ns"], ranks["cpu_ns"]) == ([20, 30], 40)
+    # Two with half a core each are not one with a core of its own.
+    assert (instances["samples_ns"], instances["cpu_ns"]) == ([10, 30], pytest.approx(45 / 2, abs=1))
+
+
+@pytest.mark.torch
 def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
     judged = parts["judged"]
     assert (judged["alike"], judged["stages"]) == (0.0, 0.0)

@@ -13,7 +13,9 @@ import torch
 from runner.cases import mlp
 from runner.worker.case import REGISTER
 from runner.worker.case_key import CaseKey
+from runner.worker.gang import together
 from runner.worker.gang_shares import NoRoom, share_out
+from runner.worker.messages import Block
 from runner.worker.parallel import part, part_key, refuse, whole
 from runner.worker.parallel_rank import judge
 from runner.worker.stage import UnknownCase, Unsupported
@@ -108,6 +110,16 @@ def parts() -> dict[str, Any]:
     }
 
 
+def blocks() -> dict[str, Any]:
+    """Blocks of two members that had half a core each, of which the second began later."""
+    first = Block((10, 30), 40, 100, minor_faults=1, involuntary_switches=2, cpu_ns=20)
+    second = Block((20, 15), 35, 110, minor_faults=3, involuntary_switches=4, cpu_ns=20)
+    return {
+        "ranks": asdict(together([first, second], ranks=True)),
+        "instances": asdict(together([first, second], ranks=False)),
+    }
+
+
 def refusal(text: str) -> str:
     """Why a case on a CPU is refused."""
     key = CaseKey.parse(text)
@@ -117,4 +129,5 @@ def refusal(text: str) -> str:
 if __name__ == "__main__":
     assert mlp.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
-    json.dump({"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}, sys.stdout)
+    told = {"shares": shares(), "judged": judged(), "parts": parts(), "blocks": blocks(), "refused": refused}
+    json.dump(told, sys.stdout)
