@@ -20,7 +20,7 @@ from .pairing import hungry
 from .process import Launch
 from .profile import Profile
 from .records import Outcome, Planned, SessionPlan, Target, Timing
-from .telemetry.source import StartTelemetry, Telemetry
+from .telemetry.source import OwnGpus, StartTelemetry, Telemetry
 from .topology import read
 from .worker.case_key import CaseKey
 
@@ -109,7 +109,7 @@ class Session:
             return None
         keys = [CaseKey.parse(planned.case) for planned in self._plan.contenders]
         # Only the devices in use: what others do on the rest of them is no matter of ours.
-        devices = conditions.gpus[: max(key.count("ranks") // key.count("nodes") for key in keys)]
+        devices = max((self._gpus(key) for key in keys), key=len)
         cpus = conditions.profile.cpus
         if cpus and any(key.axis("cpus") != "profile" for key in keys):
             # By number: a sampler that is told none counts those it may use, which are housekeeping's by now.
@@ -117,6 +117,10 @@ class Session:
         with contextlib.suppress(OSError):
             spool.mkdir(parents=True, exist_ok=True)
         return conditions.telemetry(spool, devices, cpus, conditions.profile.housekeeping, self._token)
+
+    def _gpus(self, key: CaseKey) -> tuple[str, ...]:
+        """The GPUs of this machine that a case computes on: one for each of its ranks here."""
+        return self._conditions.gpus[: key.count("ranks") // key.count("nodes")]
 
     def _measure(self, contenders: Iterable[Planned], on_phase: OnPhase, on_outcome: OnOutcome) -> None:
         """Contenders alive together, from their starts to their outcomes."""
@@ -249,7 +253,7 @@ class Session:
         traced = tracing.of_replicate(
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
         )
-        telemetry = self._telemetry
+        telemetry = OwnGpus(self._telemetry, self._gpus(key)) if self._telemetry else None
         return Contender(
             planned, launch, timing, conditions.device, cache, on_phase, traced, telemetry, target.build
         )

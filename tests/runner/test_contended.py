@@ -300,6 +300,56 @@ class ErrorsInTheFirstBlocks:
     def close(self) -> None: ...
 
 
+class TwoGpus:
+    """Tells of two GPUs, the second of which makes an error all the time."""
+
+    def __init__(self) -> None:
+        self._marks = 0
+
+    def mark(self, root: int) -> Reading:
+        self._marks += 1
+        second = GpuCounters("GPU-2", ecc_uncorrected=self._marks)
+        return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=0), second))
+
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+
+    def rest(self) -> tuple[Recording, ...]:
+        return tuple(Recording(device, "", "none", (), (), {}) for device in ("host", "GPU-1", "GPU-2"))
+
+    def close(self) -> None: ...
+
+
+def test_a_case_is_told_of_its_own_gpus_and_of_no_others_of_its_session(scratch: Scratch) -> None:
+    if len(CPUS) < 2:
+        unavailable("two ranks need two CPUs")
+    asked: list[tuple[str, ...]] = []
+
+    def start(spool: Path, uuids: tuple[str, ...], *_: object) -> TwoGpus:
+        asked.append(uuids)
+        return TwoGpus()
+
+    shared = conditions(
+        scratch.folder,
+        CASE_FILES / "several.py",
+        timing=replace(TIMING, max_seconds=1.0, observe_seconds=0.1),
+        telemetry=start,
+        # As PyTorch prints them.
+        gpus=("1", "2", "3"),
+    )
+    ranks = "blocks/train/batch=4/parallel=ddp"
+    happened = one_session(shared, lambda _: None, "blocks/infer/batch=4/eager", ranks, f"{ranks},ranks=2")
+    alone, one_rank, two_ranks = (
+        next(outcome for outcome in happened.outcomes if outcome.case.endswith(technique))
+        for technique in ("eager", "ddp", "ranks=2")
+    )
+    assert asked == [("1", "2")]
+    for outcome in (alone, one_rank):
+        assert outcome.status == "ok", outcome.reason
+        assert [one.device for one in outcome.telemetry] == ["host", "GPU-1"]
+    assert two_ranks.status == "throttled", two_ranks.reason
+    assert [one.device for one in two_ranks.telemetry] == ["host", "GPU-1", "GPU-2"]
+
+
 def test_instances_forget_their_own_samples_of_a_block_that_does_not_count(scratch: Scratch) -> None:
     # Blocks of three iterations, two of which count: the median of all samples would be one of the others.
     timing = replace(TIMING, block_seconds=0.001, measure_seconds=0.0, min_blocks=2, observe_seconds=0.2)
@@ -308,6 +358,7 @@ def test_instances_forget_their_own_samples_of_a_block_that_does_not_count(scrat
         CASE_FILES / "counts.py",
         timing=replace(timing, max_seconds=100.0),
         telemetry=lambda *_: ErrorsInTheFirstBlocks(scratch.folder / "slow"),
+        gpus=(H200,),
     )
     outcome, _ = measured(shared, case="waits/infer/-/instances=2")
     assert outcome.status == "ok", outcome.reason
