@@ -267,7 +267,9 @@ class Contender:
         facts = dict(self._gate.facts())
         if self._window is None or self._telemetry is None or self._ready is None:
             return {}, facts
-        metrics, notes = summarise(self._recordings, self._window, float(self._ready.facts["items"]))
+        # Of other machines' GPUs nothing is read: with theirs left out there is no energy of an item.
+        items = None if self._neighbours else float(self._ready.facts["items"])
+        metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
         return metrics, facts

@@ -34,9 +34,11 @@ def rows_of(recordings: Sequence[Recording], window: Window) -> tuple[Recording,
 
 
 def summarise(
-    recordings: Sequence[Recording], window: Window, items: float
+    recordings: Sequence[Recording], window: Window, items: float | None
 ) -> tuple[dict[str, float], tuple[str, ...]]:
-    """Metrics by `columns.COLUMNS`, and notes on what gave none; `items` are those of one step.
+    """Metrics by `columns.COLUMNS`, and notes on what gave none.
+
+    `items` are those of one step, None where devices of which nothing was recorded computed some of them.
 
     Of several GPUs a mean or median is the mean over them, and a maximum is the largest. `energy_per_item` is
     in J: the energy of all GPUs over the window, by the items of its iterations.
@@ -55,7 +57,8 @@ def summarise(
             if len(rows) >= (_LEAST_ROWS if column.summary == "mean" else 1):
                 metrics.setdefault(column.metric, []).append(_HOW[column.summary](rows))
     found = {metric: _over_devices(metric, values) for metric, values in metrics.items()}
-    return found | _energy(recordings, window, items), tuple(notes)
+    energy = {} if items is None else _energy(recordings, window, items)
+    return found | energy, tuple(notes)
 
 
 def _told(recording: Recording, values: Sequence[float | None]) -> list[Row]:
