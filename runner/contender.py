@@ -139,6 +139,7 @@ class Contender:
             ),
             Ready,
         )
+        self._blocks.shapes = int(self._ready.facts.get("shapes", 1))
         # From here on blocks are timed, ours or another contender's, and at the end the reference of the
         # answer's check lives in this process too: neither belongs into the tree's sampled peak.
         self._worker.stop_sampling()
@@ -172,12 +173,9 @@ class Contender:
     def exhausted(self) -> bool:
         """Whether no round more is taken for the sake of precision alone.
 
-        A case must not run into its deadline for that, and where inputs of several shapes take turns it is no
-        block's floor that is compared.
+        A case must not run into its deadline for that.
         """
-        shapes = 1 if self._ready is None else self._ready.facts.get("shapes", 1)
-        spent = self._budget < self._timing.deadline_seconds / 2
-        return self._blocks.exhausted or spent or shapes > 1
+        return self._blocks.exhausted or self._budget < self._timing.deadline_seconds / 2
 
     @property
     def satisfied(self) -> bool:
@@ -239,7 +237,7 @@ class Contender:
             found: dict[str, Any] = self._tracing.facts(self._traced)
         else:
             blocks = self._blocks
-            if blocks.clean:
+            if not blocks.untimed:
                 about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
                 metrics = replicate_metrics(self._ready, blocks.all, *about)
             found = disturbance(blocks.clean or blocks.all) | {"waits_for_data": "data_wait" in metrics}

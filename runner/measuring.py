@@ -21,10 +21,14 @@ _MORE = 4
 
 
 class Blocks:
-    """All blocks in the order taken. Tainted ones are kept and not counted: they are taken again."""
+    """All blocks in the order taken. Tainted ones are kept and not counted: they are taken again.
+
+    Steps take inputs of so many `shapes` in turn, and the turn goes on from block to block.
+    """
 
     def __init__(self, timing: Timing) -> None:
         self.all: list[Block] = []
+        self.shapes = 1
         self._timing = timing
         self._taints: dict[int, Taint] = {}
         self._few = max(2, timing.min_blocks // 2)
@@ -61,28 +65,53 @@ class Blocks:
         return len(self.all) - 1 in self._taints
 
     @property
+    def untimed(self) -> int:
+        """How many of the shapes have no sample that counts; of one shape, 1 where no block does."""
+        timed: set[int] = set()
+        place = 0
+        for number, block in enumerate(self.all):
+            many = len(block.samples_ns)
+            if number not in self._taints:
+                timed |= {at % self.shapes for at in range(place, place + min(many, self.shapes))}
+            place += many
+        return self.shapes - len(timed)
+
+    @property
     def satisfied(self) -> bool:
         """Whether enough is measured, or the cap says stop.
 
         The cap is on all that was taken. A slow case may reach it before it could take a block again: of as
-        few blocks as are enough, each may be taken twice.
+        few blocks as are enough, each may be taken twice. Nor does it leave shapes out, for a mean over some
+        of them is not the case's: where nobody disturbs, that is half of the steps that warmed it up.
         """
         clean = self.clean
         seconds = sum(block.wall_ns for block in clean) / 1e9
         samples = sum(len(block.samples_ns) for block in clean)
         enough = seconds >= self._timing.measure_seconds or samples >= _ENOUGH_ITERATIONS
-        if len(clean) >= self._timing.min_blocks and enough:
+        complete = not self.untimed
+        if len(clean) >= self._timing.min_blocks and enough and complete:
             return True
-        spent = sum(block.wall_ns for block in self.all) / 1e9
-        tried = len(clean) >= self._few or len(self.all) >= 2 * self._few
-        return spent >= self._timing.max_seconds and tried
+        twice = len(self.all) >= 2 * self._few and self._taken >= 2 * self.shapes
+        return self._spent >= self._timing.max_seconds and (twice or (len(clean) >= self._few and complete))
 
     @property
     def exhausted(self) -> bool:
-        """Whether no round more is taken for the sake of precision alone."""
-        spent = sum(block.wall_ns for block in self.all) / 1e9
+        """Whether no round more is taken for the sake of precision alone.
+
+        Where inputs of several shapes take turns it is no block's floor that is compared.
+        """
         most = min(self._timing.max_seconds, _MORE * self._timing.measure_seconds)
-        return spent >= most or sum(len(block.samples_ns) for block in self.all) >= _ENOUGH_ITERATIONS
+        return self.shapes > 1 or self._spent >= most or self._taken >= _ENOUGH_ITERATIONS
+
+    @property
+    def _spent(self) -> float:
+        """Seconds of all blocks, whether they count or not."""
+        return sum(block.wall_ns for block in self.all) / 1e9
+
+    @property
+    def _taken(self) -> int:
+        """Samples of all blocks, whether they count or not."""
+        return sum(len(block.samples_ns) for block in self.all)
 
     @property
     def floors(self) -> Mapping[int, int]:
@@ -94,8 +123,9 @@ class Blocks:
         }
 
     def spoilt(self, blamed: str = "") -> tuple[str, str] | None:
-        """Status and reason where too few blocks count; `blamed` ends what is said of others."""
-        if not self._taints or len(self.clean) >= self._few:
+        """Status and reason where too few blocks or shapes count; `blamed` ends what is said of others."""
+        untimed = self.untimed
+        if not self._taints or (len(self.clean) >= self._few and not untimed):
             return None
         # Of several kinds the more frequent one; of these the worst.
         status, many = Counter(taint.status for taint in self._taints.values()).most_common(1)[0]
@@ -103,7 +133,10 @@ class Blocks:
             (taint for taint in self._taints.values() if taint.status == status),
             key=lambda taint: taint.share or 0.0,
         )
-        reason = f"{many} of {len(self.all)} blocks, at worst: {worst.reason}"
+        lost = (
+            f", with all samples of {untimed} of {self.shapes} shapes" if self.shapes > 1 and untimed else ""
+        )
+        reason = f"{many} of {len(self.all)} blocks{lost}, at worst: {worst.reason}"
         return status, reason + (blamed if worst.cause == "cpu" else "")
 
     def facts(self) -> Mapping[str, Any]:

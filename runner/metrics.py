@@ -37,29 +37,18 @@ def replicate_metrics(
     timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration. Where steps
     take inputs of several shapes in turn, both are means over the shapes, of each shape's median and fastest
     iteration: whoever is faster fits more shapes into a block, and the fastest step is the shortest shape's.
+    Where no sample of a shape counts, there is neither, nor what follows from them.
     `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
     `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
     """
     samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
-    middle_ns, floor_ns = _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out)
-    seconds = middle_ns / 1e9
-    first = ready.first_call_ns / 1e9
-    metrics = {
-        "latency": middle_ns / 1e6,
-        "latency_min": samples[0] / 1e6,
-        "latency_floor": floor_ns / 1e6,
-        "throughput": ready.facts["items"] / seconds,
-    }
-    metrics |= _percentiles(samples)
+    metrics = {"latency_min": samples[0] / 1e6} | _percentiles(samples)
+    if told := _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out):
+        metrics |= _of_a_step(ready, *told, cache)
     if cache != "warm":
-        metrics["first_call"] = first
+        metrics["first_call"] = ready.first_call_ns / 1e9
         if ready_seconds is not None:
             metrics["cold_start"] = ready_seconds
-    if cache:
-        # One steady step is part of the first call and is not compilation.
-        metrics[f"compile_{cache}"] = max(0.0, first - seconds)
-    if ready.facts.get("flops"):
-        metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
     metrics |= {
         name: value
         for name, value in finished.metrics.items()
@@ -71,10 +60,26 @@ def replicate_metrics(
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
 
 
+def _of_a_step(ready: Ready, middle_ns: float, floor_ns: float, cache: str) -> dict[str, float]:
+    """What follows from how long a step is."""
+    seconds = middle_ns / 1e9
+    metrics = {
+        "latency": middle_ns / 1e6,
+        "latency_floor": floor_ns / 1e6,
+        "throughput": ready.facts["items"] / seconds,
+    }
+    if cache:
+        # One steady step is part of the first call and is not compilation.
+        metrics[f"compile_{cache}"] = max(0.0, ready.first_call_ns / 1e9 - seconds)
+    if ready.facts.get("flops"):
+        metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
+    return metrics
+
+
 def _shares(metrics: Mapping[str, float], cpus: float | None) -> dict[str, float]:
     """What follows from a replicate's other metrics, the worker's own included; `cpus` are those in use."""
     shares: dict[str, float] = {}
-    if cpus:
+    if cpus and "throughput" in metrics:
         shares["throughput_per_core"] = metrics["throughput"] / cpus
     if "ceiling_tflops" in metrics and "model_tflops" in metrics:
         shares["peak_share"] = metrics["model_tflops"] / metrics["ceiling_tflops"]
@@ -94,8 +99,10 @@ def _counted(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[i
     return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
 
 
-def _middle_and_floor(blocks: Sequence[Block], shapes: int, left_out: Collection[int]) -> tuple[float, float]:
-    """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn."""
+def _middle_and_floor(
+    blocks: Sequence[Block], shapes: int, left_out: Collection[int]
+) -> tuple[float, float] | None:
+    """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn; None where one lacks."""
     if shapes == 1:
         counted = _counted(blocks, left_out)
         return median(ns for samples in counted for ns in samples), median(map(min, counted))
@@ -107,8 +114,9 @@ def _middle_and_floor(blocks: Sequence[Block], shapes: int, left_out: Collection
             if number not in left_out:
                 places[place % shapes].append(ns)
             place += 1
-    taken = [each for each in places if each]
-    return fmean(median(each) for each in taken), fmean(min(each) for each in taken)
+    if not all(places):
+        return None
+    return fmean(median(each) for each in places), fmean(min(each) for each in places)
 
 
 def disturbance(blocks: Sequence[Block]) -> dict[str, float]:

@@ -52,6 +52,48 @@ def test_the_cap_is_on_all_that_was_taken() -> None:
     assert taken(*[SLOW] * 4, ms=5_000).satisfied
 
 
+def turns(*taints: Taint | None, shapes: int, samples: int = 1, ms: int = 100) -> Blocks:
+    """Blocks of a case whose steps take inputs of so many shapes in turn."""
+    blocks = taken()
+    blocks.shapes = shapes
+    for taint in taints:
+        blocks.take(block(ms, samples), taint)
+    return blocks
+
+
+def test_every_shape_has_to_be_timed() -> None:
+    # Five blocks of three samples are enough of one shape.
+    assert turns(*[None] * 5, shapes=1, samples=3, ms=300).satisfied
+    assert not turns(*[None] * 5, shapes=16, samples=3, ms=300).satisfied
+    assert turns(*[None] * 6, shapes=16, samples=3, ms=300).satisfied
+    # The turn goes on through a block that does not count: it takes another round.
+    assert not turns(SLOW, *[None] * 5, shapes=16, samples=3, ms=300).satisfied
+    assert turns(SLOW, *[None] * 6, shapes=16, samples=3, ms=300).satisfied
+    assert [turns(None, taint, shapes=16, samples=3).untimed for taint in (None, SLOW)] == [10, 13]
+    assert turns(None, shapes=4, samples=9).untimed == 0
+
+
+def test_the_cap_leaves_no_shape_out() -> None:
+    assert not turns(*[None] * 8, shapes=9, ms=1_000).satisfied
+    assert turns(*[None] * 9, shapes=9, ms=1_000).satisfied
+    # As a block may be, each shape may be taken twice.
+    assert not turns(SLOW, *[None] * 8, *[SLOW] * 8, shapes=9, ms=1_000).satisfied
+    assert turns(SLOW, *[None] * 8, *[SLOW] * 9, shapes=9, ms=1_000).satisfied
+    assert turns(SLOW, *[None] * 9, shapes=9, ms=1_000).satisfied
+
+
+def test_a_case_of_which_a_shape_was_never_timed_says_so() -> None:
+    status, reason = turns(SLOW, *[None] * 8, *[SLOW] * 9, shapes=9).spoilt() or ("", "")
+    assert status == "contended"
+    assert reason == f"10 of 18 blocks, with all samples of 1 of 9 shapes, at worst: {SLOW.reason}"
+    assert turns(SLOW, *[None] * 9, shapes=9).spoilt() is None
+
+
+def test_nobody_takes_rounds_of_several_shapes_for_the_sake_of_precision() -> None:
+    assert turns(None, shapes=2).exhausted
+    assert not turns(None, shapes=1).exhausted
+
+
 def test_a_case_of_too_few_clean_blocks_says_how_many_and_who_it_was() -> None:
     few = taken(*[SLOW] * 30, *[HOT] * 9, None)
     status, reason = few.spoilt("; hog (pid 7) used 50 % of one") or ("", "")

@@ -125,6 +125,18 @@ def test_shapes_weigh_alike_however_many_a_block_holds(every: int) -> None:
     assert metrics["throughput"] == pytest.approx(6 / 0.011)
 
 
+def test_there_is_no_mean_over_a_part_of_the_shapes() -> None:
+    ready = Ready(1_000_000_000, 1, facts={"items": 6, "shapes": 3, "flops": 1e9, "cpus_in_use": 2})
+    blocks = varied([1_000_000, 2_000_000, 30_000_000], every=1)
+    report = Finished({"rss_peak": 100.0, "ceiling_tflops": 4.0})
+    following = {"latency", "latency_floor", "throughput", "throughput_per_core", "compile_cold"}
+    following |= {"model_tflops", "peak_share"}
+    whole = replicate_metrics(ready, blocks[:3], report, {}, "cold")
+    part = replicate_metrics(ready, blocks[:3], report, {}, "cold", None, {1})
+    assert following <= whole.keys()
+    assert whole.keys() - part.keys() == following
+
+
 def test_the_ceiling_is_what_tflops_are_held_against() -> None:
     finished = Finished({"ceiling_tflops": 4.0})
     metrics = replicate_metrics(READY, BLOCKS, finished, {}, "")

@@ -1,4 +1,4 @@
-"""Cases of one thread that take about a millisecond, in Python alone."""
+"""Cases of one thread that take a millisecond or some, in Python alone."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from runner.worker.case import case
+from runner.worker.case import Workload, case
 
 
 @case()
@@ -14,6 +14,21 @@ def counts():
     """Sums integers; returns no tensor."""
     torch.set_num_threads(1)
     return lambda: sum(range(40_000))
+
+
+class Sleeps(torch.nn.Module):
+    """Answers after two milliseconds for each row."""
+
+    def forward(self, rows):
+        time.sleep(0.002 * len(rows))
+        return rows
+
+
+@case()
+def turns():
+    """Sleeps for 2 to 32 milliseconds, by inputs of sixteen shapes in turn."""
+    inputs = [(torch.ones(rows, 1),) for rows in range(1, 17)]
+    return Workload(Sleeps(), inputs[0], items=1, variants=tuple(inputs[1:]))
 
 
 @case()
