@@ -111,11 +111,11 @@ def _private_places(folder: Path) -> Generator[None]:
     """Have compilers begin cold and keep what they write inside `folder`.
 
     The worker ends without tidying up, so nothing may lie where nobody takes it away. AOTInductor unpacks
-    into TMPDIR what it loads; on Linux, loaded code outlives its file.
+    into TMPDIR what it loads; on Linux, loaded code outlives its file. A cache that the shell has named is
+    left alone: whoever compiled this before has filled it.
     """
-    ours = {"TMPDIR": str(folder)}
-    if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
-        ours |= {name: str(folder / "cache") for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")}
+    cache = str(folder / "cache")
+    ours = {"TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache}
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
     try:

@@ -71,6 +71,10 @@ def test_exporting_leaves_no_file_and_no_variable_behind(told: Any) -> None:
     assert told["left"] == []
 
 
+def test_exporting_is_cold_whatever_cache_the_shell_has(told: Any) -> None:
+    assert told["warmed"] == []
+
+
 def test_a_script_takes_other_shapes_where_an_example_fixes_them(told: Any) -> None:
     assert told["shapes"] < 1e-6
     for way, reason in told["several"].items():

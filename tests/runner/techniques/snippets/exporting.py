@@ -149,12 +149,15 @@ def main():
     runtime = all(importlib.util.find_spec(name) for name in PACKAGES)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = os.environ["TMPDIR"] = folder
+        shell = f"{folder}/of-the-shell"
+        os.environ |= {"TORCHINDUCTOR_CACHE_DIR": shell, "TRITON_CACHE_DIR": shell}
         variables = dict(os.environ)
         ways = ["jit-trace", "jit-script", "export", *(["onnxruntime"] if runtime else [])]
         told = {
             "pair": {way: looked_at("pair", way) for way in ways},
             "named": {way: looked_at("named", way) for way in ways if way != "jit-script"},
             "aot-inductor": looked_at("named", "aot-inductor"),
+            "warmed": files_in(shell),
             "left": [*files_in(folder), *sorted(dict(os.environ).items() ^ variables.items())],
             "shapes": looked_at("shapes", "jit-script")["error"],
             "saved": saved(),
