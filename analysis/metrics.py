@@ -82,7 +82,7 @@ _ALL = (
     Metric("first_replay", "First replay", "ms", "lower", "first replay of the CUDA graph"),
     Metric("graph_pool", "Graph pool", "MiB", "lower", "memory the CUDA graph's private pool holds"),
     Metric("launch_bound", "Launch-bound share", "share", "lower", "share of a step in which no kernel ran"),
-    Metric("ceiling_tflops", "Ceiling", "TFLOP/s", "higher", "fastest square matrix product in this process"),
+    Metric("ceiling_tflops", "Ceiling", "TFLOP/s", "higher", "fastest matrix product, of all its processes"),
     Metric("peak_share", "Share of the ceiling", "share", "higher", "TFLOP/s of the case / the ceiling"),
     Metric("throughput_per_core", "Throughput per core", "items/s", "higher", "throughput / CPUs in use"),
     Metric("migrations", "Migrations", "1/s", "lower", "moves of the process's threads between CPUs"),

@@ -29,9 +29,11 @@ _MOMENT_NS = 1_000_000
 _ROUND_NS = 50_000_000
 #: Until a step's time is known.
 _FIRST_ROUND = 1
-#: Peaks are of the member that needs most; what is counted a second adds up.
+#: Peaks are of the member that needs most; what is counted or computed a second adds up.
 _LARGEST = ("rss_peak", "cuda_peak", "fragmentation")
-_ADDED = ("switches", "migrations", "alloc_retries")
+_ADDED = ("switches", "migrations", "alloc_retries", "ceiling_tflops")
+#: Of instances on one GPU each has all of it, for they measure this one after the other.
+_OF_THE_GPU = ("ceiling_tflops",)
 
 
 class Gang:
@@ -147,14 +149,12 @@ class Gang:
 
     def metrics(self) -> Mapping[str, float]:
         """Throughput of all members, peaks of the largest, and of ranks what their communication costs."""
-        told: list[dict[str, float]] = self._crew.ask("metrics")
-        known = dict(told[0])
-        for name in known:
-            values = [one.get(name, 0.0) for one in told]
-            if name.startswith(_LARGEST):
-                known[name] = max(values)
-            elif name in _ADDED:
-                known[name] = sum(values)
+        one_gpu = not self._parallel and self._device.startswith("cuda")
+        if one_gpu:
+            told = [self._crew.ask_one(number, "metrics") for number in range(self._count)]
+        else:
+            told = self._crew.ask("metrics")
+        known = of_all(told, one_gpu=one_gpu)
         if not self._parallel:
             # Where no block counts there is none.
             known |= {"throughput": self._throughput()} if all(self._samples) else {}
@@ -274,6 +274,18 @@ class Gang:
             "latency_ms": median(samples) / 1e6 if samples else None,
             "during_block": dict(self._seen[number]) if number in self._seen else None,
         }
+
+
+def of_all(told: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
+    """What all members told as one, by the names of the first; `one_gpu` where they share it."""
+    known = dict(told[0])
+    for name in known:
+        values = [one.get(name, 0.0) for one in told]
+        if name.startswith(_LARGEST) or (one_gpu and name in _OF_THE_GPU):
+            known[name] = max(values)
+        elif name in _ADDED:
+            known[name] = sum(values)
+    return known
 
 
 def together(blocks: Sequence[Block], *, ranks: bool) -> Block:

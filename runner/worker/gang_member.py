@@ -136,12 +136,12 @@ class Member:
         return {**self._placement.facts(), **self._built.facts()}
 
     def _told(self) -> dict[str, float]:
-        told = {**self._metrics, **self._placement.metrics(self._device), **self._built.metrics()}
-        told |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        # Peaks first: what is measured last takes memory of its own.
+        told = self._metrics | memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
             told["rss_peak_steady"] = after
-        return told
+        return {**told, **self._placement.metrics(self._device), **self._built.metrics()}
 
     def _reference(self) -> dict[str, float]:
         return self._rank.reference()

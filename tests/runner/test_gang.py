@@ -24,6 +24,7 @@ OF_RANKS = [case for case in OF_TWO if case != INSTANCES]
 DIES = "ends/train/how=dies/parallel=ddp,ranks=2"
 FORKS = "ends/train/how=forks/parallel=ddp,ranks=2"
 TOO_MANY = "blocks/train/batch=4/parallel=ddp,ranks=4096"
+GREEDY = "greedy_at_its_end/infer/-/instances=2"
 CLOSURE = "closure/infer/-/parallel=fsdp2"
 
 #: Weights and biases of the small transformer: two linear layers around three blocks of three each.
@@ -36,7 +37,7 @@ def happened(module_scratch: Scratch) -> Happened:
     if len(os.sched_getaffinity(0)) < 2:
         unavailable("two processes at once need two CPUs")
     shared = conditions(module_scratch.folder, CASE_FILES / "several.py")
-    return measure(shared, [[case] for case in (*OF_TWO, ALONE, DIES, FORKS, TOO_MANY, CLOSURE)])
+    return measure(shared, [[case] for case in (*OF_TWO, ALONE, GREEDY, DIES, FORKS, TOO_MANY, CLOSURE)])
 
 
 def outcome_of(happened: Happened, case: str) -> Outcome:
@@ -166,3 +167,10 @@ def test_a_members_reason_is_the_cases(happened: Happened) -> None:
     closure = outcome_of(happened, CLOSURE)
     assert closure.status == "unsupported"
     assert closure.reason == "a case given as a closure has no model to share between ranks"
+
+
+def test_what_members_measure_at_the_end_is_in_no_peak(happened: Happened) -> None:
+    greedy = outcome_of(happened, GREEDY)
+    assert (greedy.status, greedy.metrics["data_wait"]) == ("ok", 1.0)
+    steady = outcome_of(happened, INSTANCES).metrics["rss_peak_steady"]
+    assert greedy.metrics["rss_peak_steady"] < steady + 256

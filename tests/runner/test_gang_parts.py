@@ -68,6 +68,14 @@ def test_blocks_of_all_members_are_one(parts: dict[str, Any]) -> None:
 
 
 @pytest.mark.torch
+def test_ceilings_of_members_add_up_and_a_gpu_they_share_has_one(parts: dict[str, Any]) -> None:
+    found = parts["metrics"]
+    others = {"rss_peak_steady": 4.0, "switches": 7.0, "model_size": 7.0}
+    assert found["cpus"] == {"ceiling_tflops": 5.0, **others}
+    assert found["gpu"] == {"ceiling_tflops": 3.0, **others}
+
+
+@pytest.mark.torch
 def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
     judged = parts["judged"]
     assert (judged["alike"], judged["stages"]) == (0.0, 0.0)

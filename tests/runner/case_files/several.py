@@ -1,4 +1,4 @@
-"""Cases that several processes share: a small transformer, a model that dies on one rank, a closure."""
+"""Cases that several processes share: a small transformer, some that die or are greedy, a closure."""
 
 import os
 import signal
@@ -55,6 +55,16 @@ def blocks(batch: int) -> Workload:
         loss=loss_for(batch),
         checkpointed=tuple(f"layers.{number}" for number in range(3)),
     )
+
+
+def greedy() -> dict[str, float]:
+    """Last words that take half a GiB."""
+    return {"data_wait": float(torch.ones(128 << 20)[-1])}
+
+
+@case()
+def greedy_at_its_end() -> Workload:
+    return Workload(nn.Linear(4, 4), (torch.randn(4, 4),), items=4, report=greedy)
 
 
 class OtherOnRankOne(Blocks):

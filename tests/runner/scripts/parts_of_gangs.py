@@ -13,7 +13,7 @@ import torch
 from runner.cases import mlp
 from runner.worker.case import REGISTER
 from runner.worker.case_key import CaseKey
-from runner.worker.gang import together
+from runner.worker.gang import of_all, together
 from runner.worker.gang_shares import NoRoom, share_out
 from runner.worker.messages import Block
 from runner.worker.parallel import part, part_key, refuse, whole
@@ -120,6 +120,15 @@ def blocks() -> dict[str, Any]:
     }
 
 
+def metrics() -> dict[str, Any]:
+    """What two members tell, on CPUs of their own and on one GPU."""
+    told = [
+        {"ceiling_tflops": 3.0, "rss_peak_steady": 1.0, "switches": 2.0, "model_size": 7.0},
+        {"ceiling_tflops": 2.0, "rss_peak_steady": 4.0, "switches": 5.0, "model_size": 7.0},
+    ]
+    return {"cpus": of_all(told, one_gpu=False), "gpu": of_all(told, one_gpu=True)}
+
+
 def refusal(text: str) -> str:
     """Why a case on a CPU is refused."""
     key = CaseKey.parse(text)
@@ -129,5 +138,6 @@ def refusal(text: str) -> str:
 if __name__ == "__main__":
     assert mlp.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
-    told = {"shares": shares(), "judged": judged(), "parts": parts(), "blocks": blocks(), "refused": refused}
+    told = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
+    told |= {"blocks": blocks(), "metrics": metrics()}
     json.dump(told, sys.stdout)
