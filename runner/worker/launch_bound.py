@@ -8,26 +8,28 @@ import torch
 
 from . import timing
 
-#: Steps that are looked at: a few, for a trace of every kernel is large.
+#: Steps that are looked at, or a few more: not many, for a trace of every kernel is large.
 _STEPS = 10
 
 
-def measure(step: Callable[[], object], device: str) -> Mapping[str, float]:
+def measure(step: Callable[[], object], device: str, shapes: int = 1) -> Mapping[str, float]:
     """Metric `launch_bound` of a step on CUDA; empty off CUDA, or where the profiler shows no kernel.
 
     1 - (time in which a kernel, copy or fill ran) / (time of the step). Both are of the same number of steps
     queued one after the other, but only the first is taken under torch.profiler, which makes launching
-    slower and leaves the kernels as they are.
+    slower and leaves the kernels as they are. Of inputs of so many `shapes` in turn each comes equally
+    often in both, wherever the turn stands.
     """
     if not device.startswith("cuda"):
         return {}
+    steps = shapes * -(-_STEPS // shapes)
     timing.synchronize(device)
     started = time.perf_counter_ns()
-    _run(step)
+    _run(step, steps)
     timing.synchronize(device)
     wall = (time.perf_counter_ns() - started) / 1e3
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
-        _run(step)
+        _run(step, steps)
         timing.synchronize(device)
     busy = union(_on_device(profiler.events()))
     return {"launch_bound": max(0.0, 1 - busy / wall)} if busy else {}
@@ -42,8 +44,8 @@ def union(intervals: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def _run(step: Callable[[], object]) -> None:
-    for _ in range(_STEPS):
+def _run(step: Callable[[], object], steps: int) -> None:
+    for _ in range(steps):
         step()
 
 

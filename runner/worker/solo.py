@@ -98,7 +98,7 @@ class Solo:
             "parameters": stage.parameters,
             "dtype": stage.dtype,
             "threads": torch.get_num_threads(),
-            "shapes": len(stage.shapes) if len(set(stage.shapes)) > 1 else 1,
+            "shapes": self._shapes,
             **stage.facts,
         }
         if stage.key.axis("compile") != "none":
@@ -113,7 +113,7 @@ class Solo:
             told |= words()
         if self.stage.key.axis("compile") != "none":
             told |= compiling.report().metrics
-        return told | dict(launch_bound.measure(self.stage.step, self._device))
+        return told | dict(launch_bound.measure(self.stage.step, self._device, self._shapes))
 
     def check(self) -> answer.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""
@@ -127,6 +127,11 @@ class Solo:
 
     def close(self) -> None:
         """Nothing of this process needs to be closed."""
+
+    @property
+    def _shapes(self) -> int:
+        """Inputs of how many shapes the steps take in turn; 1 where all are alike."""
+        return len(self.stage.shapes) if len(set(self.stage.shapes)) > 1 else 1
 
     def _call(self) -> Any:
         returned: list[Any] = []

@@ -1,10 +1,13 @@
 """Every technique of one process on small workloads, as the worker's loop takes them, and what came of it."""
 
+import functools
 import io
+import itertools
 import json
 import os
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 # A cap, and so nothing where there is less: some virtual machines cannot run oneDNN's AMX kernels.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
@@ -13,7 +16,7 @@ import small_cases
 import torch
 from torch._dynamo.utils import clear_compilation_metrics, counters
 
-from runner.worker import compiling, launch_bound, memory, shapes
+from runner.worker import compiling, launch_bound, memory, shapes, timing
 from runner.worker.answer import compare
 from runner.worker.case_key import CaseKey
 from runner.worker.serve import failure
@@ -161,12 +164,25 @@ def by_hand():
     }
 
 
+def looked_at(many):
+    """Which of so many inputs in turn the steps take that are looked at for launches, as on a GPU."""
+    turn, taken = itertools.cycle(range(many)), []
+    on_a_cpu = functools.partial(torch.profiler.profile, activities=[torch.profiler.ProfilerActivity.CPU])
+    with (
+        mock.patch.object(timing, "synchronize"),
+        mock.patch.object(torch.profiler, "profile", lambda activities: on_a_cpu()),
+    ):
+        launch_bound.measure(lambda: taken.append(next(turn)), "cuda:0", many)
+    return taken
+
+
 CASES = json.loads(os.environ["CASES"])
 
 print(
     json.dumps(
         {
             "cases": {text: told(text) for text in CASES},
+            "launches": {many: looked_at(many) for many in (1, 3, 9, 16)},
             "formats": formats(),
             "errors": {"bf16": error_by_hand(torch.bfloat16), "fp16": error_by_hand(torch.float16)},
             "saved": saved_sizes(),
