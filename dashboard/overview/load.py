@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import streamlit as st
 
-from analysis.freshness import Silence, silent_machines
+from analysis.freshness import Silence, overdue_nights, silent_machines
 from dashboard.database import opened
 from dashboard.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
@@ -56,8 +56,12 @@ def morning(url: str) -> Morning:
     seen = queue_queries.schedulers(database)
     waits = patience(seen)
     plan = served(seen, now, waits.silent_minutes)
+    # Among the newest tasks of many machines is not the first night that nobody began.
+    unbegun = queue_queries.unbegun(database, "measure")
+    silences = overdue_nights(unbegun, seen, now, hours=waits.overdue_hours, minutes=waits.silent_minutes)
+    overdue = {one.name: one for one in silences}
     return Morning(
-        parts=tuple(standings(tasks, missed, seen, plan, now, waits)),
+        parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),
         silent=tuple(silent_machines(seen, now, waits.silent_minutes)),
         seen=tuple(seen),
         plan=tuple(plan),

@@ -13,7 +13,6 @@ from analysis.freshness import (
     Why,
     alive,
     coverage,
-    overdue_nights,
     present,
     shown,
     takers,
@@ -147,14 +146,17 @@ def standings(
     plan: Sequence[Served],
     now: datetime,
     patience: Patience,
+    overdue: Mapping[str, Silence],
 ) -> list[Standing]:
-    """Every part of which there is a task, the worst first; `tasks` and moments come newest first."""
+    """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
+
+    `overdue` are the nights that nobody began, by name.
+    """
     tasks = list(tasks)
     parts: dict[tuple[str, str], list[NightTask]] = defaultdict(list)
     for task in tasks:
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
-    overdue = {one.name: one for one in overdue_nights(tasks, seen, now, hours=hours, minutes=minutes)}
     able = takers(one for one in present(alive(seen, now, minutes)) if measures(one))
     busy = {task.machine for task in tasks if task.state == "running"}
     fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}

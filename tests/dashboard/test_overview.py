@@ -216,6 +216,17 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     assert "looked at for 24 of 1,000 tracks" in text(page)
 
 
+def test_late_is_since_the_first_night_that_nobody_began_however_many_machines_wait(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    labels = [f"m{number:04}" for number in range(1600)]
+    for age in (2, 1, 0):
+        mornings.fire(mornings.due(age, 13), *(("nightly", label) for label in labels))
+    page = open_page(url, OVERVIEW)
+    assert morning_line(page) == "× 1,600 tracks late"
+    assert html(page).count("was due 2 days ago and has not begun: no scheduler is there for m") == 6
+
+
 def test_a_track_that_nobody_asks_for_any_more_is_not_late(
     open_page: Open, url: str, mornings: Mornings, tmp_path: Path
 ) -> None:
