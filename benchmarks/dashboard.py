@@ -1,11 +1,12 @@
 """The dashboard on a million results: time to marks, CPU of a rerun, its questions, fifty readers at once.
 
     python benchmarks/dashboard.py [--results N | --database URL] [--page PATH ...] [--quick]
-                                   [--only pages|browser|readers ...] [--readers N ...] [--minutes M]
+                                   [--only pages|browser|readers ...] [--private] [--readers N ...]
 
 Fills an SQLite file from a seed, as store.py does, and serves it by the command that users type. Every page
 of the running dashboard is opened with real content: through a websocket that speaks Streamlit's protocol,
-as browsers do, and in Chromium, where an empty page served by Streamlit alone is opened in turns with it.
+as browsers do, and in Chromium, where pages served by Streamlit alone are opened in turns with it: an empty
+one, and one of a plain chart and the choices of Trends, which tells how much of a page is Streamlit's own.
 Answers are `kept` when all that a page asks was asked within the last ten seconds, else `anew`. Readers think
 for 30 s on average between two pages; what they wait is compared with the page's time anew without any load.
 """
@@ -30,7 +31,7 @@ from nights.timetable import keep_watch
 from nights.upgrade import store_upgrade
 from readers import serving
 from readers.addresses import addresses
-from readers.chromium import browser, until_marks
+from readers.chromium import WARMING, browser, until_marks
 from readers.crowd import Seen, crowd
 from readers.serving import Server
 from readers.tab import Tab, Visit
@@ -46,6 +47,7 @@ SETTLE_SECONDS = 0.15
 #: Rows of telemetry for each result: pages ask for the newest windows only.
 TELEMETRY = 0.2
 PARTS = ("pages", "browser", "readers")
+EMPTY = "an empty Streamlit page"
 
 
 @dataclass(slots=True)
@@ -80,9 +82,12 @@ def main() -> None:
         if "pages" in options.only:
             _print_questions(_questions(url, folder, places, options.rounds))
         if "browser" in options.only:
-            empty = serving.empty(folder)
-            servers.callback(empty.stop)
-            _print_marks(empty, server, places, options.rounds)
+            bare = {EMPTY: serving.empty(folder), "a plain chart, 7 widgets": serving.plain(folder)}
+            for one in bare.values():
+                servers.callback(one.stop)
+            opened = {name: one.url for name, one in bare.items()}
+            opened |= {name: server.url + address for name, address in places.items()}
+            _print_marks(opened, options.rounds, private=options.private)
         if "readers" in options.only:
             _print_readers(server, places, found, options)
 
@@ -95,6 +100,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", choices=PARTS, action="append", help="by default all three")
     parser.add_argument("--visits", type=int, default=20, help="of every page, with its answers kept")
     parser.add_argument("--rounds", type=int, default=7, help="visits in turns: anew, and in the browser")
+    parser.add_argument("--private", action="store_true", help="a window that keeps no compiled code")
     parser.add_argument("--readers", type=int, nargs="+", default=[1, 10, 50], metavar="N")
     parser.add_argument("--think", type=float, default=30.0, help="seconds between two pages, on average")
     parser.add_argument("--minutes", type=float, default=2.0, help="for each number of readers")
@@ -233,21 +239,21 @@ def _print_questions(asked: Mapping[str, list[dict[str, float]]]) -> None:
             print(f"    {question:58}{len(times):6}{_share(times, 0.5):9.2f}{p95:8.2f}{slow}")
 
 
-def _print_marks(empty: Server, server: Server, places: Mapping[str, str], rounds: int) -> None:
-    """From navigation to marks, every page and the empty one in turns."""
-    with browser() as found:
+def _print_marks(opened: Mapping[str, str], rounds: int, *, private: bool) -> None:
+    """From navigation to marks, all in turns; the empty one is what the others are compared with."""
+    with browser(private=private) as found:
         if found is None:
             print("\nno Chromium on PATH: nothing was looked at in a browser")
             return
         context, version = found
-        opened = {"an empty Streamlit page": empty.url, **{n: server.url + a for n, a in places.items()}}
         times: dict[str, list[float | None]] = {name: [] for name in opened}
-        for turn in range(rounds + 1):
+        for turn in range(WARMING + rounds):
             for name, url in opened.items():
                 milliseconds = until_marks(context, url)
-                times[name] += [milliseconds] if turn else []
-    nothing = times["an empty Streamlit page"]
-    print(f"\nfrom navigation to marks, {rounds} times in turns in Chromium {version}, whose cache is warm")
+                times[name] += [milliseconds] if turn >= WARMING else []
+    nothing = times[EMPTY]
+    kept = "files are kept" if private else "files and compiled code are kept"
+    print(f"\nfrom navigation to marks, {rounds} times in turns in Chromium {version}, whose {kept}")
     print(f"{'':28}{'p50 ms':>9}{'p95':>8}   times an empty page")
     for name, taken in times.items():
         pairs = [(one, none) for one, none in zip(taken, nothing, strict=True) if one and none]

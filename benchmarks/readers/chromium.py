@@ -1,13 +1,20 @@
 """From navigation to marks in a real Chromium, with its own clock."""
 
 import shutil
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from playwright.sync_api import BrowserContext, Error, sync_playwright
+from playwright.sync_api import BrowserContext, Error, ViewportSize, sync_playwright
 
 _PATIENCE_MS = 60_000
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+_WINDOW: ViewportSize = {"width": 1440, "height": 1000}
+#: Visits after which a browser has all it keeps: files with the first, compiled code once they came from
+#: its own cache.
+WARMING = 3
+#: What a page does once its marks stand, keeping compiled code above all.
+_AFTERWARDS_MS = 300
 
 #: Milliseconds since the navigation began once the script has ended, nothing of it is still to be drawn, and
 #: every chart has marks and every table its cells; 0 before.
@@ -25,16 +32,28 @@ _MARKS = """() => {
 
 
 @contextmanager
-def browser() -> Generator[tuple[BrowserContext, str] | None]:
-    """A browser that keeps what it loaded once, and its version; None where there is none on PATH."""
+def browser(*, private: bool) -> Generator[tuple[BrowserContext, str] | None]:
+    """A browser that keeps what it loaded once, and its version; None where there is none on PATH.
+
+    A `private` window keeps files and no compiled code; any other keeps both, as that of a daily reader.
+    """
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         yield None
         return
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
-        yield launched.new_context(viewport={"width": 1440, "height": 1000}), launched.version
-        launched.close()
+    arguments = list(_ARGUMENTS)
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory(prefix="pyrometer-") as profile:
+        chromium = playwright.chromium
+        if private:
+            launched = chromium.launch(executable_path=path, args=arguments)
+            yield launched.new_context(viewport=_WINDOW), launched.version
+            launched.close()
+            return
+        context = chromium.launch_persistent_context(
+            profile, executable_path=path, args=arguments, viewport=_WINDOW
+        )
+        yield context, context.browser.version if context.browser else ""
+        context.close()
 
 
 def until_marks(context: BrowserContext, url: str) -> float | None:
@@ -43,7 +62,9 @@ def until_marks(context: BrowserContext, url: str) -> float | None:
     try:
         page.goto(url, timeout=_PATIENCE_MS, wait_until="commit")
         found = page.wait_for_function(_MARKS, polling="raf", timeout=_PATIENCE_MS)
-        return float(found.json_value())
+        marks = float(found.json_value())
+        page.wait_for_timeout(_AFTERWARDS_MS)
+        return marks
     except Error:
         return None
     finally:

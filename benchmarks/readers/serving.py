@@ -82,9 +82,18 @@ def empty(folder: Path) -> Server:
     """A page with one word on it, as Streamlit's own command serves it."""
     script = folder / "empty.py"
     script.write_text(_EMPTY)
+    return _streamlit(folder, script)
+
+
+def plain(folder: Path) -> Server:
+    """A page with a plain chart and some choices, served the same way."""
+    return _streamlit(folder, HERE / "plain_page.py")
+
+
+def _streamlit(folder: Path, script: Path) -> Server:
     port = _port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *_OPTIONS]
-    return Server(command, folder / "empty.log", {}, f"http://127.0.0.1:{port}")
+    return Server(command, folder / f"{script.stem}.log", {}, f"http://127.0.0.1:{port}")
 
 
 def _port() -> str:

@@ -64,6 +64,6 @@ def test_times_to_marks_beside_an_empty_page(printed: Print) -> None:
     if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
         unavailable("no Chromium on PATH")
     shown = printed("--results", "2800", "--only", "browser", "--rounds", "1", "--page", "hardware")
-    for page in ("an empty Streamlit page", "Hardware"):
+    for page in ("an empty Streamlit page", "a plain chart, 7 widgets", "Hardware"):
         assert re.search(rf"^{page} +\d+ +\d+ +\d\.\d\d", shown, re.MULTILINE), page
     assert "never stood" not in shown
