@@ -8,6 +8,7 @@ from statistics import median
 from string import ascii_uppercase
 
 from dashboard import charts
+from dashboard.frames import version_order
 from db.finding_records import MeasuredFor
 from db.records import SeriesKey, SeriesPoint
 
@@ -123,7 +124,7 @@ def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str
 
 
 def public(torch_version: str) -> str:
-    """A version without its local part: builds for other devices are the same release."""
+    """A version without its local part, which says what device it was built for."""
     return torch_version.partition("+")[0]
 
 
@@ -137,6 +138,31 @@ def whole_versions(drawn: Iterable[Line]) -> list[str]:
     return list({p.torch_version: None for line in drawn for p in line.points if p.torch_version})
 
 
+def baselines(drawn: Sequence[Line]) -> dict[str, str]:
+    """Every version that any line has, and how it is named as what lines are set against.
+
+    By its public version where each line has one build of that, so that it is the same for a CPU and a GPU;
+    where a line has several builds, which are several releases, by the whole one.
+    """
+    several: set[str] = set()
+    for line in drawn:
+        counted = Counter(map(public, whole_versions([line])))
+        several |= {version for version, many in counted.items() if many > 1}
+    named = {version: public(version) for version in whole_versions(drawn)}
+    return {version: version if short in several else short for version, short in named.items()}
+
+
+def build(line: Line, baseline: str) -> str:
+    """The version of a line that `baseline` stands for; empty where the line has none.
+
+    A public version stands for one build: the one without a local part, else the highest.
+    """
+    own = whole_versions([line])
+    if baseline in own:
+        return baseline
+    return max((version for version in own if public(version) == baseline), key=version_order, default="")
+
+
 def runs(drawn: Iterable[Line]) -> list[str]:
     """The ids of all runs that have a point."""
     return list({point.run: None for line in drawn for point in line.points})
@@ -146,16 +172,15 @@ def pinned(drawn: Sequence[Line], told: Told) -> str:
     """What lines are set against unless somebody says otherwise; empty where there are no points.
 
     The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
-    the oldest run.
+    the oldest run. Versions are named as in `baselines`.
     """
     points = sorted((p for line in drawn for p in line.points), key=lambda point: point.started_at)
-    baselines = {each.baseline for each in told.values() if each.baseline}
-    of_baseline = [p for p in points if p.torch_version and _track(told, p) in baselines]
+    tracks = {each.baseline for each in told.values() if each.baseline}
+    of_baseline = [p for p in points if p.torch_version and _track(told, p) in tracks]
     with_version = [p for p in points if p.torch_version]
-    if of_baseline:
-        return public(of_baseline[-1].torch_version)
-    if with_version:
-        return public(with_version[0].torch_version)
+    found = of_baseline[-1:] or with_version[:1]
+    if found:
+        return baselines(drawn)[found[0].torch_version]
     return points[0].run if points else ""
 
 
@@ -165,17 +190,14 @@ def _track(told: Told, point: SeriesPoint) -> str | None:
 
 
 def level(line: Line, baseline: str) -> float | None:
-    """What `baseline` measured in a line: the median over the runs of a version, or one run's point.
+    """What `baseline` measured in a line: the median over the runs of a build, or one run's point.
 
-    Of a run with several environments the one given last counts. None where the line has no such point, or
-    one that is nothing to divide by.
+    Of a public version one build speaks, see `build`: two have no median. Of a run with several environments
+    the one given last counts. None where the line has no such point, or one that is nothing to divide by.
     """
     of_run = [point.point for point in line.points if point.run == baseline]
-    of_version = [
-        point.point
-        for point in line.points
-        if point.torch_version and baseline in (point.torch_version, public(point.torch_version))
-    ]
+    own = build(line, baseline)
+    of_version = [point.point for point in line.points if own and point.torch_version == own]
     values = of_run[-1:] or of_version
     found = median(values) if values else 0.0
     return found if math.isfinite(found) and found > 0 else None

@@ -40,7 +40,7 @@ def choices(chosen: Trends, offer: Offer, known: History, drawn: Drawing, titles
 
 def _baselines(chosen: Trends, drawn: Sequence[Line]) -> dict[str, str]:
     """The versions that lines may be set against, newest first, and what is chosen."""
-    versions = sorted(lines.versions(drawn), key=version_order, reverse=True)
+    versions = sorted(set(lines.baselines(drawn).values()), key=version_order, reverse=True)
     known = {version: version for version in versions[:_OFFERED_VERSIONS]}
     return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
 
@@ -81,10 +81,10 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> 
     )
     if drawn.levels is not None:
         run = chosen.baseline in lines.runs(known.lines)
-        told = words.against(metric, chosen.baseline, drawn.levels, drawn.lines, run=run)
+        told = words.against(metric, chosen.baseline, drawn.levels, known.lines, run=run)
         parts.caption(parts.plain(told))
         if not run:
-            _measured_in_turns(chosen, drawn)
+            _measured_in_turns(chosen, known, drawn)
     if chosen.axis == "date" and frames.at_one_moment(drawn.versions):
         parts.caption(
             "Several PyTorch versions stand at one moment: along PyTorch versions they stand apart."
@@ -117,7 +117,7 @@ def _newest(drawn: Drawing) -> SeriesPoint:
     return max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
 
 
-def _measured_in_turns(chosen: Trends, drawn: Drawing) -> None:
+def _measured_in_turns(chosen: Trends, known: History, drawn: Drawing) -> None:
     """Where, or by which command, the baseline is set against the newest version without the drift."""
     old = lines.public(chosen.baseline)
     others = [
@@ -129,8 +129,10 @@ def _measured_in_turns(chosen: Trends, drawn: Drawing) -> None:
     if not others:
         return
     newest, line = max(others, key=lambda own: own[0].started_at)
-    to = lines.public(newest.torch_version)
-    asked = {"from": [old], "to": [to], "hardware": [line.key.hardware[: links.FINGERPRINT]]}
+    named = lines.baselines(known.lines)
+    own = {each.letter: lines.build(each, chosen.baseline) for each in known.lines}[line.letter]
+    ends = {"from": [named.get(own, chosen.baseline)], "to": [named[newest.torch_version]]}
+    asked = {**ends, "hardware": [line.key.hardware[: links.FINGERPRINT]]}
     parts.html(
         f"<p>{markup.link(links.upgrade(asked), 'Measured in turns: the upgrade between the two →')}</p>"
     )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.metrics import Metric
 from dashboard import wording
+from dashboard.trends import lines
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
 from dashboard.trends.view import Axis
@@ -56,7 +57,11 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
 
     `run`: the baseline is one, and no version.
     """
-    each = ", ".join(f"{letter} {wording.quantity(level, known.unit)}" for letter, level in levels.items())
+    builds = {} if run else {line.letter: _build(line, baseline) for line in drawn}
+    each = ", ".join(
+        f"{letter} {wording.quantity(level, known.unit)}{builds.get(letter, '')}"
+        for letter, level in levels.items()
+    )
     missing = [line.letter for line in drawn if line.letter not in levels]
     of_which = "that run's point" if run else "the median over its runs"
     told = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
@@ -68,6 +73,13 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
         "verdict."
     )
     return " ".join(told)
+
+
+def _build(line: Line, baseline: str) -> str:
+    """The build that speaks for a public version in a line that has several; empty where it has one."""
+    several = [version for version in lines.whole_versions([line]) if lines.public(version) == baseline]
+    own = lines.build(line, baseline)
+    return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
 def in_words(known: Metric, drawn: Sequence[Line], tracks: int, baseline: str = "") -> str:

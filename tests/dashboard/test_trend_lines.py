@@ -86,13 +86,30 @@ def test_the_default_baseline_is_the_pinned_one_else_the_oldest_version_else_the
 
 
 def test_a_level_is_the_median_of_a_version_or_the_point_of_a_run() -> None:
-    values = [("2.13.0+cpu", 2.0), ("2.13.0+cpu", 4.0), ("2.13.0+cu130", 3.5), ("2.14.0+cpu", 0.0)]
+    values = [("2.13.0+cpu", 2.0), ("2.13.0+cpu", 4.0), ("2.13.0+cu130", 8.0), ("2.14.0+cpu", 0.0)]
     line = a_line([a_point(night, version, point=value) for night, (version, value) in enumerate(values)])
-    assert lines.level(line, "2.13.0") == 3.5
+    assert lines.level(line, "2.13.0") == 8.0, "of one build: a median of both was measured by none"
     assert lines.level(line, "2.13.0+cpu") == 3.0
     assert lines.level(line, "run-1") == 4.0
     assert lines.level(line, "2.12.0") is None
     assert lines.level(line, "2.14.0") is None, "there is nothing to divide by"
+
+
+def test_builds_are_told_apart_where_a_line_has_several_and_else_have_the_public_version() -> None:
+    of_cpu = a_line([a_point(0, "2.13.0+cpu"), a_point(3, "2.15.0+cpu")])
+    of_gpu = a_line([a_point(0, "2.13.0+cu126"), a_point(1, "2.13.0+cu130"), a_point(2, "2.15.0+cu130")], "B")
+    assert lines.baselines([of_cpu]) == {"2.13.0+cpu": "2.13.0", "2.15.0+cpu": "2.15.0"}
+    assert lines.baselines([of_cpu, of_gpu]) == {
+        "2.13.0+cpu": "2.13.0+cpu",
+        "2.15.0+cpu": "2.15.0",
+        "2.13.0+cu126": "2.13.0+cu126",
+        "2.13.0+cu130": "2.13.0+cu130",
+        "2.15.0+cu130": "2.15.0",
+    }
+    assert (lines.pinned([of_cpu], {}), lines.pinned([of_gpu], {})) == ("2.13.0", "2.13.0+cu126")
+    assert (lines.build(of_cpu, "2.13.0"), lines.build(of_gpu, "2.13.0")) == ("2.13.0+cpu", "2.13.0+cu130")
+    assert lines.build(a_line([a_point(0, "2.13.0"), a_point(1, "2.13.0+cpu")]), "2.13.0") == "2.13.0"
+    assert lines.build(of_gpu, "2.12.0") == lines.build(of_gpu, "") == ""
 
 
 def test_of_a_run_with_two_environments_the_candidate_is_the_level() -> None:

@@ -1,0 +1,55 @@
+"""The Trends page where two environments have much in common: a release, a version, a run."""
+
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from builders import MLP, a_night, a_run, an_environment, an_outcome, measurements_for
+from dashboard_pages import Open, html, text
+
+from db import store
+from db.engine import open_database
+
+PAGE = "app_pages/trends.py"
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> str:
+    """Two builds of one release, 10 and 6 ms, and 8 ms of the next release."""
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    measured = (("2.13.0+cu126", 10.0), ("2.13.0+cu130", 6.0), ("2.14.0+cu130", 8.0))
+    with open_database(found) as database:
+        for night, (version, latency) in enumerate(measured):
+            environment = an_environment(version)
+            run = a_run(f"run-{night}", environments=[environment], started_at=a_night(night))
+            outcomes = [
+                an_outcome(MLP, environment=environment, replicate=replicate, latency=latency)
+                for replicate in range(3)
+            ]
+            store.save_run(database, run)
+            store.save_measurements(database, run.id, measurements_for(outcomes))
+    return found
+
+
+def in_turns(shown: str) -> dict[str, list[str]]:
+    """What the link to the upgrade asks for."""
+    address = shown.partition('href="/upgrade?')[2].partition('"')[0]
+    return parse_qs(urlsplit(f"/upgrade?{address}").query.replace("&amp;", "&"))
+
+
+def test_two_builds_of_a_release_are_two_baselines_and_never_one(open_page: Open, builds: str) -> None:
+    asked = {"metric": "latency", "scale": "relative", "case": MLP}
+    at = open_page(builds, PAGE, **asked, baseline="2.13.0+cu130")
+    choice = at.selectbox(key="choose-baseline")
+    assert (choice.value, choice.options) == ("2.13.0+cu130", ["2.14.0", "2.13.0+cu130", "2.13.0+cu126"])
+    assert "+33 %" in html(at) and "A 6.00 ms." in text(at)
+    ends = in_turns(html(at))
+    assert (ends["from"], ends["to"]) == (["2.13.0+cu130"], ["2.14.0"])
+    assert open_page(builds, PAGE, **asked).selectbox(key="choose-baseline").value == "2.13.0+cu126"
+
+
+def test_a_link_to_a_release_of_two_builds_says_which_of_them_it_is(open_page: Open, builds: str) -> None:
+    at = open_page(builds, PAGE, metric="latency", scale="relative", case=MLP, baseline="2.13.0")
+    assert "A 6.00 ms of 2.13.0+cu130." in text(at) and not at.warning
+    assert "8.00 ms." not in text(at), "the median of both builds, which nobody measured"
+    assert in_turns(html(at))["from"] == ["2.13.0+cu130"]
