@@ -99,7 +99,7 @@ def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured]
     for one, other in pairs:
         if (ratio := _ratio(one, other, metric)) is not None:
             ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
-    reason = _refused(case, base) or ("" if ratios else _no_pair(case, base, pairs, metric))
+    reason = refused(case, base) or ("" if ratios else _no_pair(case, base, pairs, metric))
     about = (against.kind, case[0].case, case[0].environment, key, metric)
     if reason:
         return Gain(*about, None, None, None, 0, len(numbers), reason)
@@ -142,7 +142,8 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def _refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
+def refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
+    """Why no pair of a case and its baseline may be compared, whatever their numbers; empty for no reason."""
     for replicates, whose in ((case, ""), (base, " of the baseline")):
         for status in NEVER_COMPARED:
             if many := sum(one.status == status for one in replicates):

@@ -75,7 +75,7 @@ def pinned(url: str, run_ids: Sequence[str], version: str) -> list[Reading]:
 
 
 def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[Reading]:
-    """What the newest runs say, as far back as it takes for every case to have a ratio, newest run first."""
+    """What the newest runs say, as far back as it takes to settle every case, newest run first."""
     cases: dict[str, set[str]] = {}
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
@@ -88,7 +88,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[
             continue
         if (reading := _reading(url, run_id, version)) is not None:
             found.append(reading)
-            untold -= {one.case for one in reading.brought if one.tells}
+            untold -= {one.case for one in reading.brought if one.settles}
     return found
 
 

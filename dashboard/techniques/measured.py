@@ -1,14 +1,14 @@
 """What one run says of techniques: each case beside its baseline, with its gains and what it cost."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from analysis.case_results import BROKEN, side
 from analysis.claimed import findings
-from analysis.gains import Gain, gains
+from analysis.gains import Gain, gains, refused
 from dashboard.gains import Claimed
 from db.records import Measurement, Outcome, Run
 from runner.baselines import baselines
@@ -24,7 +24,9 @@ class Brought:
     """What a case under a technique brought in one run.
 
     `gains` are by kind. `own` are its metrics, `base` those of the baseline of its speed-up. `facts` are
-    those of its first replicate that ended well; without any, `failed` says how they ended.
+    those of its first replicate that ended well; without any, or with one that was wrong or not compiled,
+    `failed` says how they ended. `lost` is how many replicates did not end well, `refused` whether its gains
+    were refused whatever its numbers are: see `analysis.gains.refused`.
     """
 
     case: str
@@ -36,6 +38,8 @@ class Brought:
     base: Metrics
     facts: Mapping[str, Any]
     failed: tuple[str, str] | None = None
+    lost: int = 0
+    refused: bool = False
 
     @property
     def speed_up(self) -> Gain | None:
@@ -51,6 +55,14 @@ class Brought:
     def tells(self) -> bool:
         """Whether it has a ratio of any kind: what was measured without its baseline has none."""
         return any(gain.ratio is not None for gain in self.gains.values())
+
+    @property
+    def settles(self) -> bool:
+        """Whether it says what the technique brings: a ratio, or that it is broken or refused.
+
+        What ended well without a partner says nothing of that, nor what was skipped, lost or contended.
+        """
+        return self.tells or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +109,7 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
     for outcome in own:
         replicates.setdefault(outcome.case, []).append(outcome)
     brought = [
-        _brought(run.id, key, each, found.get((case, each[0].environment), ()), metrics)
+        _brought(run.id, key, case, replicates, found.get((case, each[0].environment), ()), metrics)
         for case, each in replicates.items()
         if (key := key_of(case)) is not None and key != key.eager
     ]
@@ -114,14 +126,18 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
 
 
 def best_of(readings: Sequence[Reading]) -> list[Brought]:
-    """Each case from the newest reading that has a ratio for it, or else from the newest; newest come first.
+    """Each case from the newest reading, or from an older one that has a ratio; newest come first.
 
-    In the order in which their runs measured them, so that cases of one workload stay together.
+    An older one speaks only where the newer one settles nothing: what was wrong or crashed since has no
+    speed-up any more. In the order in which their runs measured them, so that cases of one workload stay
+    together.
     """
     found: dict[str, Brought] = {}
     for reading in readings:
         for one in reading.brought:
-            if one.case not in found or (one.tells and not found[one.case].tells):
+            known = found.get(one.case)
+            # What ended well since is not broken any more.
+            if known is None or (not known.settles and (one.tells or (known.failed and one.settles))):
                 found[one.case] = one
     return list(found.values())
 
@@ -149,23 +165,36 @@ def key_of(case: str) -> CaseKey | None:
 
 
 def _brought(
-    run: str, key: CaseKey, replicates: Sequence[Outcome], own: Sequence[Gain], metrics: Mapping[str, Metrics]
+    run: str,
+    key: CaseKey,
+    case: str,
+    replicates: Mapping[str, Sequence[Outcome]],
+    own: Sequence[Gain],
+    metrics: Mapping[str, Metrics],
 ) -> Brought:
-    case = replicates[0].case
+    mine = replicates[case]
     kinds = {gain.kind: gain for gain in own}
-    well = [outcome for outcome in replicates if outcome.status == "ok"]
-    failed = None
-    if not well:
-        (failed, _), *_ = Counter((each.status, each.reason) for each in replicates).most_common(1)
+    well = [outcome for outcome in mine if outcome.status == "ok"]
     base = metrics.get(kinds["speed-up"].against, {}) if "speed-up" in kinds else {}
     return Brought(
         case=case,
         key=key,
         run=run,
-        environment=replicates[0].environment,
+        environment=mine[0].environment,
         gains=kinds,
         own=metrics.get(case, {}),
         base=base,
         facts=well[0].facts if well else {},
-        failed=failed,
+        failed=_failed(mine),
+        lost=len(mine) - len(well),
+        refused=any(refused(mine, replicates.get(gain.against, ())) for gain in own),
     )
+
+
+def _failed(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
+    """How a case ended that did not end well, and why; with how many replicates where not all ended so."""
+    ended = side([(each.status, each.reason) for each in replicates])
+    if ended.status == "ok":
+        return None
+    alike = [each.reason for each in replicates if each.status == ended.status]
+    return ended.status, ended.reason if len(alike) < len(replicates) else alike[0]

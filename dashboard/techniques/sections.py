@@ -229,10 +229,16 @@ def cards(cases: Sequence[Brought]) -> str:
         best, found = min(proven, key=lambda each: each[1].ratio or 1.0)
         shown.append(_card("Least memory", f"▼ {wording.gain(found)} of eager's", best))
     failed = sum(case.failed is not None for case in cases)
-    shown.append(
-        markup.card("Not measured", f"{failed:,}", "the reasons stand below" if failed else "all ended well")
-    )
+    shown.append(markup.card("Not measured", f"{failed:,}", _ended(cases)))
     return markup.panels(*shown)
+
+
+def _ended(cases: Sequence[Brought]) -> str:
+    """How the replicates of the cases ended, in a few words."""
+    if any(case.failed is not None for case in cases):
+        return "the reasons stand below"
+    lost = sum(case.lost for case in cases)
+    return f"{wording.plural(lost, 'replicate')} did not end well" if lost else "all ended well"
 
 
 def _card(title: str, value: str, case: Brought) -> str:

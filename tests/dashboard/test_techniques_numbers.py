@@ -24,7 +24,7 @@ from technique_runs import (
 
 from analysis.gains import Gain
 from dashboard import charts as shared
-from dashboard.techniques import break_even, charts, columns, frames, subjects
+from dashboard.techniques import break_even, charts, columns, frames, sections, subjects
 from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, read
 from db.records import Outcome
 from runner.worker.case_key import CaseKey
@@ -149,6 +149,60 @@ def test_the_newest_run_with_a_ratio_speaks_for_a_case() -> None:
     assert found[DEFAULT].run == "newer"
     assert found[TUNED].run == "run-1"
     assert best_of([upgrade])[0].gains["speed-up"].reason.endswith("not measured in one session")
+
+
+@pytest.mark.parametrize(
+    ("status", "left", "shown"),
+    [
+        ("wrong", 0, ("newer", ("wrong", "no"))),
+        ("crashed", 0, ("newer", ("crashed", "no"))),
+        # One wrong answer is enough, one crash is not; and what was skipped says nothing.
+        ("wrong", 2, ("newer", ("wrong", "1 of 3 replicates: no"))),
+        ("crashed", 2, ("newer", None)),
+        ("skipped", 0, ("run-1", None)),
+    ],
+)
+def test_what_does_not_work_any_more_has_no_speed_up_of_an_older_run(
+    status: str, left: int, shown: tuple[str, tuple[str, str] | None]
+) -> None:
+    ended = [
+        each
+        if each.case != DEFAULT or each.replicate < left
+        else replace(each, status=status, reason="no", metrics={})
+        for each in outcomes(ON_CPU[:2])
+    ]
+    (found,) = [one for one in best_of([reading(ended, "newer", night=1), READ]) if one.case == DEFAULT]
+    assert (found.run, found.failed) == shown
+    assert found.tells == (found.failed is None)
+
+
+def test_a_later_run_without_a_ratio_does_not_bring_back_what_was_wrong() -> None:
+    wrong = [replace(each, status="wrong", reason="no", metrics={}) for each in outcomes(ON_CPU[1:2])]
+    skipped = [replace(each, status="skipped", reason="budget", metrics={}) for each in wrong]
+    later = [reading(skipped, "later", night=2), reading(wrong, "newer", night=1), READ]
+    assert {one.case: one.run for one in best_of(later)}[DEFAULT] == "newer"
+
+
+def test_what_left_its_cpus_is_refused_and_no_older_run_speaks_for_it() -> None:
+    strayed = [
+        replace(each, facts={**each.facts, "launch": {"held": False}}) for each in outcomes(ON_CPU[:2])
+    ]
+    (found,) = best_of([reading(strayed, "newer", night=1), reading(outcomes(ON_CPU[:2]))])
+    assert (found.run, found.failed) == ("newer", None)
+    assert found.gains["speed-up"].reason == "3 of 3 replicates left the CPUs they were given"
+
+
+def test_all_ended_well_only_if_every_replicate_did() -> None:
+    def card(status: str) -> str:
+        one = [
+            replace(each, status=status, reason="no") if (each.case, each.replicate) == (DEFAULT, 1) else each
+            for each in outcomes(ON_CPU[:2])
+        ]
+        return sections.cards(best_of([reading(one)]))
+
+    assert "all ended well" in card("ok")
+    assert "1 replicate did not end well" in card("crashed")
+    assert "the reasons stand below" in card("wrong")
 
 
 def test_a_claim_is_held_against_the_run_that_speaks_for_the_case() -> None:
