@@ -45,9 +45,9 @@ def _opened(case: str, environment: str) -> str:
     return urlencode({"case": case, "environment": environment})
 
 
-def windows(run_id: str, case: str) -> str:
-    """The first telemetry window of a case in a run."""
-    return "/utilisation?" + urlencode({"run": run_id, "case": case})
+def windows(run_id: str, case: str, environment: str) -> str:
+    """The first telemetry window of a case in a run, in the environment of that fingerprint."""
+    return f"/utilisation?run={_quoted(run_id)}&{_opened(case, environment[:FINGERPRINT])}"
 
 
 def utilisation(run_id: str, case: str, environment: str, replicate: int, *devices: str) -> str:

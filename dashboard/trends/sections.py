@@ -159,7 +159,7 @@ def point(
         lambda: frames.table(shown, metric.unit, drawn.tracks, drawn.levels),
         f"point-{chosen.metric}-{run}.csv",
     )
-    observed = {window.case for window in load.windows(url, run)}
+    observed = {(window.case, window.environment) for window in load.windows(url, run)}
     changes: set[RunChange] | None = None
     for each, line, track in own:
         before = _before(line, track, each)
@@ -167,7 +167,7 @@ def point(
         facts = tables.point_facts(line, each, metric, label, (drawn.levels or {}).get(line.letter))
         beside = tables.change(each, before, metric) if before is not None else ""
         parts.html(markup.panels(facts, beside, kind="py-point"))
-        parts.html(tables.ways(each, before, chosen, observed=each.case in observed))
+        parts.html(tables.ways(each, before, chosen, observed=(each.case, each.environment) in observed))
         if before is not None:
             _against(known, before, each)
             changes = (changes or set()) | set(known.changes.get(place_of(each), ()))

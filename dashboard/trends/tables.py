@@ -113,7 +113,8 @@ def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, obse
     ]
     if observed:
         # The page takes the first replicate that was observed.
-        told.append(markup.link(links.windows(point.run, point.case), "Utilisation →"))
+        address = links.windows(point.run, point.case, point.environment)
+        told.append(markup.link(address, "Utilisation →"))
     against = chosen.after("scale", "relative").after("baseline", point.run)
     told.append(markup.link(against.address, "Set all against it →"))
     if before is not None:

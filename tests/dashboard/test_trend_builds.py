@@ -6,6 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from builders import MLP, a_night, a_run, an_environment, an_outcome, measurements_for
 from dashboard_pages import Open, html, text
+from technique_runs import environment
+from telemetry_builders import a_host, with_telemetry
 
 from db import store
 from db.engine import open_database
@@ -53,3 +55,28 @@ def test_a_link_to_a_release_of_two_builds_says_which_of_them_it_is(open_page: O
     assert "A 6.00 ms of 2.13.0+cu130." in text(at) and not at.warning
     assert "8.00 ms." not in text(at), "the median of both builds, which nobody measured"
     assert in_turns(html(at))["from"] == ["2.13.0+cu130"]
+
+
+def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_path: Path) -> None:
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    old, new, bare = (environment(version) for version in ("2.13.0+cpu", "2.14.0+cpu", "2.15.0+cpu"))
+    outcomes = [an_outcome(MLP, environment=each) for each in (old, new, bare)]
+    observed = [with_telemetry(each, a_host()) for each in outcomes[:2]]
+    with open_database(found) as database:
+        run = a_run("run-1", environments=[old, new, bare])
+        store.save_run(database, run)
+        store.save_outcomes(database, run.id, [*observed, outcomes[2]])
+        store.save_measurements(database, run.id, measurements_for(outcomes))
+    shown = html(open_page(found, PAGE, metric="latency", case=MLP, at="run-1"))
+    led = {}
+    for panel in shown.split("<dt>PyTorch</dt><dd>")[1:]:
+        address = panel.partition('href="/utilisation?')[2].partition('"')[0].replace("&amp;", "&")
+        asked = {name: values[-1] for name, values in parse_qs(address).items()}
+        led[panel.partition("<")[0]] = asked.get("environment", "nowhere")
+    assert led == {
+        "2.13.0+cpu": old.fingerprint[:12],
+        "2.14.0+cpu": new.fingerprint[:12],
+        "2.15.0+cpu": "nowhere",
+    }
+    there = open_page(found, "app_pages/utilisation.py", run="run-1", case=MLP, environment=led["2.13.0+cpu"])
+    assert there.selectbox(key="choose-environment").value == old.fingerprint and not there.warning
