@@ -98,11 +98,18 @@ def in_words(known: Metric, drawn: Sequence[Line], tracks: int, baseline: str = 
 def comparison(
     old: MeasuredFor | None, new: MeasuredFor | None, before: SeriesPoint, point: SeriesPoint
 ) -> str:
-    """What to type to measure two points against each other; empty where they are one PyTorch."""
+    """What to type to measure two points against each other; empty where they are one PyTorch.
+
+    Two builds of one release go by the names of their environments; empty where those are one, too.
+    """
     if not before.torch_version or before.torch_version == point.torch_version:
         return ""
     sides = (_typed(before.torch_version, old), _typed(point.torch_version, new))
-    return shlex.join(["pyrometer", "upgrade", *sides, "--case", point.case]) if all(sides) else ""
+    if sides[0] == sides[1]:
+        sides = (_name(old), _name(new))
+    if not all(sides) or sides[0] == sides[1]:
+        return ""
+    return shlex.join(["pyrometer", "upgrade", *sides, "--case", point.case])
 
 
 def _typed(torch_version: str, about: MeasuredFor | None) -> str:
@@ -113,4 +120,8 @@ def _typed(torch_version: str, about: MeasuredFor | None) -> str:
         released = not version.is_prerelease or (candidate and not version.is_devrelease)
         if released or date_of(version):
             return version.public
+    return _name(about)
+
+
+def _name(about: MeasuredFor | None) -> str:
     return about.name if about else ""

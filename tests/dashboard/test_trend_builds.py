@@ -8,7 +8,9 @@ from builders import MLP, a_night, a_run, an_environment, an_outcome, measuremen
 from dashboard_pages import Open, html, text
 from technique_runs import environment
 from telemetry_builders import a_host, with_telemetry
+from trend_builders import a_point, told
 
+from dashboard.trends import lines, words
 from db import store
 from db.engine import open_database
 
@@ -80,3 +82,21 @@ def test_a_point_leads_to_the_window_of_its_own_pytorch(open_page: Open, tmp_pat
     }
     there = open_page(found, "app_pages/utilisation.py", run="run-1", case=MLP, environment=led["2.13.0+cpu"])
     assert there.selectbox(key="choose-environment").value == old.fingerprint and not there.warning
+
+
+@pytest.mark.parametrize(
+    ("names", "command"),
+    [
+        (("on 12.6", "on 13"), f"pyrometer upgrade 'on 12.6' 'on 13' --case {MLP}"),
+        (("2.13.0", "2.13.0"), ""),
+        (("", "on 13"), ""),
+    ],
+)
+def test_two_builds_of_a_release_go_by_the_names_of_their_environments(
+    names: tuple[str, str], command: str
+) -> None:
+    old, new = a_point(0, "2.13.0+cu126"), a_point(1, "2.13.0+cu130")
+    about = told([old], name=names[0]) if names[0] else {}
+    about |= told([new], name=names[1])
+    sides = about.get(lines.place_of(old)), about.get(lines.place_of(new))
+    assert words.comparison(*sides, old, new) == command
