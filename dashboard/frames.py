@@ -131,16 +131,26 @@ def torch_versions(run: Run) -> dict[str, str]:
     return {environment.fingerprint: environment.torch_version for environment in run.environments}
 
 
+def environment_names(run: Run) -> dict[str, str]:
+    """What each environment of a run is called, by fingerprint."""
+    return {environment.fingerprint: environment.name for environment in run.environments}
+
+
 def measurements(
     run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None
 ) -> pd.DataFrame:
-    """Measurements of one run, for CSV; `defined` are the metrics that came from outside."""
-    versions = torch_versions(run)
+    """Measurements of one run, for CSV; `defined` are the metrics that came from outside.
+
+    Two environments may have one PyTorch: `environment` is the fingerprint.
+    """
+    versions, names = torch_versions(run), environment_names(run)
     rows = [
         {
             "run": run.id,
             "case": m.case,
             "torch": versions.get(m.environment, m.environment),
+            "environment": m.environment,
+            "environment_name": names.get(m.environment, ""),
             "metric": m.metric,
             "unit": wording.metric(m.metric, defined).unit,
             "point": m.point,

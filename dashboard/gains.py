@@ -152,13 +152,15 @@ def claims_frame(claimed: Claimed, run: Run | None = None) -> pd.DataFrame:
 
 
 def frame(run: Run, found: Gains) -> pd.DataFrame:
-    """Every gain of a run, for CSV; `reason` says why there is no ratio."""
-    versions = frames.torch_versions(run)
+    """Every gain of a run, for CSV; `reason` says why there is no ratio, `environment` is a fingerprint."""
+    versions, names = frames.torch_versions(run), frames.environment_names(run)
     rows = [
         {
             "run": run.id,
             "case": gain.case,
             "torch": versions.get(gain.environment, gain.environment),
+            "environment": gain.environment,
+            "environment_name": names.get(gain.environment, ""),
             "kind": gain.kind,
             "metric": gain.metric,
             "ratio": gain.ratio,

@@ -199,11 +199,22 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
 
 
 def case(run: Run, key: str, environment: str) -> str:
-    """The name of a case; where a run measured several PyTorches, with the one of its environment."""
+    """The name of a case; where a run measured several PyTorches, with the one of its environment.
+
+    Of environments that share a PyTorch also by what they are called, or by their fingerprint if they share
+    that, too.
+    """
     versions = {name: torch for name, torch in frames.torch_versions(run).items() if torch}
     name = markup.case(key)
     if len(versions) > 1 and environment in versions:
-        name += f"<small>torch {escape(versions[environment])}</small>"
+        torch, names = versions[environment], frames.environment_names(run)
+        name += f"<small>torch {escape(torch)}</small>"
+        alike = [names[each] for each, other in versions.items() if other == torch]
+        if len(alike) > 1:
+            own = names[environment]
+            name += (
+                f"<small>{escape(own if alike.count(own) == 1 else environment[: links.FINGERPRINT])}</small>"
+            )
     return name
 
 
@@ -214,7 +225,7 @@ def outcomes(
 
     `observed` are those with a telemetry window, by case, environment and replicate.
     """
-    names = {e.fingerprint: e.name for e in run.environments}
+    names = frames.environment_names(run)
     columns = [
         ("Outcome", False),
         ("Case", False),
@@ -247,7 +258,7 @@ def outcomes(
 
 def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
     """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
-    names = {e.fingerprint: e.name for e in run.environments}
+    names = frames.environment_names(run)
     how = {
         "environment": names.get(outcome.environment, outcome.environment),
         "replicate": outcome.replicate,

@@ -165,6 +165,8 @@ def test_the_csv_has_every_gain_and_why_one_is_missing() -> None:
         "run": "run-1",
         "case": COMPILED,
         "torch": "2.13.0+cpu",
+        "environment": "environment-torch-2.13.0+cpu-2.13.0+cpu",
+        "environment_name": "torch-2.13.0+cpu",
         "kind": "speed-up",
         "metric": "latency_floor",
         "ratio": "2.0",

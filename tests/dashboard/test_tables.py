@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
-from builders import MLP, RESNET, a_run, an_outcome, measurements_for
+from builders import MLP, RESNET, a_run, an_environment, an_outcome, measurements_for
 
-from dashboard import markup, run_facts, tables
+from dashboard import frames, markup, run_facts, tables
 from db.records import Headline, Outcome, RunSummary, SeriesKey, SeriesPoint
 
 NOW = datetime(2026, 9, 1, 5, 0, tzinfo=UTC)
@@ -127,6 +127,26 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
     assert [bool(row[0].strip()) for row in rows] == [True, False, False, True]
     assert [part.strip() for part in rows[0][2:6]] == ["2.50", "ms", "2.00 to 3.00", "2.00 to 3.00"]
     assert [part.strip() for part in rows[3][2:]] == ["2", "count", "–", "2 to 2", "–", "1"]
+
+
+def test_two_environments_of_one_pytorch_are_told_apart() -> None:
+    sides = [an_environment("2.14.0a0+git", name) for name in ("before my patch", "after my patch")]
+    other = an_environment("2.13.0", "stable")
+    run = a_run(environments=[*sides, other])
+    measured = measurements_for([an_outcome(MLP, environment=each) for each in run.environments])
+    frame = frames.measurements(run, measured)
+    assert set(zip(frame["torch"], frame["environment"], frame["environment_name"], strict=True)) == {
+        (each.torch_version, each.fingerprint, each.name) for each in run.environments
+    }
+    named = [row[0] for row in Cells(tables.measurements(run, measured)).rows if row and MLP[:3] in row[0]]
+    assert [" ".join(each.split()).partition("eager ")[2] for each in sorted(named)] == [
+        "torch 2.13.0",
+        "torch 2.14.0a0+git after my patch",
+        "torch 2.14.0a0+git before my patch",
+    ]
+    twins = [replace(each, name="mine", fingerprint=f"{number}" * 64) for number, each in enumerate(sides)]
+    run = a_run(environments=twins)
+    assert "<small>111111111111</small>" in tables.case(run, MLP, twins[1].fingerprint)
 
 
 def test_an_outcome_that_is_not_ok_says_why() -> None:
