@@ -178,8 +178,8 @@ def _by_version(line: Line, places: Mapping[str, int]) -> list[Row]:
         group = groups[version]
         newest = row(line, group[-1])
         if len(group) > 1:
-            # The interval of one run is none of all of them.
-            newest |= {"interval": wording.NONE, "run": f"{len(group)} runs, newest {newest['run']}"}
+            # The interval of one point is none of all of them.
+            newest |= {"interval": wording.NONE, "run": _told(group)}
         rows.append(
             {
                 **newest,
@@ -191,6 +191,14 @@ def _by_version(line: Line, places: Mapping[str, int]) -> list[Row]:
             }
         )
     return rows
+
+
+def _told(group: Sequence[SeriesPoint]) -> str:
+    """Which runs have the points of a version, oldest first; one may have several, an environment each."""
+    many, newest = len({point.run for point in group}), group[-1].run
+    if many == 1:
+        return f"{newest}, in {len(group)} environments"
+    return f"{many} runs, newest {newest}"
 
 
 def row(line: Line, point: SeriesPoint) -> Row:

@@ -8,11 +8,12 @@ from builders import MLP, a_night, a_run, an_environment, an_outcome, measuremen
 from dashboard_pages import Open, html, text
 from technique_runs import environment
 from telemetry_builders import a_host, with_telemetry
-from trend_builders import a_point, told
+from trend_builders import a_line, a_point, told
 
-from dashboard.trends import lines, words
+from dashboard.trends import frames, lines, words
 from db import store
 from db.engine import open_database
+from db.records import SeriesPoint
 
 PAGE = "app_pages/trends.py"
 
@@ -100,3 +101,14 @@ def test_two_builds_of_a_release_go_by_the_names_of_their_environments(
     about |= told([new], name=names[1])
     sides = about.get(lines.place_of(old)), about.get(lines.place_of(new))
     assert words.comparison(*sides, old, new) == command
+
+
+def test_two_environments_of_one_version_in_one_run_are_no_two_runs() -> None:
+    once = [a_point(0, run="s", environment=each) for each in ("before", "after")]
+    again = [a_point(1), a_point(2)]
+
+    def told_of(points: list[SeriesPoint]) -> str:
+        return frames.points([a_line(points)], {lines.OTHER: "runs"}, "version")["run"].tolist()[0]
+
+    assert told_of(once) == "s, in 2 environments"
+    assert told_of([*once, *again]) == "3 runs, newest run-2"
