@@ -82,6 +82,17 @@ def _advice(cases: Sequence[Brought]) -> str:
     faster = [case for case in cases if _low(case) > 1]
     if not faster:
         return f"stay with eager. {_unproven(cases)}"
+    by_run: dict[str, list[Brought]] = {}
+    for case in faster:
+        by_run.setdefault(case.run, []).append(case)
+    # Machines drift between runs: steps and seconds of two of them make no order.
+    together = max(by_run.values(), key=len)
+    apart = [case for case in faster if case not in together]
+    return _of_one_run(together) + (_apart(apart) if apart else "")
+
+
+def _of_one_run(faster: Sequence[Brought]) -> str:
+    """Which of the modes that are faster, all of one run, to use when."""
     best = max(faster, key=_ratio)
     timed = [(case, paid) for case in faster if (paid := of(case)) is not None]
     if not timed:
@@ -95,6 +106,12 @@ def _advice(cases: Sequence[Brought]) -> str:
     if (warm := of(soonest, WARM)) is not None:
         told += f" With a filled cache {in_words(warm.steps)} are enough."
     return told + (_and_the_best(soonest, best) if best is not soonest else "")
+
+
+def _apart(cases: Sequence[Brought]) -> str:
+    """What other runs found faster."""
+    where = "was measured in another run" if len(cases) == 1 else "were measured in other runs"
+    return f" {_several(cases)} {where}: there is no order between them."
 
 
 def _and_the_best(soonest: Brought, best: Brought) -> str:
@@ -112,7 +129,8 @@ def _and_the_best(soonest: Brought, best: Brought) -> str:
 def overtakes(first: Brought, second: Brought) -> float | None:
     """After how many steps `second`, which is faster, has won back what it compiles longer than `first`.
 
-    None where its own latency floor is not the lower one: pairs may say otherwise than medians.
+    Both must be of one run. None where its own latency floor is not the lower one: pairs may say otherwise
+    than medians.
     """
     more = second.own[COLD].point - first.own[COLD].point
     saved = (first.own[FLOOR].point - second.own[FLOOR].point) / 1e3

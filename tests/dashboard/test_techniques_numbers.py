@@ -106,6 +106,19 @@ def test_no_mode_is_advised_that_pairs_do_not_prove() -> None:
     assert "compile=default (" in said and "brings no gain that can be seen" in said
 
 
+@pytest.mark.parametrize("drift", [0.7, 0.9, 1.1, 1.4])
+def test_modes_of_two_runs_have_no_order_however_far_the_machine_drifted(drift: float) -> None:
+    tuned = [
+        replace(each, floors=tuple(floor * drift for floor in each.floors))
+        for each in (ON_CPU[0], replace(ON_CPU[2], cold=10.0 * drift))
+    ]
+    readings = [reading(outcomes(ON_CPU[:2]), "newer", night=1), reading(outcomes(tuned))]
+    (said,) = break_even.advice(best_of(readings))
+    assert "eager for fewer than 200 steps" in said and "ahead of it" not in said
+    apart = "compile=max-autotune (2.50×, 2.49× to 2.51×) was measured in another run"
+    assert said.endswith(f" {apart}: there is no order between them.")
+
+
 def test_modes_that_pairs_cannot_tell_apart_are_not_ranked() -> None:
     alike = (ON_CPU[0], ON_CPU[1], Measured(TUNED, (44.0, 55.0, 50.0), cold=60.0, warm=1.0))
     (said,) = break_even.advice(best_of([reading(outcomes(alike))]))
