@@ -24,11 +24,16 @@ BATCH = "batch"
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Lines of one chart: `names` are the case keys that its legend shows, one for each line."""
+    """Lines of one chart: `names` are the case keys that its legend shows, one for each line.
+
+    `beyond` are the points of those that find no room in it, so many `lines` are there in all.
+    """
 
     title: str
     names: tuple[str, ...]
     points: pd.DataFrame
+    beyond: pd.DataFrame
+    lines: int
 
 
 def timed(cases: Sequence[Brought]) -> list[Brought]:
@@ -93,7 +98,7 @@ def scaled(cases: Sequence[Brought]) -> Curves | None:
         for place, name in enumerate(names)
         for row in _scaled(charts.letter(place), name, sorted(groups[name], key=lambda each: each[0]))
     ]
-    return Curves("", names, pd.DataFrame(rows)) if rows else None
+    return Curves("", names, pd.DataFrame(rows), pd.DataFrame(), len(groups)) if rows else None
 
 
 def most_ranks(curves: Curves) -> int:
@@ -111,7 +116,7 @@ def batch_curves(readings: Sequence[Reading]) -> list[Curves]:
     """Throughput over the batch, a chart for each workload of which one run measured several batches.
 
     Newest run first; of a workload that several runs measured the newest speaks. Its techniques are lines,
-    six at most.
+    of which six are drawn at most.
     """
     found: dict[str, Curves] = {}
     for reading in readings:
@@ -125,7 +130,13 @@ def batch_curves(readings: Sequence[Reading]) -> list[Curves]:
                 for place, name in enumerate(names)
                 for row in _batches(charts.letter(place), name, several[name], reading.run)
             ]
-            found[title] = Curves(title, names, pd.DataFrame(rows))
+            rest = [
+                row
+                for name in several
+                if name not in names
+                for row in _batches("", name, several[name], reading.run)
+            ]
+            found[title] = Curves(title, names, pd.DataFrame(rows), pd.DataFrame(rest), len(several))
     return list(found.values())
 
 

@@ -340,7 +340,9 @@ def _batches(readings: Sequence[Reading]) -> None:
         return
     parts.heading(
         "Batch curve",
-        lambda: pd.concat([each.points for each in curves]).drop(columns=["letter", "last", "link"]),
+        lambda: pd.concat([some for each in curves for some in (each.points, each.beyond)]).drop(
+            columns=["letter", "last", "link"]
+        ),
         "techniques-batches.csv",
     )
     parts.caption(
@@ -350,6 +352,8 @@ def _batches(readings: Sequence[Reading]) -> None:
     )
     for number, each in enumerate(curves):
         parts.html(markup.strong(each.title) + markup.legend(each.names))
+        if len(each.names) < each.lines:
+            parts.caption(f"Drawn are {len(each.names)} techniques of {each.lines}; the CSV file has all.")
         said = [
             f"{row['case']} batch {row['batch']}: {wording.quantity(row['throughput'], 'items/s')}"
             for row in each.points.to_dict("records")

@@ -1,6 +1,7 @@
 """The Techniques page through the router: what it chooses, what it says, and what where there is nothing."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -8,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pandas as pd
 import pytest
 from builders import FIRST_NIGHT, a_run, an_outcome
 from dashboard_pages import Open, html, text
@@ -25,6 +27,8 @@ from technique_runs import (
     run,
     save,
 )
+
+from dashboard import parts
 
 PAGE = "app_pages/techniques.py"
 NASTY = '<img src=x onerror="alert(1)">'
@@ -100,6 +104,29 @@ def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -
     assert "CSV" in offered
     # CUDA graphs is a sentence here and nothing else.
     assert len([b for b in at.main.get("download_button") if b.proto.label == "CSV"]) == len(at.header) - 1
+
+
+def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    techniques = ["eager", "layout=channels-last", "allocator=jemalloc", "precision=bf16"]
+    techniques += [f"compile={mode}" for mode in ("default", "max-autotune", "reduce-overhead", "aot_eager")]
+    cases = [
+        Measured(f"resnet50/infer/batch={batch},image=64/{technique}", (10.0 * batch,) * 2, items=batch)
+        for technique in techniques
+        for batch in (1, 8)
+    ]
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(cases))
+    files: dict[str, Callable[[], pd.DataFrame]] = {}
+
+    def heading(_: str, frame: Callable[[], pd.DataFrame] | None = None, file: str = "") -> None:
+        if frame is not None:
+            files[file] = frame
+
+    monkeypatch.setattr(parts, "heading", heading)
+    assert "Drawn are 6 techniques of 8; the CSV file has all." in text(open_page(url, PAGE))
+    written = files["techniques-batches.csv"]()["case"].tolist()
+    assert (len(set(written)), len(written)) == (8, 16)
 
 
 def test_launch_bound_shares_are_told_where_they_were_measured(open_page: Open, measured_url: str) -> None:
