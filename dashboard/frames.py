@@ -1,6 +1,6 @@
 """Records made into the DataFrames that charts draw and CSV files hold."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -83,8 +83,27 @@ def failures(items: Sequence[tuple[RunSummary, Outcome]]) -> pd.DataFrame:
 
 
 def outcomes(items: Sequence[Outcome]) -> pd.DataFrame:
-    """Outcomes of one run, for CSV: one column per metric that occurs."""
-    return pd.DataFrame([{**_outcome_row(outcome), **outcome.metrics} for outcome in items])
+    """Outcomes of one run, for CSV: one column per metric that occurs.
+
+    A metric from outside may be called as a column is: such a one is `metric_` and its name.
+    """
+    rows = [_outcome_row(outcome) for outcome in items]
+    metrics = {name for outcome in items for name in outcome.metrics}
+    named = {name: _column(name, metrics, rows[0]) for name in metrics}
+    return pd.DataFrame(
+        [
+            {**row, **{named[name]: value for name, value in outcome.metrics.items()}}
+            for row, outcome in zip(rows, items, strict=True)
+        ]
+    )
+
+
+def _column(metric: str, metrics: Collection[str], row: Collection[str]) -> str:
+    """What the column of a metric is called: no other metric has that name, and no column of a row."""
+    found = metric
+    while found in row or (found != metric and found in metrics):
+        found = f"metric_{found}"
+    return found
 
 
 def operators(table: Sequence[Operator], *, device: bool = True) -> pd.DataFrame:

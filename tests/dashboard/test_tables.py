@@ -129,6 +129,17 @@ def test_measurements_stand_in_the_order_of_the_catalogue_and_name_their_case_on
     assert [part.strip() for part in rows[3][2:]] == ["2", "count", "–", "2 to 2", "–", "1"]
 
 
+def test_a_metric_that_is_called_as_a_column_takes_none_of_its_place() -> None:
+    metrics = {"latency": 2.0, "phase": 3.0, "wall_seconds": 900.0, "metric_phase": 4.0, "replicate": 7.0}
+    outcomes = [an_outcome(MLP, metrics={"phase": 5.0}), an_outcome(MLP, replicate=1, metrics=metrics)]
+    frame = frames.outcomes(outcomes)
+    assert frame["metric_metric_phase"].tolist() == [5.0, 3.0], "the same column for all"
+    assert frame["wall_seconds"].tolist() == [each.wall_seconds for each in outcomes]
+    assert (frame["phase"].tolist(), frame["replicate"].tolist()) == (["", ""], [0, 1])
+    named = ("latency", "metric_wall_seconds", "metric_metric_phase", "metric_phase", "metric_replicate")
+    assert [frame[name].tolist()[1] for name in named] == [2.0, 900.0, 3.0, 4.0, 7.0]
+
+
 def test_two_environments_of_one_pytorch_are_told_apart() -> None:
     sides = [an_environment("2.14.0a0+git", name) for name in ("before my patch", "after my patch")]
     other = an_environment("2.13.0", "stable")
