@@ -189,6 +189,11 @@ def _track(told: Told, point: SeriesPoint) -> str | None:
     return about.track or None if about else None
 
 
+def measured(line: Line, baseline: str) -> bool:
+    """Whether a line has a point of `baseline`, whatever it is worth: see `level`."""
+    return bool(build(line, baseline)) or any(point.run == baseline for point in line.points)
+
+
 def level(line: Line, baseline: str) -> float | None:
     """What `baseline` measured in a line: the median over the runs of a build, or one run's point.
 

@@ -62,12 +62,17 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
         f"{letter} {wording.quantity(level, known.unit)}{builds.get(letter, '')}"
         for letter, level in levels.items()
     )
-    missing = [line.letter for line in drawn if line.letter not in levels]
+    missing = [line for line in drawn if line.letter not in levels]
+    without = [line.letter for line in missing if not lines.measured(line, baseline)]
+    nothing = [line.letter for line in missing if lines.measured(line, baseline)]
     of_which = "that run's point" if run else "the median over its runs"
     told = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
-    if missing:
-        verb = "has" if len(missing) == 1 else "have"
-        told.append(f"{', '.join(missing)} {verb} nothing measured with {baseline} and cannot be drawn.")
+    if without:
+        verb = "has" if len(without) == 1 else "have"
+        told.append(f"{', '.join(without)} {verb} nothing measured with {baseline} and cannot be drawn.")
+    if nothing:
+        what = f"What {', '.join(nothing)} measured with {baseline}"
+        told.append(f"{what} is not above 0: there is no share of it to draw.")
     told.append(
         "Points of different runs are set against each other, and machines drift between runs: a hint, not a "
         "verdict."

@@ -11,6 +11,7 @@ from telemetry_builders import a_host, with_telemetry
 from trend_builders import a_line, a_point, told
 
 from dashboard.trends import frames, lines, words
+from dashboard.wording import metric
 from db import store
 from db.engine import open_database
 from db.records import SeriesPoint
@@ -101,6 +102,14 @@ def test_two_builds_of_a_release_go_by_the_names_of_their_environments(
     about |= told([new], name=names[1])
     sides = about.get(lines.place_of(old)), about.get(lines.place_of(new))
     assert words.comparison(*sides, old, new) == command
+
+
+def test_what_is_no_share_of_anything_is_not_told_as_never_measured() -> None:
+    none, zero = a_line([a_point(0, "2.12.0")]), a_line([a_point(1, "2.13.0", point=0.0)], "B")
+    for baseline, run in (("2.13.0", False), ("run-1", True)):
+        told = words.against(metric("graph_breaks"), baseline, {}, [none, zero], run=run)
+        assert f"A has nothing measured with {baseline} and cannot be drawn." in told
+        assert f"What B measured with {baseline} is not above 0: there is no share of it to draw." in told
 
 
 def test_two_environments_of_one_version_in_one_run_are_no_two_runs() -> None:
