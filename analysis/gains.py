@@ -11,6 +11,11 @@ from .metrics import METRICS
 from .pairs import NEVER_COMPARED, Measured, left_its_cpus, log_ratio, partners
 from .replicates import summarise
 
+NO_BASELINE = "the baseline was not measured"
+NOT_TOGETHER = "not comparable: the two were not measured in one session"
+#: Why there is no ratio of what was measured without its baseline beside it.
+ALONE = (NO_BASELINE, NOT_TOGETHER)
+
 
 class Against(Protocol):
     """What a case is set against: the first of `cases` that was measured. `kind`: see `Gain`.
@@ -155,10 +160,10 @@ def refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
 
 def _no_pair(case: Sequence[Measured], base: Sequence[Measured], pairs: Sequence[object], metric: str) -> str:
     if not base:
-        return "the baseline was not measured"
+        return NO_BASELINE
     if pairs:
         return f"not comparable: {METRICS[metric].title} is not known on both sides"
     well = [{one.replicate for one in side if one.status == "ok"} for side in (case, base)]
     if well[0] & well[1]:
-        return "not comparable: the two were not measured in one session"
+        return NOT_TOGETHER
     return "no replicate of both ended well"

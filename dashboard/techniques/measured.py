@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.case_results import BROKEN, side
 from analysis.claimed import findings
-from analysis.gains import Gain, gains, refused
+from analysis.gains import ALONE, Gain, gains, refused
 from dashboard.gains import Claimed
 from db.records import Measurement, Outcome, Run
 from runner.baselines import baselines
@@ -57,6 +57,11 @@ class Brought:
         return any(gain.ratio is not None for gain in self.gains.values())
 
     @property
+    def alone(self) -> bool:
+        """Whether it and its baseline ended well without the other: in sessions of their own, or it alone."""
+        return self.failed is None and any(gain.reason in ALONE for gain in self.gains.values())
+
+    @property
     def settles(self) -> bool:
         """Whether it says what the technique brings: a ratio, or that it is broken or refused.
 
@@ -69,7 +74,8 @@ class Brought:
 class Reading:
     """What a run says of techniques in one of its environments.
 
-    `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU.
+    `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
+    only what ended well tells.
     """
 
     run: str
@@ -101,6 +107,7 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
     environment = environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
     found = gains(own, baselines)
+    devices = {outcome.facts.get("device") for outcome in own if outcome.status == "ok"}
     metrics: dict[str, dict[str, Measurement]] = {}
     for each in measurements:
         if each.environment == environment:
@@ -121,7 +128,7 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
         tuple(brought),
         metrics,
         findings(own, found, claims_for),
-        all(outcome.facts.get("device") == "cpu" for outcome in own if outcome.status == "ok"),
+        devices == {"cpu"},
     )
 
 
@@ -139,6 +146,17 @@ def best_of(readings: Sequence[Reading]) -> list[Brought]:
             # What ended well since is not broken any more.
             if known is None or (not known.settles and (one.tells or (known.failed and one.settles))):
                 found[one.case] = one
+    return list(found.values())
+
+
+def eager_of(readings: Sequence[Reading]) -> list[Brought]:
+    """Every case under no technique, from the newest run that measured it."""
+    found: dict[str, Brought] = {}
+    for reading in readings:
+        for case, metrics in reading.metrics.items():
+            key = key_of(case)
+            if key is not None and key == key.eager and case not in found:
+                found[case] = Brought(case, key, reading.run, "", {}, metrics, {}, {})
     return list(found.values())
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import gains, links, markup, parts, wording
 from dashboard.techniques import break_even, charts, columns, frames, subjects
 from dashboard.techniques.columns import Column, gain, metric
-from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, key_of
+from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, eager_of
 from runner.worker.case_key import CaseKey
 
 _BASE = metric("latency_floor", "Eager floor", base=True)
@@ -250,11 +250,7 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
     parts.heading("What each technique brings", lambda: _frame(every, cases, about), "techniques.csv")
     if not timed:
-        parts.caption(
-            "There is no ratio: these runs measured techniques without their baseline in the same session, "
-            "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
-        )
-        parts.code("pyrometer run --suite cpu")
+        _no_ratio(cases)
         return
     drawn = frames.drawn(timed)
     told = (
@@ -276,6 +272,18 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)
 
 
+def _no_ratio(cases: Sequence[Brought]) -> None:
+    """Why there is none, and what would measure one."""
+    if not any(case.alone for case in cases):
+        parts.caption("There is no ratio: the reasons stand below.")
+        return
+    parts.caption(
+        "There is no ratio: these runs measured techniques without their baseline in the same session, "
+        "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
+    )
+    parts.code("pyrometer run --suite cpu")
+
+
 def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:
     file = f"techniques-{section.name}.csv"
     parts.heading(section.title, lambda: _frame(section.columns, cases, about), file)
@@ -286,18 +294,12 @@ def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:
 
 
 def _cuda_graphs(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
-    eager = [case for case in _eager(readings) if "launch_bound" in case.own]
+    eager = [case for case in eager_of(readings) if "launch_bound" in case.own]
     if cases:
         _table(_GRAPHS, cases, about)
     elif not eager:
         parts.heading(_GRAPHS.title)
-        if all(reading.on_cpu for reading in readings):
-            parts.caption(
-                "These runs measured a CPU: there is nothing that a CUDA graph could launch. On a machine "
-                "with a GPU, suite `gpu` measures them."
-            )
-        else:
-            parts.caption("None of these runs has a case with CUDA graphs; suite `gpu` has.")
+        parts.caption(_why_no_graphs(readings))
         return
     if eager:
         told = (columns.CASE, metric("launch_bound"), _FLOOR, columns.RUN)
@@ -308,6 +310,17 @@ def _cuda_graphs(cases: Sequence[Brought], readings: Sequence[Reading], about: _
         )
         parts.caption("The share of a step in which no kernel ran: the most that a CUDA graph could save.")
         parts.html(columns.table("How launch-bound eager steps are", told, eager, one_run=about.one_run))
+
+
+def _why_no_graphs(readings: Sequence[Reading]) -> str:
+    if any(subjects.uses_graphs(one.key) for reading in readings for one in reading.brought):
+        return "No case with CUDA graphs ended well: the reasons stand below."
+    if all(reading.on_cpu for reading in readings):
+        return (
+            "These runs measured a CPU: there is nothing that a CUDA graph could launch. On a machine "
+            "with a GPU, suite `gpu` measures them."
+        )
+    return "None of these runs has a case with CUDA graphs; suite `gpu` has."
 
 
 def _scaling(cases: Sequence[Brought], about: _About) -> None:
@@ -373,17 +386,6 @@ def _failed(cases: Sequence[Brought], about: _About) -> None:
     title = "Not measured, and why"
     parts.heading(title, lambda: _frame(told, cases, about), "techniques-not-measured.csv")
     parts.html(columns.table(title, told, cases, one_run=about.one_run))
-
-
-def _eager(readings: Sequence[Reading]) -> list[Brought]:
-    """Every case under no technique, from the newest run that measured it."""
-    found: dict[str, Brought] = {}
-    for reading in readings:
-        for case, metrics in reading.metrics.items():
-            key = key_of(case)
-            if key is not None and key == key.eager and case not in found:
-                found[case] = Brought(case, key, reading.run, "", {}, metrics, {}, {})
-    return list(found.values())
 
 
 def _frame(told: Sequence[Column], cases: Sequence[Brought], about: _About) -> pd.DataFrame:

@@ -234,6 +234,17 @@ def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) ->
     assert "2.00×" in text(open_page(url, PAGE))
 
 
+def test_what_failed_on_a_gpu_is_told_as_that(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run(hardware=GPU), outcomes(ON_GPU, device="cuda"))
+    crashed = [replace(each, floors=(), status="crashed", reason="driver") for each in ON_GPU]
+    later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
+    save(url, later, outcomes(crashed, device="cuda"))
+    shown = text(open_page(url, PAGE, run="run-2"))
+    assert "measured a CPU" not in shown and "None of these runs has a case" not in shown
+    assert "No case with CUDA graphs ended well" in shown
+    assert "There is no ratio: the reasons stand below." in shown and "without their baseline" not in shown
+
+
 def test_a_database_without_rollups_says_what_makes_them(open_page: Open, tmp_path: Path) -> None:
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU))
     with closing(sqlite3.connect(tmp_path / "p.db")) as connection, connection:

@@ -308,6 +308,11 @@ def test_launch_bound_shares_stand_beside_each_other() -> None:
     assert memory is not None and (memory.metric, memory.ratio) == ("cuda_peak_allocated", 1.2)
 
 
+def test_of_what_all_crashed_nobody_knows_what_it_would_have_run_on() -> None:
+    crashed = [replace(each, status="crashed", reason="driver", metrics={}) for each in outcomes(ON_CPU[:2])]
+    assert not reading(crashed).on_cpu
+
+
 @pytest.mark.parametrize(
     "made",
     [partial(charts.speed_ups, 5, dark=False), partial(charts.scaling, 2, 8), partial(charts.batches, 6)],
