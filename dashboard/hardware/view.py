@@ -118,8 +118,8 @@ Spread = frozenset[tuple[str, str, str]]
 def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Hardware, Offer, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is the profile that most hardware was measured under, the first hardware by
-    name, and the newest version that most of it has.
+    What `query` leaves open is the profile that most hardware was measured under, the newest version that
+    most of it has, and the first hardware by name that has the version.
     """
     complaints: list[str] = []
     directed = [name for name, known in METRICS.items() if known.better != "neither"]
@@ -138,6 +138,13 @@ def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Har
     version = NEWEST
     if wanted != NEWEST:
         version = pick_version(query, "version", list(versions), _opening(versions, shown), complaints)
+    if last(query, "to") is None:
+        newest = {place.hardware: place.profile for place in reversed(there)}
+        alike = [side for side in shown if newest[side.hardware] == side.profile]
+        to = _first_with(version, spread, alike) or to
+        sides, refused = _sides(there, to, labels)
+        shown = sides[:MOST_HARDWARE]
+        versions = _versions(spread, shown)
     prices = _prices(query, {side.hardware: labels[side.hardware] for side in sides}, complaints)
     chosen = Hardware(metric, version, profile, to, prices)
     return chosen, Offer(versions, profiles, labels, shown, refused, beyond), complaints
@@ -189,6 +196,12 @@ def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:
     if most < min(2, len(sides)):
         return NEWEST
     return next((version for version, many in versions.items() if many == most), NEWEST)
+
+
+def _first_with(version: str, found: Spread, sides: Sequence[Side]) -> str | None:
+    """The first hardware with a version; None if none has it, or for no version in particular."""
+    having = (side.hardware for side in sides if (version, side.hardware, side.profile) in found)
+    return next(having, None)
 
 
 def _prices(query: Query, labels: Mapping[str, str], complaints: list[str]) -> tuple[tuple[str, float], ...]:

@@ -187,6 +187,21 @@ def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
     assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == NEW
 
 
+def test_it_opens_on_a_reference_that_has_the_version() -> None:
+    places = [*PLACES, place("1 x board", profile())]
+    here = [(fingerprint(each.hardware_label), each.profile) for each in places]
+    spread = frozenset({(NEW, *here[0]), (NEW, *here[1]), (OLD, *here[2])})
+    chosen, offer, complaints = view.hardware({}, places, spread)
+    assert (chosen.version, chosen.to, offer.versions) == (NEW, fingerprint(GPU), {NEW: 2, OLD: 1})
+    assert [side.label for side in offer.sides] == [GPU, "1 x board", CPU] and not complaints
+    # An address has its way, and where no version is chosen the first by name is the reference.
+    assert view.hardware({"to": ["1 x board"]}, places, spread)[0].to == fingerprint("1 x board")
+    assert view.hardware({"version": ["newest"]}, places, spread)[0].to == fingerprint("1 x board")
+    # What it would be compared under as the reference must be what the version was measured under.
+    later = [place(GPU, profile(OMP_WAIT_POLICY="active")), *places]
+    assert view.hardware({}, later, spread)[0].to == fingerprint(CPU)
+
+
 def test_the_address_holds_the_whole_view() -> None:
     query = {
         "metric": ["throughput"],
