@@ -120,16 +120,17 @@ def cost(price_per_hour: float, throughput: float) -> float | None:
 
 
 def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tuple[Column, float, int]]:
-    """Hardware with a price, its cost for the same items against the first such one, and over how many cases.
+    """Hardware with a price, its cost for the same items against the first, and over how many cases.
 
     The geometric mean of the ratios of cost over the cases that both have: below 1 is cheaper. `columns` hold
-    the throughput in items/s, `prices` are of an hour and by the hardware's fingerprint.
+    the throughput in items/s, `prices` are of an hour and by the hardware's fingerprint. The first is the one
+    that measured anything.
     """
     known = [column for column in columns if column.hardware in prices]
     priced = [(column, _costs(column, prices[column.hardware])) for column in known]
     found: list[tuple[Column, float, int]] = []
+    first = next((costs for _, costs in priced if costs), {})
     for column, mine in priced:
-        first = priced[0][1]
         both = [mine[case] / first[case] for case in mine if case in first]
         if both:
             found.append((column, geometric_mean(both), len(both)))

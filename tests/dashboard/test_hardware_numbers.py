@@ -202,6 +202,13 @@ def test_it_opens_on_a_reference_that_has_the_version() -> None:
     assert view.hardware({}, later, spread)[0].to == fingerprint(CPU)
 
 
+def test_hardware_that_measured_nothing_is_no_reference_of_costs() -> None:
+    bare, slow, fast = column("bare"), column("slow", a=100.0), column("fast", a=400.0)
+    prices = {each.hardware: 1.0 for each in (bare, slow, fast)}
+    found = normalised.cheapest([bare, slow, fast], prices)
+    assert [(each.label, ratio) for each, ratio, _ in found] == [("slow", 1.0), ("fast", pytest.approx(0.25))]
+
+
 def test_the_address_holds_the_whole_view() -> None:
     query = {
         "metric": ["throughput"],
