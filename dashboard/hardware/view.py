@@ -46,7 +46,7 @@ class Hardware(View):
             "profile": self.profile,
             "to": self.to[: links.FINGERPRINT],
         }
-        prices = [f"{hardware[: links.FINGERPRINT]}:{price:g}" for hardware, price in self.prices]
+        prices = [f"{hardware[: links.FINGERPRINT]}:{price:.12g}" for hardware, price in self.prices]
         return {name: [value] for name, value in values.items() if value} | (
             {"price": prices} if prices else {}
         )

@@ -202,6 +202,11 @@ def test_it_opens_on_a_reference_that_has_the_version() -> None:
     assert view.hardware({}, later, spread)[0].to == fingerprint(CPU)
 
 
+def test_prices_in_an_address_are_those_that_were_given() -> None:
+    chosen, _, _ = view.hardware({"price": [f"{GPU}:1234567.25"]}, PLACES, frozenset())
+    assert chosen.query()["price"] == [f"{fingerprint(GPU)[:12]}:1234567.25"]
+
+
 def test_hardware_that_measured_nothing_is_no_reference_of_costs() -> None:
     bare, slow, fast = column("bare"), column("slow", a=100.0), column("fast", a=400.0)
     prices = {each.hardware: 1.0 for each in (bare, slow, fast)}
