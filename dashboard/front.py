@@ -15,6 +15,7 @@ import streamlit
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import ahead
@@ -40,7 +41,8 @@ _IMPORTS = re.compile(r'(?:from|import)"\./([\w.-]+\.js)"')
 class Upwards:
     """Leads an address of several levels that is no page's to its first level, where Streamlit says so.
 
-    Its own file comes for every address that it does not know, and stays blank on a deeper level.
+    Its own file comes for every address that it does not know, and stays blank on a deeper level. What is
+    found under such an address stays as it is: a report in HTML that a page gives, for one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -57,7 +59,9 @@ class Upwards:
             nonlocal led
             if message["type"] == "http.response.start":
                 kind = dict(message.get("headers", ())).get(b"content-type", b"")
-                led = message["status"] == 200 and kind.startswith(b"text/html")
+                # The router has written into `scope` who answers; its own file comes from its folder alone.
+                own = isinstance(scope.get("endpoint"), StaticFiles)
+                led = own and message["status"] == 200 and kind.startswith(b"text/html")
                 if led:
                     await RedirectResponse(f"/{quote(levels[0], safe='')}", 307)(scope, receive, send)
             if not led:

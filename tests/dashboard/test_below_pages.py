@@ -1,10 +1,19 @@
 """An address below a page, as somebody types it who takes the id of a run for a folder, leads to the page."""
 
+import json
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Visitor
+from compared_runs import RESNET, RUN
 from playwright.sync_api import Browser
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.testclient import TestClient
 
 from dashboard import front
 from dashboard.navigation import PAGES
@@ -40,3 +49,32 @@ def test_who_follows_a_link_of_several_levels_that_leads_nowhere_is_told(
     page.goto(f"{served.url}/no-such-page/deeper")
     page.get_by_text("not found").first.wait_for(timeout=30_000)
     context.close()
+
+
+def test_html_that_is_found_below_stays_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("blank")
+    found = Route("/media/{name}", HTMLResponse("a report"))
+    every = Starlette(routes=[found, Mount("/", StaticFiles(directory=tmp_path, html=True))])
+    with TestClient(front.Upwards(every), follow_redirects=False) as asks:
+        answer = asks.get("/media/abc.html")
+        assert (answer.status_code, answer.text) == (200, "a report")
+        (tmp_path / "no-page").mkdir()
+        (tmp_path / "no-page" / "deeper.html").write_text("blank")
+        led = asks.get("/no-page/deeper.html")
+        assert (led.status_code, led.headers["location"]) == (307, "/no-page")
+
+
+@pytest.mark.browser
+def test_each_report_that_is_taken_along_is_the_report(visitor: Visitor) -> None:
+    page = visitor.open(f"/upgrade?run={RUN}")
+    files: dict[str, str] = {}
+    for name in ("HTML", "Markdown", "JSON"):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=f"Report as {name}").click()
+        files[saved.value.suggested_filename] = Path(saved.value.path()).read_text()
+    assert list(files) == [f"upgrade-{RUN}{ending}" for ending in (".html", ".md", ".json")]
+    as_html, as_markdown, as_json = files.values()
+    assert json.loads(as_json)["decision"] == "no-go"
+    assert as_html.startswith("<!doctype html>") and '<p class="decision">' in as_html
+    for report in (as_html, as_markdown):
+        assert "No-go" in report and RESNET in report and "Streamlit" not in report
