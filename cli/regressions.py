@@ -15,6 +15,7 @@ import typer
 from rich.markup import escape
 
 from analysis.finding_words import interval, kind
+from analysis.ratios import in_ratios
 from analysis.words import printable
 from configuration.nearest import unknown
 from configuration.schedules import zone
@@ -244,8 +245,8 @@ def moment_of(text: str, timezone: str) -> datetime:
 
 
 def finding_body(one: Finding) -> dict[str, Any]:
-    """A finding as JSON values; changes are log ratios of new to old."""
-    body = asdict(one)
+    """A finding as JSON values, its evidence too; ratios are new / old."""
+    body: dict[str, Any] = in_ratios(asdict(one))
     key: Mapping[str, Any] = body.pop("key")
     return _times_told({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
 
@@ -265,7 +266,7 @@ def _write_csv(file: Path, found: Sequence[Finding]) -> None:
 
 #: What a table of findings holds, in the words of the JSON.
 _COLUMNS = (
-    *("id", "kind", "state", "direction", "shape", "case", "metric", "change", "low", "high"),
+    *("id", "kind", "state", "direction", "shape", "case", "metric", "ratio", "ratio_low", "ratio_high"),
     *("machine", "hardware_label", "hardware", "profile_name", "schedule", "track", "label"),
     *("at", "at_run", "before", "before_run", "old_torch_version", "new_torch_version"),
     *("old_environment", "new_environment", "found_at", "decided_at", "triage", "muted_until", "link"),

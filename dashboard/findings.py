@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from analysis.finding_words import STATES, TRIAGES, goes_on, interval, kind, moved
+from analysis.ratios import in_ratios
 from analysis.words import percent
 from dashboard import links, markup, wording
 from db.finding_records import Finding, TriageEntry
@@ -48,15 +49,17 @@ def table(items: Sequence[Finding], now: datetime) -> str:
 
 
 def frame(items: Iterable[Finding]) -> pd.DataFrame:
-    """The same for a CSV file; changes are log ratios of new to old."""
+    """The same for a CSV file; ratios are new / old."""
     return pd.DataFrame(
         [
-            {
-                "id": one.id,
-                "what": kind(one.state, one.direction),
-                **{name: value for name, value in asdict(one.key).items() if name in _KEY},
-                **{name: getattr(one, name) for name in _COLUMNS},
-            }
+            in_ratios(
+                {
+                    "id": one.id,
+                    "what": kind(one.state, one.direction),
+                    **{name: getattr(one.key, name) for name in _KEY},
+                    **{name: getattr(one, name) for name in _KEPT},
+                }
+            )
             for one in items
         ],
         columns=["id", "what", *_KEY, *_COLUMNS],
@@ -64,10 +67,12 @@ def frame(items: Iterable[Finding]) -> pd.DataFrame:
 
 
 _KEY = ("case", "metric", "hardware_label", "profile_name")
-_COLUMNS = (
-    *("state", "direction", "change", "low", "high", "machine", "schedule", "track", "at", "at_run"),
-    *("before_run", "old_torch_version", "new_torch_version", "found_at", "triage", "link"),
+_FURTHER = (
+    *("machine", "schedule", "track", "at", "at_run", "before_run", "old_torch_version"),
+    *("new_torch_version", "found_at", "triage", "link"),
 )
+_KEPT = ("state", "direction", "change", "low", "high", *_FURTHER)
+_COLUMNS = ("state", "direction", "ratio", "ratio_low", "ratio_high", *_FURTHER)
 
 
 def title(one: Finding) -> str:
@@ -231,9 +236,9 @@ def operators(told: Mapping[str, Any]) -> str:
 
 
 def evidence_frame(told: Rows | Mapping[str, Any]) -> pd.DataFrame:
-    """A part of the evidence as it is kept, for a CSV file: rows, what has rows, or one row by itself."""
+    """A part of the evidence for a CSV file, in ratios: rows, what has rows, or one row by itself."""
     rows: Rows = told.get("rows") or [told] if isinstance(told, Mapping) else told
-    return pd.DataFrame([dict(row) for row in rows])
+    return pd.DataFrame([in_ratios(row) for row in rows])
 
 
 def log_frame(entries: Sequence[TriageEntry]) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The report as plain JSON values, by the schema in `upgrade.schema.json`."""
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from analysis.case_results import CaseResult
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
+from analysis.ratios import ratio, share
 from analysis.upgrade import Table, Upgrade
 from analysis.verdict import Verdict
 
@@ -141,16 +141,6 @@ def _run(subject: Subject) -> dict[str, Any]:
         "command": subject.command,
         "notes": subject.notes,
     }
-
-
-def ratio(change: float | None) -> float | None:
-    """New / old from its logarithm; the largest number there is where it is larger."""
-    return None if change is None else math.exp(min(change, math.log(sys.float_info.max)))
-
-
-def share(size: float | None) -> float | None:
-    """A change as a share, 0.01 for 1 %, from its logarithm."""
-    return None if size is None else math.expm1(min(size, math.log(sys.float_info.max)))
 
 
 def _plain(value: Any) -> Any:

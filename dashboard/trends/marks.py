@@ -7,6 +7,7 @@ from datetime import datetime
 import pandas as pd
 
 from analysis.finding_words import interval
+from analysis.ratios import ratio
 from analysis.words import percent
 from dashboard import links, wording
 from dashboard.trends import frames
@@ -129,7 +130,7 @@ def ticks(items: Sequence[Step]) -> pd.DataFrame:
 
 
 def move_table(items: Sequence[Move], tracks: Mapping[str, str]) -> pd.DataFrame:
-    """The moves for CSV; changes are log ratios of new to old."""
+    """The moves for CSV; ratios are new / old."""
     rows = [
         {
             "since (UTC)": move.point.started_at,
@@ -140,9 +141,9 @@ def move_table(items: Sequence[Move], tracks: Mapping[str, str]) -> pd.DataFrame
             "what": "moved, not confirmed" if move.state == MOVED else move.word,
             "direction": move.direction,
             "shape": move.shape,
-            "change": move.change,
-            "low": move.low,
-            "high": move.high,
+            "ratio": ratio(move.change),
+            "ratio_low": ratio(move.low),
+            "ratio_high": ratio(move.high),
             "torch": move.point.torch_version,
             "run": move.point.run,
             "run before": move.before,

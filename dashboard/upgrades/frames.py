@@ -6,6 +6,7 @@ import pandas as pd
 
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
+from analysis.ratios import ratio, share
 from analysis.upgrade import Table
 from analysis.verdict import Verdict
 from analysis.words import percent
@@ -13,7 +14,6 @@ from dashboard import wording as dashboard_wording
 from dashboard.upgrades.ordering import impact
 from dashboard.upgrades.view import Listed
 from reports import wording
-from reports.body import ratio, share
 from reports.forest import Axis
 from reports.judged import Judged
 from reports.rows import Row, left_out, table_rows, techniques

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -81,7 +82,10 @@ def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) ->
     findings.triage(database, one.id, "link", "ada", "=1+1", None, datetime.now(UTC))
     assert "1 findings" in call("list", "--csv", "found.csv").output
     (row,) = csv.DictReader((tmp_path / "found.csv").read_text().splitlines())
-    assert (row["kind"], row["link"], float(row["change"])) == ("regression", "'=1+1", 0.095)
+    assert (row["kind"], row["link"], float(row["ratio"])) == ("regression", "'=1+1", math.exp(0.095))
+    assert float(row["ratio_low"]) < float(row["ratio"]) < float(row["ratio_high"]) and "change" not in row
+    body = json.loads(call("show", str(one.id), "--json").stdout)
+    assert body["ratio"] == body["evidence"]["verdict"]["ratio"] == math.exp(0.095) and "change" not in body
 
 
 def test_one_is_told_whole(database: Database) -> None:

@@ -280,6 +280,8 @@ def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:
         assert len(told.evidence_frame(one.evidence[name])) == 1
     assert parts.csv(told.log_frame(log)).decode().splitlines()[1].endswith(",'=ann,note,'=1+1")
     assert HOSTILE in told.evidence_frame(one.evidence["changes"])["after"].tolist()
+    for name in ("neighbours", "moved_with", "verdict"):
+        assert "ratio" in (shown := told.evidence_frame(one.evidence[name])) and "change" not in shown
 
 
 def test_no_name_of_a_column_starts_a_formula() -> None:

@@ -1,5 +1,6 @@
 """The page of what the nights found: the list and its filters, one finding opened, and triage."""
 
+import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,8 +159,17 @@ def test_no_text_of_a_csv_file_starts_a_formula(database: Database) -> None:
     findings.triage(database, 1, "link", "ada", "=1+1", None, a_night(5))
     found = findings.findings(database)
     header, *rows = parts.csv(page.frame(found)).decode().splitlines()
-    assert len(rows) == 3 and ",-0." in rows[1] and header.startswith("id,what,case,")
+    assert len(rows) == 3 and header.startswith("id,what,case,")
     assert [row for row in rows if row.endswith(",'=1+1")] and ",=1+1" not in "".join(rows)
+
+
+def test_a_csv_file_holds_new_through_old_and_says_so(database: Database) -> None:
+    shown = page.frame(findings.findings(database)).set_index("id")
+    for one in findings.findings(database):
+        ends = shown.loc[one.id, ["ratio", "ratio_low", "ratio_high"]].tolist()
+        kept = [math.nan if each is None else math.exp(each) for each in (one.change, one.low, one.high)]
+        assert ends == pytest.approx(kept, nan_ok=True)
+    assert not {"change", "low", "high"} & {*shown.columns}
 
 
 def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database: Database) -> None:

@@ -264,3 +264,5 @@ def test_the_moves_table_says_what_is_confirmed() -> None:
     assert table["what"].tolist() == ["regression", "moved, not confirmed"]
     assert table["case"].tolist() == [MLP, MLP]
     assert table["finding"].tolist()[0] == 7
+    assert table["ratio"].tolist() == [math.exp(each.change) for each in moved]
+    assert not {"change", "low", "high"} & {*table.columns}

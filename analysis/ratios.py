@@ -1,0 +1,49 @@
+"""Logarithms of new / old as files tell them: ratios, and shares of them."""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+#: What a logarithm is called where it is kept, and what its ratio is called in a file.
+_RATIOS: Mapping[str, str] = {
+    "change": "ratio",
+    "low": "ratio_low",
+    "high": "ratio_high",
+    "further": "ratio_further",
+}
+#: Logarithms that say from what on a change counts: shares in a file, under the same name.
+_SHARES = ("smallest", "threshold")
+_LARGEST = math.log(sys.float_info.max)
+
+
+def ratio(change: float | None) -> float | None:
+    """New / old from its logarithm, exp(change); the largest number there is where it is larger."""
+    return None if change is None else math.exp(min(change, _LARGEST))
+
+
+def share(size: float | None) -> float | None:
+    """A change as a share, 0.01 for 1 %, from its logarithm: exp(size) - 1."""
+    return None if size is None else math.expm1(min(size, _LARGEST))
+
+
+def in_ratios(told: Any) -> Any:
+    """What is kept of a finding as a file tells it, down to the last row.
+
+    `change`, `low`, `high` and `further` are `ratio`, `ratio_low`, `ratio_high` and `ratio_further` there,
+    new / old; `smallest` and `threshold` are shares. What is no number stays as it is, under its name.
+    """
+    if isinstance(told, Mapping):
+        return dict(_named(str(name), value) for name, value in told.items())
+    if isinstance(told, list | tuple):
+        return [in_ratios(each) for each in told]
+    return told
+
+
+def _named(name: str, value: Any) -> tuple[str, Any]:
+    if value is None or isinstance(value, int | float):
+        if name in _RATIOS:
+            return _RATIOS[name], ratio(value)
+        if name in _SHARES:
+            return name, share(value)
+    return name, in_ratios(value)
