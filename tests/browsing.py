@@ -86,6 +86,14 @@ def drawn(page: Page, marks: int) -> None:
     expect(page.locator("svg .mark-symbol path")).to_have_count(marks, timeout=20_000)
 
 
+def beyond(page: Page, what: str) -> list[str]:
+    """The texts of those elements that end beyond the window's right edge, also where a table scrolls."""
+    found: list[str] = page.locator(what).evaluate_all(
+        "all => all.filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.textContent)"
+    )
+    return found
+
+
 def fits(page: Page) -> bool:
     """Whether nothing is cut off at the right: neither page nor column scrolls sideways."""
     overflow = "e => e.scrollWidth - e.clientWidth"

@@ -1,10 +1,13 @@
 """Runs that came from outside, on every page: their own words, and where they come from."""
 
 from html import escape
+from typing import Any
 
 import pytest
+from browsing import Visitor, beyond, fits
 from dashboard_pages import Open, text
 from exchange_samples import SAMPLES, SUBMITTED, of_json, written
+from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
 from dashboard import markup, parts, wording
@@ -125,6 +128,19 @@ def test_a_metric_that_nobody_defined_goes_by_its_name_and_ours_by_our_own_words
     assert wording.metric("tool.speed").title == "tool.speed"
     other = MetricDefinition("latency", "Other", "s", "higher")
     assert wording.metric("latency", {"latency": other}) == wording.metric("latency")
+
+
+@pytest.mark.browser
+def test_a_phone_shows_the_number_after_the_longest_title(
+    chromium: Browser, serve: Any, imported_url: str
+) -> None:
+    defined = definitions(imported_url)
+    longest = max(defined, key=lambda name: len(wording.metric(name, defined).title))
+    somebody = Visitor(chromium, serve(imported_url).url)
+    page = somebody.open(f"/trends?metric={longest}", "phone")
+    numbers = "[data-testid=stMain] .py-folded td strong"
+    assert fits(page) and page.locator(numbers).count() and beyond(page, numbers) == []
+    assert somebody.leave() == []
 
 
 def definitions(url: str) -> dict[str, MetricDefinition]:
