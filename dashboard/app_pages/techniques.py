@@ -47,9 +47,10 @@ if chosen.runs:
 else:
     readings = load.newest(url, offer.points, chosen.version)
 if not any(reading.tells for reading in readings):
-    here = None if chosen.runs else load.Where(chosen.hardware, chosen.profile, chosen.version)
-    if there := load.with_ratios(url, here):
-        words = f"These runs tell no speed-up; other runs do, of torch {there.version} →"
+    here = view.Where(chosen.hardware, chosen.profile, chosen.version)
+    # Beside runs that were picked, the newest ones of the same place are others.
+    if there := load.with_ratios(url, here, elsewhere=not chosen.runs):
+        words = f"These runs tell no speed-up; other runs do, {view.elsewhere(here, there, places)} →"
         parts.html(f"<p>{markup.link(links.techniques(*there, view.NEWEST), words)}</p>")
 if not any(reading.brought for reading in readings):
     parts.caption(f"Of torch {parts.plain(chosen.version)} no technique was measured in what is chosen.")

@@ -4,13 +4,13 @@
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import streamlit as st
 
 from dashboard import frames, load, origins
 from dashboard.database import opened
 from dashboard.techniques.measured import Reading, environment_of, read
+from dashboard.techniques.view import Where
 from db import places as asked
 from db import queries
 from db.place_records import Place
@@ -29,14 +29,6 @@ _PLACES, _VERSIONS, _RUNS = 4, 2, 2
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
 _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
-
-
-class Where(NamedTuple):
-    """A hardware and a profile, by their fingerprints, and a PyTorch version."""
-
-    hardware: str
-    profile: str
-    version: str
 
 
 @_kept
@@ -93,17 +85,23 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[
 
 
 @_kept
-def with_ratios(url: str, apart_from: Where | None) -> Where | None:
-    """Where else runs tell ratios, the newest place and version first; None if a few looks find none."""
-    for place in places(url)[:_PLACES]:
-        for version in versions(url, place.hardware, place.profile)[:_VERSIONS]:
-            where = Where(place.hardware, place.profile, version)
-            if where == apart_from:
-                continue
+def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
+    """Where runs tell ratios, `here` too unless it is to be `elsewhere`; None if a few looks find none.
+
+    The same hardware and profile come first, then the same hardware; of what is as near, the newest first.
+    """
+    nearest = sorted(places(url), key=lambda at: (at.hardware != here.hardware, at.profile != here.profile))
+    for place in nearest[:_PLACES]:
+        found = [Where(place.hardware, place.profile, each) for each in versions(url, *_of(place))]
+        for where in [each for each in found if not (elsewhere and each == here)][:_VERSIONS]:
             runs = list(dict.fromkeys(point.run for point in points(url, *where)))[:_RUNS]
-            if any(reading.tells for reading in pinned(url, runs, version)):
+            if any(reading.tells for reading in pinned(url, runs, where.version)):
                 return where
     return None
+
+
+def _of(place: Place) -> tuple[str, str]:
+    return place.hardware, place.profile
 
 
 def _reading(url: str, run_id: str, version: str) -> Reading | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dashboard import links, origins, wording
 from dashboard.picking import Query, distinct, last, pick_fingerprint, pick_version, sentence
@@ -55,6 +55,14 @@ class Techniques(View):
     def pinned(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
         return links.techniques(self.hardware, self.profile, self.version, _AND.join(runs) or self.run)
+
+
+class Where(NamedTuple):
+    """A hardware and a profile, by their fingerprints, and a PyTorch version."""
+
+    hardware: str
+    profile: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,20 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     chosen = Techniques(chosen_hardware, chosen_profile, version, _AND.join(kept) or NEWEST)
     offer = Offer(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
     return chosen, offer, complaints
+
+
+def elsewhere(here: Where, there: Where, places: Sequence[Place]) -> str:
+    """Where other runs are, in words: always of which PyTorch, and what else differs from `here`."""
+    told: list[str] = []
+    hardware = distinct({place.hardware: place.hardware_label for place in places})
+    if there.hardware != here.hardware:
+        told.append(f"on {hardware[there.hardware]}")
+    names = {place.profile: place.profile_name for place in places}
+    if names[there.profile] != names[here.profile]:
+        told.append(f"under profile {names[there.profile]}")
+    elif there.hardware == here.hardware and there.profile != here.profile:
+        told.append(f"under profile {distinct(names)[there.profile]}")
+    return f"{' '.join(told)} with torch {there.version}" if told else f"of torch {there.version}"
 
 
 def _home(named: Run | None, places: Sequence[Place]) -> Place:

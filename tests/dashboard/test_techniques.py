@@ -1,16 +1,18 @@
 """The Techniques page through the router: what it chooses, what it says, and what where there is nothing."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
 import pytest
+import streamlit as st
 from builders import FIRST_NIGHT, a_run, an_outcome
 from dashboard_pages import Open, html, text
 from technique_runs import (
@@ -29,6 +31,7 @@ from technique_runs import (
 )
 
 from dashboard import parts
+from db.records import Run
 
 PAGE = "app_pages/techniques.py"
 NASTY = '<img src=x onerror="alert(1)">'
@@ -221,6 +224,27 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     assert asked["version"] == VERSION and asked["run"] == "newest"
     there = open_page(url, PAGE, **asked)
     assert "There is no ratio" not in text(there) and "These runs tell no speed-up" not in text(there)
+
+
+def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Open, tmp_path: Path) -> None:
+    def told(found: str, made: Run, version: str = VERSION) -> str:
+        url = save(f"sqlite:///{tmp_path}/p.db", made, outcomes(ON_CPU[:2], version=version))
+        st.cache_data.clear()
+        shown = html(open_page(url, PAGE, hardware=CPU, profile="quiet", version=VERSION))
+        (link,) = [one for one in re.findall(r"<a [^>]*>(.*?)</a>", shown) if "tell no speed-up" in one]
+        assert found in link
+        return link
+
+    def later(days: int) -> datetime:
+        return FIRST_NIGHT + timedelta(days=days)
+
+    save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2], apart=True))
+    # Each is older than the one before it, and nearer.
+    told(f"other runs do, on {GPU} with torch {VERSION} →", run("run-2", hardware=GPU, started_at=later(9)))
+    loud = run("run-3", under=profile("loud"), started_at=later(8))
+    assert GPU not in told(f"other runs do, under profile loud with torch {VERSION} →", loud)
+    own = run("run-4", version="2.12.0+cpu", started_at=later(7))
+    assert "profile" not in told("other runs do, of torch 2.12.0+cpu →", own, "2.12.0+cpu")
 
 
 def test_where_all_failed_nothing_is_made_up(open_page: Open, tmp_path: Path) -> None:
