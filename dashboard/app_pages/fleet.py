@@ -15,7 +15,7 @@ url = Settings.from_environment().database_url
 now = datetime.now(UTC)
 parts.title("Fleet")
 known, tasks = morning(url), load.open_tasks(url)
-found = machines(known, load.newest_runs(url), tasks.running, now)
+found = machines(known, load.newest_runs(url), tasks.running, now, load.without_task(url))
 if not found and not tasks.every and not known.parts:
     sections.nothing_yet()
 

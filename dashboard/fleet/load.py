@@ -52,6 +52,13 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
 
 
 @_shared
+def without_task(url: str) -> frozenset[str]:
+    """Those of the newest runs of machines that go on and belong to no task: somebody began them by hand."""
+    going = [run.id for run in newest_runs(url) if run.state == "running"]
+    return frozenset(run for run in going if queue_queries.task_of_run(opened(url), run) is None)
+
+
+@_shared
 def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
     """What runs, and what waits (for some labels, or all of it), as of now."""
     database = opened(url)

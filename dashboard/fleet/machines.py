@@ -1,7 +1,7 @@
 """The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -25,7 +25,8 @@ _ORDER = ("silent", "alive", "gone", "by hand")
 class Machine:
     """A machine by its name. `state`: alive, silent, gone (its scheduler), or by hand where there is none.
 
-    `scheduler` is the one that was seen last, `run` its newest run, `doing` what runs there now.
+    `scheduler` is the one that was seen last, `run` its newest run, `doing` what runs there now; `by_hand` is
+    whether its newest run goes on and is no task's.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Machine:
     scheduler: SchedulerSeen | None
     run: RunSummary | None
     doing: tuple[Task, ...] = ()
+    by_hand: bool = False
 
     @property
     def seriousness(self) -> tuple[int, str]:
@@ -54,9 +56,16 @@ class Machine:
 
 
 def machines(
-    morning: Morning, runs: Iterable[RunSummary], running: Iterable[Task], now: datetime
+    morning: Morning,
+    runs: Iterable[RunSummary],
+    running: Iterable[Task],
+    now: datetime,
+    without_task: Collection[str] = (),
 ) -> list[Machine]:
-    """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first."""
+    """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first.
+
+    `without_task` are the ids of runs that go on and were begun by hand.
+    """
     schedulers: dict[str, SchedulerSeen] = {}
     for one in sorted(morning.seen, key=lambda one: one.seen_at):
         schedulers[one.machine] = one
@@ -75,7 +84,11 @@ def machines(
     for name in sorted({*schedulers, *newest}):
         state = "alive" if name in living else "silent" if name in silent else "gone"
         state = state if name in schedulers else "by hand"
-        found.append(Machine(name, state, schedulers.get(name), newest.get(name), tuple(doing[name])))
+        run, does = newest.get(name), tuple(doing[name])
+        # The run of a task that has only just begun is not known as its own yet.
+        measures_there = any(task.job in MEASURING for task in does)
+        by_hand = run is not None and run.id in without_task and not measures_there
+        found.append(Machine(name, state, schedulers.get(name), run, does, by_hand))
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -130,7 +143,7 @@ def frame(items: Iterable[Machine]) -> pd.DataFrame:
             one.scheduler.seen_at if one.scheduler else None,
             one.scheduler.version if one.scheduler else "",
             " ".join(one.scheduler.labels) if one.scheduler else "",
-            "; ".join(_named(task) for task in one.doing),
+            "; ".join([*(_named(task) for task in one.doing), *_by_hand(one)]),
             one.run.id if one.run else "",
             one.run.started_at if one.run else None,
             one.run.state if one.run else "",
@@ -209,7 +222,12 @@ def _doing(one: Machine) -> str:
         markup.link(links.run(task.run_id), _named(task)) if task.run_id else escape(_named(task))
         for task in one.doing
     ]
+    told += [markup.link(links.run(one.run.id), each) for each in _by_hand(one) if one.run]
     return "<br>".join(told) or ("nothing" if one.state == "alive" else "")
+
+
+def _by_hand(one: Machine) -> list[str]:
+    return [f"{one.run.id} by hand"] if one.by_hand and one.run else []
 
 
 def _named(task: Task) -> str:

@@ -24,7 +24,7 @@ def every_machine(
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
     parts.heading("Machines", lambda: machines.frame(found), "machines.csv")
     parts.html(machines.table(found[:ROWS], now) + _rest(found, "machine"))
-    _open(url, morning, tasks, now)
+    _open(url, morning, tasks, found, now)
     _schedules(url, morning, now)
     if morning.parts:
         parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")
@@ -42,7 +42,7 @@ def one_machine(url: str, one: Machine, morning: Morning, now: datetime) -> None
     parts.html(machines.facts(one, about, conditions, now))
     tasks = load.open_tasks(url, one.labels)
     mine = {task.id for task in (*one.doing, *filter(one.is_asked_for, tasks.waiting))}
-    _open(url, morning, tasks, now, mine)
+    _open(url, morning, tasks, [one], now, mine)
     if opened and one.run and (told := capabilities.tables(opened[0])):
         able = load.able(url, one.run.id)
         pairs = [(one, able)] if able else []
@@ -51,14 +51,26 @@ def one_machine(url: str, one: Machine, morning: Morning, now: datetime) -> None
 
 
 def _open(
-    url: str, morning: Morning, tasks: OpenTasks, now: datetime, mine: Collection[int] | None = None
+    url: str,
+    morning: Morning,
+    tasks: OpenTasks,
+    here: Sequence[Machine],
+    now: datetime,
+    mine: Collection[int] | None = None,
 ) -> None:
     """With `mine` only the tasks of these ids: why one waits depends on what others do."""
     found = waiting.opened(tasks.every, morning, load.said(url), now)
     found = [each for each in found if mine is None or each.task.id in mine]
     parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
+    by_hand = [
+        f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
+        for one in here
+        if one.by_hand and one.run
+    ]
+    told = [*([] if found else ["No task of a schedule runs or waits"]), *by_hand[:ROWS]]
+    if told:
+        parts.caption(parts.plain(f"{'; '.join(told)}."))
     if not found:
-        parts.caption("Nothing runs and nothing waits.")
         return
     if tasks.newer:
         many = wording.plural(tasks.newer, "newer task")

@@ -6,11 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from builders import a_machine, a_run
 from dashboard_pages import Open, html, text, typed
 from mornings import HOSTILE, Mornings, facts
 from streamlit.testing.v1 import AppTest
 
+from dashboard import parts
 from dashboard.fleet import timetable, waiting
 from db import queue, store
 from db.engine import Database
@@ -48,7 +50,7 @@ def test_machines_that_people_use_by_hand(open_page: Open, filled_url: str) -> N
     assert "– by hand no scheduler: runs by hand" in machine and "Xeon 6430, 2 cores" in machine
     assert "run-11 ! interrupted" in machine and "torch 2.14.0+cpu" in machine
     assert "No scheduler was ever here." in text(page) and "pyrometer scheduler" in text(page)
-    assert "Nothing runs and nothing waits." in text(page)
+    assert "No task of a schedule runs or waits." in text(page)
     environments = rows(page, "Environments")
     assert environments[0].startswith("my nightly") and "2.14.0+cpu" in environments[0]
     assert environments[0].endswith(" 5") and len(environments) == 4
@@ -189,6 +191,26 @@ def test_one_machine_is_opened_by_the_address(
     assert 'did you mean "two"?' in page.warning[0].value and len(rows(page, "Machines")) == 2
 
 
+def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    begun = mornings.now - timedelta(minutes=30)
+    for machine in ("desk", "node"):
+        run = a_run(f"{machine}-run", started_at=begun, state="running", machine=a_machine(machine))
+        store.save_run(database, run)
+    page = open_page(url, PAGE, machine="desk")
+    told = "No task of a schedule runs or waits; desk-run runs by hand on desk, begun 30 minutes ago."
+    assert parts.plain(told) in [each.value for each in page.caption]
+    mornings.fire(begun, ("nightly", "node"))
+    assert queue.set_run(database, mornings.begin(begun, "node", "node"), "node-run")
+    st.cache_resource.clear()
+    page = open_page(url, PAGE)
+    desk, node = rows(page, "Machines")
+    assert "desk-run by hand" in desk and "nightly" in node and "node-run by hand" not in node
+    assert "desk-run runs by hand on desk" in text(page)
+    assert "No task of a schedule" not in text(page) and "node-run runs by hand" not in text(page)
+
+
 def test_a_machine_is_told_what_any_machine_may_do_and_it_can(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
@@ -201,7 +223,7 @@ def test_a_machine_is_told_what_any_machine_may_do_and_it_can(
     for machine, schedule in (("head", "check"), ("node", "nightly")):
         (task,) = rows(open_page(url, PAGE, machine=machine), "What runs and what waits")
         assert task.startswith(f"… waiting {schedule} ") and f"any machine {machine} takes it next" in task
-    assert "Nothing runs and nothing waits." in text(open_page(url, PAGE, machine="gone"))
+    assert "No task of a schedule runs or waits." in text(open_page(url, PAGE, machine="gone"))
 
 
 def test_why_something_waits_depends_on_what_others_do(open_page: Open, url: str, mornings: Mornings) -> None:
