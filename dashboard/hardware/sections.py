@@ -21,7 +21,7 @@ def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer:
         f"hardware-{metric.name}.csv",
     )
     parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
-    for warning in _warnings(columns, offer):
+    for warning in _warnings(columns, found, offer):
         parts.caption(parts.plain(warning))
     parts.html(tables.means(columns, found))
     if len(columns) > 1:
@@ -140,7 +140,7 @@ def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) ->
     )
 
 
-def _warnings(columns: Sequence[Column], offer: Offer) -> list[str]:
+def _warnings(columns: Sequence[Column], means: Sequence[Overall], offer: Offer) -> list[str]:
     """What is unlike between the machines, or is not there."""
     found: list[str] = []
     if len(columns) == 1:
@@ -159,10 +159,11 @@ def _warnings(columns: Sequence[Column], offer: Offer) -> list[str]:
             "Not all of these points were measured by one harness: how a case is measured may have changed "
             "between them; the CSV file names each."
         )
-    if len({column.cpus for column in columns}) > 1:
+    beside = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
+    if any(column.cpus != columns[0].cpus for column in beside):
         found.append(
-            "The profile gives a process another number of CPUs on each machine: what is compared is a "
-            "process as it runs there, and not a core."
+            "The profile does not give a process the same number of CPUs on all of these machines: what is "
+            "compared is a process as it runs there, and not a core."
         )
     for label, differs in offer.refused:
         found.append(f"Left out: {label}, whose profile of that name has other settings ({differs}).")

@@ -56,7 +56,7 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "2 replicates, 2026-09-03",
         "not interleaved: differences of a few per cent mean nothing",
         "lie 5.00 % apart",
-        "another number of CPUs on each machine",
+        "does not give a process the same number of CPUs on all of these machines",
         f"not measured on {CPU}",
     ):
         assert part in shown, part
@@ -66,6 +66,17 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "Left out of the geomeans, and why",
         "Cost of a million items",
     ]
+
+
+def test_only_what_has_a_ratio_can_have_another_number_of_cpus(open_page: Open, tmp_path: Path) -> None:
+    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+    alone = "Xeon 6436, 2 cores"
+    own = run("own-1", hardware=alone, started_at=FIRST_NIGHT + timedelta(days=4))
+    save(url, own, outcomes([Measured("gpt2_small/infer/-/eager", (3.0, 3.0))]))
+    said = "the same number of CPUs on all of these machines"
+    assert said in plain(open_page(url, PAGE, to=CPU))
+    # It shares a case with nobody: nothing is held against the 30 CPUs of another.
+    assert said not in plain(open_page(url, PAGE, to=alone))
 
 
 def test_the_other_way_round_is_the_inverse_and_higher_is_better_too(open_page: Open, two_url: str) -> None:
