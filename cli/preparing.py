@@ -18,6 +18,7 @@ from runner import drift, journal, machine
 from runner import environment as environments
 from runner.borrowing import Neighbours
 from runner.environment import Environment
+from runner.errors import JournalError
 from runner.harness import Harness
 from runner.machine import MachineFacts
 from runner.profile import Profile
@@ -184,6 +185,11 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     header = Header.from_body(contents.header)
     if not contents.missing(header.replicates):
         raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
+    here = machine.describe([])
+    if _is_elsewhere(header, here):
+        name = header.machine["name"]
+        whose = f"another machine that is called {name}" if name == here.name else f"machine {name}"
+        raise CannotResume(f"run {header.run} belongs to {whose}; go on with it there")
     harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
     if not harness.path.exists():
         raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
@@ -231,24 +237,53 @@ def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
         now = machine_of(machine.describe(gpus), neighbours)
         if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
+        for before, after in zip(header.neighbours, now.get("neighbours", ()), strict=True):
+            if after["fingerprint"] != before["fingerprint"]:
+                raise CannotResume(
+                    f"run {header.run} had machine {before['name']} as neighbour {before['address']}, "
+                    f"where {after['name']} lends itself now; start a new run"
+                )
     for line in contents.set_aside:
         say(f"note: journal {line}; set aside, its case is measured again")
     return Prepared(header, profile, harness, contents.outcomes, neighbours)
 
 
 def find_run(here: Context, run: str) -> Path:
-    """The folder of a run by its id, or of the newest for `latest`; raises CannotResume, NothingToResume."""
+    """The folder of a run by its id; for `latest` that of the newest which this machine began.
+
+    Raises CannotResume, NothingToResume.
+    """
     # An empty journal is a run that was killed before it began: there is nothing to go on with.
     journals = here.runs.glob(f"*/{journal.FILE}")
     known = sorted(path.parent.name for path in journals if path.stat().st_size)
     if not known:
         raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {here.runs}")
-    if run != "latest" and run not in known:
+    if run == "latest":
+        return _latest(here.runs, known)
+    if run not in known:
         raise CannotResume(unknown("run", run, known))
-    forgotten = [name for name in known if (here.runs / name / FORGOTTEN).exists()]
-    if run in forgotten:
-        mark = here.runs / run / FORGOTTEN
+    if (mark := here.runs / run / FORGOTTEN).exists():
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
-    if run == "latest" and len(forgotten) == len(known):
-        raise NothingToResume(f"every run in {here.runs} was forgotten")
-    return here.runs / (max(set(known) - set(forgotten)) if run == "latest" else run)
+    return here.runs / run
+
+
+def _latest(runs: Path, known: Sequence[str]) -> Path:
+    """The folder of the newest run of this machine: the head of a fleet has those of its nodes as well."""
+    left = [name for name in known if not (runs / name / FORGOTTEN).exists()]
+    if not left:
+        raise NothingToResume(f"every run in {runs} was forgotten")
+    facts = machine.describe([])
+    for name in reversed(left):
+        try:
+            header = Header.from_body(journal.read_header(runs / name / journal.FILE))
+        except JournalError:
+            # Whose it is nobody knows: whoever reads all of it says what is wrong with it.
+            return runs / name
+        if not _is_elsewhere(header, facts):
+            return runs / name
+    raise NothingToResume(f"no run in {runs} belongs to this machine, {facts.name}")
+
+
+def _is_elsewhere(header: Header, here: MachineFacts) -> bool:
+    """Whether another machine began the run: what both measured would stand under one name."""
+    return header.machine["fingerprint"] != here.fingerprint

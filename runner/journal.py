@@ -190,6 +190,14 @@ def read(path: Path) -> Contents:
     return Contents(header, tuple(outcomes.values()), ended, tuple(aside), tuple(canaries.values()))
 
 
+def read_header(path: Path) -> Mapping[str, Any]:
+    """The run's description alone, without what was measured; raises JournalError where it has none."""
+    for _, kind, body, _ in _lines(path):
+        if kind == "header":
+            return body
+    raise JournalError(f"{path} has no readable header")
+
+
 def in_use(path: Path) -> bool:
     """Whether a process holds the journal open for writing."""
     try:

@@ -1,14 +1,23 @@
 """`--resume` goes on with the same thing or not at all, and says why."""
 
 import json
+import shutil
+import socket
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from in_process import typed
+from journals import a_header
 from measuring_site import Done, Site
 
-from runner import journal
+from cli.context import context
+from cli.preparing import find_run, machine_of, prepare_again
+from runner import journal, machine
+from runner.borrowing import Neighbours
+from runner.machine import MachineFacts
+from scheduled_jobs.errors import CannotResume, NothingToResume
 
 pytestmark = pytest.mark.torch
 
@@ -65,6 +74,17 @@ def test_without_its_harness_a_run_is_not_resumed(half: tuple[Site, str]) -> Non
             "environment default has changed since run {run} began; start a new run",
         ),
         (
+            lambda body: body["machine"].update(fingerprint="0" * 16, name="gpu-b"),
+            4,
+            "run {run} belongs to machine gpu-b; go on with it there",
+        ),
+        (
+            lambda body: body["machine"].update(fingerprint="0" * 16),
+            4,
+            f"run {{run}} belongs to another machine that is called {socket.gethostname()}; "
+            "go on with it there",
+        ),
+        (
             lambda body: body["machine"].update(hardware_fingerprint="0" * 16),
             4,
             "run {run} belongs to other hardware; start a new run",
@@ -90,6 +110,58 @@ def test_under_other_circumstances_a_run_is_not_resumed(
     assert (said.code, said.out) == (code, "")
     assert said.err.splitlines()[-1] == f"pyrometer: {sentence.format(run=run)}"
     assert "Traceback" not in said.err
+
+
+def began_elsewhere(runs: Path, run: str) -> None:
+    """A run as a node of a fleet began it, beside those of this machine."""
+    with journal.Journal(runs / run) as begun:
+        begun.header(a_header(run, ()).to_body())
+
+
+def test_the_latest_is_the_newest_of_this_machine(
+    half: tuple[Site, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, run = half
+    runs = site.journal(run).parent.parent
+    began_elsewhere(runs, "20990101-000000-ffffffff")
+    monkeypatch.chdir(site.folder)
+    for name, value in site.environ({}).items():
+        monkeypatch.setenv(name, value)
+    assert find_run(context(), "latest") == runs / run
+    shutil.rmtree(runs / run)
+    with pytest.raises(NothingToResume, match=f"belongs to this machine, {socket.gethostname()}"):
+        find_run(context(), "latest")
+    # What nobody can read is not passed over in silence.
+    (runs / "20990102-000000-ffffffff").mkdir()
+    (runs / "20990102-000000-ffffffff" / journal.FILE).write_bytes(b"{}\n")
+    assert find_run(context(), "latest").name == "20990102-000000-ffffffff"
+
+
+def test_with_another_neighbour_of_the_same_kind_a_run_is_not_resumed(half: tuple[Site, str]) -> None:
+    site, run = half
+    here = machine.describe([])
+    now = StandIn((replace(here, name="gpu-b", fingerprint="b" * 16),))
+    before = StandIn((replace(here, name="gpu-a", fingerprint="a" * 16),))
+    change_header(site.journal(run), lambda body: body.update(machine=machine_of(here, before)))
+    folder = site.journal(run).parent
+    assert prepare_again(folder, lambda *_: before).header.run == run
+    refused = f"run {run} had machine gpu-a as neighbour there:7391, where gpu-b lends itself now"
+    with pytest.raises(CannotResume, match=refused):
+        prepare_again(folder, lambda *_: now)
+
+
+class StandIn(Neighbours):
+    """Neighbours that nobody was asked for."""
+
+    def __init__(self, machines: tuple[MachineFacts, ...]) -> None:
+        self._facts = machines
+
+    @property
+    def machines(self) -> tuple[MachineFacts, ...]:
+        return self._facts
+
+    def facts(self) -> list[dict[str, Any]]:
+        return [asdict(each) | {"address": "there:7391"} for each in self._facts]
 
 
 def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, str]) -> None:
