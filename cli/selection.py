@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from configuration.lines import line_of
-from configuration.nearest import unknown
+from configuration.nearest import nearest, unknown
 from configuration.reading import label_of
 from configuration.settings import Settings
 from runner import plan, profile, tracing
@@ -70,8 +70,15 @@ def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> S
     try:
         return compose(name, table, known)
     except BadSuite as error:
-        sentence = unknown(error.kind, error.word, error.valid) if error.kind else str(error)
-        raise UsageError(f"{_place(settings, name, error.path)}: {sentence}") from None
+        raise UsageError(f"{_place(settings, name, error.path)}: {_told(error)}") from None
+
+
+def _told(error: BadSuite) -> str:
+    """What is wrong with a suite, and what was meant instead, as far as a word is like another."""
+    if error.kind:
+        return unknown(error.kind, error.word, error.valid)
+    near = nearest(error.word, error.valid) if error.word else None
+    return f'{error}; did you mean "{near}"?' if near else str(error)
 
 
 def all_suites(settings: Settings, *, tolerant: bool = False) -> dict[str, Suite]:

@@ -30,7 +30,8 @@ class BadSuite(RunnerError):
     """A suite names what does not exist, or what cannot be meant.
 
     `path` is where in the suite's table, such as `("matrix", 0, "compile", 1)`. Where one word is at fault,
-    `kind` says what it should have been, and `valid` what it could have been.
+    `kind` says what it should have been, and `valid` what it could have been. Without a `kind` the sentence
+    stands, and the word may be a slip for one of `valid`.
     """
 
     def __init__(

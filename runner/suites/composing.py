@@ -13,21 +13,26 @@ from .suite import Block, Path, Suite
 #: Keys of a table that change how a suite is measured: durations of its timing, in seconds.
 TIMES = ("measure_seconds", "warm_up_max_seconds", "max_seconds", "deadline_seconds", "observe_seconds")
 
+#: Keys of a table that make a suite's cases.
+_SOURCES = ("cases", "matrix", "include")
+
 
 def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> Suite:
     """The suite `name`; what its table leaves out is as in the suite known by that name, or at its default.
 
     `cases`, `matrix` and `include` (other suites) make its cases, in this order, instead of the known ones;
     `exclude` takes from either. The table's types are taken as right. Raises BadSuite for what is not there,
-    and for more than a run can measure.
+    for a suite without any case, and for more than a run can measure.
     """
     base = known.get(name, Suite(name, ()))
-    if any(key in table for key in ("cases", "matrix", "include")):
+    if any(key in table for key in _SOURCES):
         blocks, places = _blocks(name, table, known)
     else:
         blocks, places = base.blocks, {case: () for one in base.blocks for case in one.cases}
     blocks, places = _excluded(blocks, places, table)
     cases, baselines = with_baselines([case for one in blocks for case in one.cases])
+    if not cases:
+        raise _without_cases(name, table, known)
     for case in cases:
         if case in places and (baseline := _baseline(case)) in baselines:
             places.setdefault(baseline, places[case])
@@ -47,6 +52,14 @@ def compose(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> 
         device=table.get("device", base.device),
         excluded=_excludes(table, known) or base.excluded,
     )
+
+
+def _without_cases(name: str, table: Mapping[str, Any], known: Mapping[str, Suite]) -> BadSuite:
+    """Why there is nothing to measure: whoever mistyped a suite's name made a new one that is empty."""
+    if "exclude" in table:
+        return BadSuite(("exclude",), "exclude leaves no case")
+    others = tuple(other for other in known if other != name)
+    return BadSuite((), f"it has no cases: {', '.join(_SOURCES)} would give it some", word=name, valid=others)
 
 
 def too_many(cases: int, replicates: int) -> str:

@@ -77,6 +77,12 @@ MISTAKES = [
         'include = ["around"]\n[suites.around]\ninclude = ["wrong"]',
         r', line 4: suite around: "wrong" includes',
     ),
+    (
+        'replicates = 1\n[suites.wrang]\ncases = ["add/*"]',
+        r", line 1: suite wrong: it has no cases: cases, matrix, include would give it some; "
+        r'did you mean "wrang"\?',
+    ),
+    ('include = ["ops"]\nexclude = ["*"]', r", line 3: suite wrong: exclude leaves no case"),
 ]
 
 #: What the cases of a site's folder are described as.
