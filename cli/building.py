@@ -79,8 +79,10 @@ def choose_environment(
 ) -> tuple[str, Path]:
     """Name and interpreter of one environment, built if need be: who calls it must hold the machine.
 
-    Raises UsageError for what means none, or for what would have to be built first where `may_build` is not.
+    Raises UsageError for what means none, for a name beside an interpreter, and for what would have to be
+    built first where `may_build` is not.
     """
+    refuse_two(name, python)
     if python is not None:
         # Not resolved: a virtual environment is known by the link, not by what it points to.
         absolute = python.absolute()
@@ -94,6 +96,12 @@ def choose_environment(
         return one.name, found
     (ready,) = make_ready(here, [text])
     return ready.name, ready.python
+
+
+def refuse_two(name: str | None, python: Path | None) -> None:
+    """Raise UsageError where an environment is named twice: one would be measured in place of the other."""
+    if name is not None and python is not None:
+        raise UsageError("--environment and --python name two different things; give one")
 
 
 def present(store: Store, one: Wanted) -> Path | None:

@@ -16,7 +16,7 @@ from runner.lending import Lender
 from runner.lent_gang import Offer
 from runner.worker.gang_wire import host_and_port, listen
 
-from .building import choose_environment, store_of
+from .building import choose_environment, refuse_two, store_of
 from .context import Context, UsageError, context, in_one_sentence, say
 from .interrupts import Interrupts, interruptible
 from .measuring import alone, housekeeping
@@ -55,6 +55,7 @@ def lend(
     """Lend this machine (the help text is above, where its layout survives)."""
     with in_one_sentence(), interruptible() as interrupts:
         here = context()
+        refuse_two(environment, python)
         where = _address(address)
         chosen = choose_profile(here.settings, profile)
         harness = harnesses.build(here.places.data_dir / "harness", tuple(cases or ()))

@@ -223,7 +223,7 @@ def _choose(here: Context, request: RunRequest) -> Chosen:
 def _check_environment(here: Context, request: RunRequest) -> None:
     """Refuse what means no environment; what has to be built waits until nothing else is measured."""
     if request.python is not None:
-        environments.check_interpreter(*choose_environment(here, None, request.python))
+        environments.check_interpreter(*choose_environment(here, request.environment, request.python))
         return
     meant = wanted(here.settings, request.environment or DEFAULT_ENVIRONMENT)
     if meant.python is not None:

@@ -25,6 +25,12 @@ MISTAKES = [
     (["run", "--cases", "none.py"], "none.py: No such file or directory"),
     (["run", "--python", "bin/python"], "there is no interpreter at"),
     (["run", "--python", "cases.py"], "is not an executable interpreter"),
+    (["run", "--python", "bin/python", "--environment", "default"], "name two different things; give one"),
+    (["lend", "--python", "bin/python", "--environment", "default"], "name two different things; give one"),
+    (
+        ["profile", "add", "--python", "bin/python", "--environment", "default"],
+        "name two different things; give one",
+    ),
     (["run", "--resume", "latest"], "there is no run in"),
     (["run", "--resume", "latest", "--suite", "quick"], "it takes no other selection"),
     (["run", "--resume", "latest", "--budget", "9"], "it takes no other selection"),
