@@ -12,29 +12,32 @@ from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
 
 from .context import UsageError
+from .whole_file import write_whole
 
 
 def add_table(settings: Settings, name: str, one: Wanted) -> Path:
     """Append `[environments.NAME]` to the settings file, which is made if there is none; answers its path.
 
-    What stands there stays as it is, comments too: a table may be added at the end of any TOML file. Raises
-    UsageError for a name that is taken or cannot be one.
+    What stands there stays as it is, comments, line ends and a byte order mark too: a table may be added at
+    the end of any TOML file. Raises UsageError for a name that is taken or cannot be one, and OSError where
+    the file cannot be written, which then is what it was.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise UsageError(f'"{name}" is no name: letters, digits and . _ + - make one')
     file = settings.file or Path.cwd() / FILE_NAME
-    before = file.read_text(encoding="utf-8-sig") if file.exists() else ""
-    if ("environments", name) in lines_of(before):
+    before = file.read_bytes() if file.exists() else b""
+    if ("environments", name) in lines_of(before.decode("utf-8-sig")):
         raise UsageError(f"environment {name} is declared in {file} already")
     key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    end = "\r\n" if b"\r\n" in before else "\n"
+    gap = end if before.endswith(b"\n") else end + end if before else ""
     lines = [f"[environments.{key}]", *_lines(one)]
-    gap = "\n" if before.endswith("\n") else "\n\n" if before else ""
-    file.write_text(before + gap + "\n".join(lines) + "\n", encoding="utf-8")
+    after = before + (gap + "".join(line + end for line in lines)).encode()
     try:
-        load_settings(file)
+        load_settings(file, content=after)
     except ConfigurationError as error:
-        file.write_text(before, encoding="utf-8")
         raise UsageError(f"{file} would no longer be read: {error}") from None
+    write_whole(file, after)
     return file
 
 

@@ -30,10 +30,13 @@ def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path 
     return file
 
 
-def read_file(file: Path, label: str) -> tuple[dict[str, Any], str]:
-    """The file's tables and its text; raises UnreadableFile with the line where TOML is malformed."""
+def read_file(file: Path, label: str, content: bytes | None = None) -> tuple[dict[str, Any], str]:
+    """The file's tables and its text; raises UnreadableFile with the line where TOML is malformed.
+
+    With `content` that is what the file holds, whatever stands there.
+    """
     try:
-        content = file.read_bytes()
+        content = file.read_bytes() if content is None else content
     except OSError as error:
         raise UnreadableFile(f"{label} cannot be read: {error.strerror}") from error
     try:

@@ -74,21 +74,26 @@ class Settings(BaseModel):
 
 
 def load_settings(
-    path: Path | None = None, *, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+    path: Path | None = None,
+    *,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    content: bytes | None = None,
 ) -> Settings:
     """The settings of this place: variables over the file over the defaults.
 
     The file is `path`, else PYROMETER_CONFIG, else `pyrometer.toml` in `cwd` (default: the current folder).
     Relative paths in the file count from the file's folder, those in variables from `cwd`. The database's URL
-    may also lie in a file of its own, see `with_secrets`. Raises ConfigurationError with one sentence for a
-    file that cannot be read, an unknown key or a wrong value.
+    may also lie in a file of its own, see `with_secrets`. With `content` the file at `path` is taken to hold
+    that, whether it is there or not. Raises ConfigurationError with one sentence for a file that cannot be
+    read, an unknown key or a wrong value.
     """
     environ = os.environ if environ is None else environ
     cwd = absolute(cwd or Path.cwd(), Path.cwd())
-    file = find_file(path, cwd, environ)
+    file = absolute(path, cwd) if path and content is not None else find_file(path, cwd, environ)
     label = label_of(file, cwd) if file else FILE_NAME
     environ = with_secrets(environ, cwd)
-    values, text = read_file(file, label) if file else ({}, "")
+    values, text = read_file(file, label, content) if file else ({}, "")
     origin = Origin(label, overrides(environ, values), text)
     try:
         wanted = Wanted.model_validate(overlaid(values, origin.variables, environ))
