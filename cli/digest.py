@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from datetime import date as date_of_day
 from pathlib import Path
 from typing import Annotated
 
@@ -9,18 +10,21 @@ import typer
 
 from analysis.markdown import text
 from configuration.settings import Settings
-from db.deliveries import deliveries
+from db.deliveries import Delivery, deliveries
 from db.engine import Database, open_database
 from db.finding_records import Notice
 from scheduled_jobs.telling.digest import digest as digest_of
 from scheduled_jobs.telling.jobs import as_notice, save_digest
 from scheduled_jobs.telling.night import gather, night_of, stored_digest, usual_span
-from scheduled_jobs.telling.sending import Message, deliver, post, targets
+from scheduled_jobs.telling.sending import MOST_TRIES, Message, deliver, post, targets
 
 from .context import FAILED, UsageError, context, in_one_sentence, say
 from .whole_file import write_whole
 
 alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
+
+#: Nothing ran before it, and where the calendar begins there is no night before.
+_FIRST_NIGHT = date_of_day(1970, 1, 1)
 
 HELP = """What is told of a night: what moved, what is missing, what was judged, what ran.
 
@@ -31,7 +35,7 @@ pyrometer digest --markdown night.md          for an issue on GitHub
 pyrometer digest --send                       store it, and have it sent to [alerts] targets that lack it
 
 The scheduler makes and sends one every morning by itself (`pyrometer schedule list` says when). Each target
-has each digest once. Exit code: 0 all is well, 1 a target did not take it, 2 the call makes no sense.
+has each digest once. Exit code: 0 all is well, 1 a target does not have it, 2 the call makes no sense.
 """
 
 
@@ -72,6 +76,8 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
         raise UsageError(f"{asked} is no date; a date is written like {today}") from None
     if night > today:
         raise UsageError(f"of {night} there is nothing to tell yet; today is {today} ({settings.timezone})")
+    if night < _FIRST_NIGHT:
+        raise UsageError(f"of {night} there is nothing to tell; the first night is {_FIRST_NIGHT}")
     stored = stored_digest(database, night)
     if night == today and store:
         return stored or save_digest(database, settings, night, now)
@@ -84,19 +90,29 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
 
 
 def _send(database: Database, settings: Settings, told: Notice) -> bool:
-    """Send a stored digest and say what became of it; whether no target failed."""
+    """Send a stored digest and say what became of it; whether every target has it."""
     to = targets(settings.alerts)
     if not to:
         raise UsageError(_NOBODY)
-    had = {target for target, was in deliveries(told).items() if was.state == "had"}
+    before = deliveries(told)
     tried = dict(deliver(database, told, to, lambda: datetime.now(UTC)))
     for target in to:
         if target.name in tried:
             after = tried[target.name]
             say(f"{target.name}: {'told' if after.state == 'had' else f'not told: {after.why}'}")
         else:
-            say(f"{target.name}: {'had it already' if target.name in had else 'not yet tried again'}")
-    return all(after.state == "had" for after in tried.values())
+            say(f"{target.name}: {_untried(before.get(target.name))}")
+    known = {**before, **tried}
+    return all(target.name in known and known[target.name].state == "had" for target in to)
+
+
+def _untried(was: Delivery | None) -> str:
+    """Why a target was not tried now."""
+    if was is not None and was.state == "had":
+        return "had it already"
+    if was is not None and was.state == "failed" and was.tries >= MOST_TRIES:
+        return f"given up after {was.tries} tries: {was.why}"
+    return "not yet tried again"
 
 
 _NOBODY = "nobody to tell: write targets = [...] or targets_file = ... into [alerts] of pyrometer.toml"

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from typer.testing import CliRunner, Result
 
 from cli.commands import app
 from db import notices, queue
+from db.deliveries import deliveries, replace_delivery
 from db.engine import open_database
 from db.finding_records import Notice
 from db.queue_records import SchedulerSeen
+from scheduled_jobs.telling.sending import MOST_TRIES
 
 
 def undated(text: str) -> str:
@@ -84,7 +87,20 @@ def test_a_target_that_refuses_is_exit_code_1(silent: Typed) -> None:
     assert said.exit_code == 1 and ": not told: " in said.stderr
     assert "hunter" not in said.output and "T0PSECRET" not in said.output
     said = silent("digest", "--send")
-    assert said.exit_code == 0 and said.stderr.endswith(": not yet tried again\n")
+    assert said.exit_code == 1 and said.stderr.endswith(": not yet tried again\n")
+
+
+def test_a_target_that_was_given_up_has_no_digest(silent: Typed) -> None:
+    silent.web.status = 403
+    silent("digest", "--send")
+    with open_database(silent.database) as database:
+        (told,) = notices.notices(database)
+        ((name, was),) = deliveries(told).items()
+        last = replace(was, tries=MOST_TRIES)
+        assert replace_delivery(database, told.kind, told.key, name, was, last)
+    said = silent("digest", "--send")
+    assert said.exit_code == 1
+    assert said.stderr == f"{name}: given up after 4 tries: {was.why}\n"
 
 
 def test_markdown_goes_to_a_file_whole(silent: Typed) -> None:
@@ -113,6 +129,8 @@ def test_an_earlier_night_is_told_as_it_was(typed: Typed) -> None:
     ("arguments", "sentence"),
     [
         (("--date", "yesterday"), "yesterday is no date; a date is written like "),
+        (("--date", "0001-01-01"), "of 0001-01-01 there is nothing to tell; the first night"),
+        (("--date", "1969-12-31"), "of 1969-12-31 there is nothing to tell; the first night"),
         (("--date", "2999-01-01"), "of 2999-01-01 there is nothing to tell yet"),
         (("--date", "2026-01-01", "--send"), "no digest of 2026-01-01 was made then"),
     ],
@@ -122,6 +140,12 @@ def test_what_makes_no_sense_is_one_sentence(typed: Typed, arguments: tuple[str,
     said = typed("digest", *arguments)
     assert said.exit_code == 2 and said.stderr.startswith(f"pyrometer: {sentence}")
     assert said.stderr.count("\n") == 1
+
+
+def test_the_first_night_is_told_of(typed: Typed) -> None:
+    open_database(typed.database).close()
+    said = typed("digest", "--date", "1970-01-01")
+    assert said.exit_code == 0 and said.stdout.startswith("Pyrometer 1970-01-01: nothing was due")
 
 
 def test_without_a_database_there_is_nothing_to_tell_of(typed: Typed) -> None:
