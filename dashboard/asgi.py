@@ -102,10 +102,18 @@ class SameOrigin:
         if scope["type"] == "websocket":
             headers = dict(scope["headers"])
             origin = headers.get(b"origin")
-            if origin is not None and urlsplit(origin).netloc != headers.get(b"host"):
+            if origin is not None and _is_foreign(origin, headers.get(b"host")):
                 await send({"type": "websocket.close", "code": 1008})
                 return
         await self._app(scope, receive, send)
+
+
+def _is_foreign(origin: bytes, host: bytes | None) -> bool:
+    """Whether an origin is another site than the one that was called, or none at all, as `http://[` is."""
+    try:
+        return urlsplit(origin).netloc != host
+    except ValueError:
+        return True
 
 
 def ready(request: Request) -> Response:

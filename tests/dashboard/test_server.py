@@ -91,7 +91,17 @@ def test_under_a_name_that_is_not_its_own_it_says_so_and_it_takes_no_writes(serv
         connection.close()
 
 
-def test_a_foreign_origin_never_reaches_streamlit_which_would_ask_outside_for_our_address() -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(b"host", b"a:1"), (b"origin", b"http://b:1")],
+        [(b"host", b"a:1"), (b"origin", b"http://[")],
+        [(b"origin", b"http://[")],
+    ],
+)
+def test_a_foreign_origin_never_reaches_streamlit_which_would_ask_outside_for_our_address(
+    headers: list[tuple[bytes, bytes]],
+) -> None:
     sent: list[Any] = []
 
     async def application(*_: Any) -> None:
@@ -100,7 +110,7 @@ def test_a_foreign_origin_never_reaches_streamlit_which_would_ask_outside_for_ou
     async def send(message: Any) -> None:
         sent.append(message["type"])
 
-    scope = {"type": "websocket", "headers": [(b"host", b"a:1"), (b"origin", b"http://b:1")]}
+    scope = {"type": "websocket", "headers": headers}
     asyncio.run(SameOrigin(application)(scope, asyncio.Queue[Any]().get, send))
     assert sent == ["websocket.close"]
 
