@@ -46,10 +46,15 @@ BASES: tuple[Base, ...] = get_args(Base)
 POLICY = "default"
 
 
+#: No kernel numbers more processors than this, and each of a range is kept.
+_LAST_CPU = 65_535
+
+
 def _cpu_list(text: str) -> str:
     for part in text.split(","):
         bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)
-        if not bounds or (bounds[2] and int(bounds[2]) < int(bounds[1])):
+        first, last = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (1, 0)
+        if not first <= last <= _LAST_CPU:
             raise ValueError("not a list of processors")
     return text.replace(" ", "")
 

@@ -108,6 +108,10 @@ def test_unknown_keys_at_each_level(tmp_path: Path, text: str, start: str) -> No
             "suites.x.matrix = [{workloads = ['a'], ranks = [1, true]}]",
             "suites.x.matrix.0.ranks.1 is true, expected a list of texts in quotes",
         ),
+        (
+            "profiles.x.cpus = '1-99999999999'",
+            'profiles.x.cpus is "1-99999999999", expected a list of processors like "0-3,8"',
+        ),
         ("profiles.x.cpus = '3-1'", 'profiles.x.cpus is "3-1", expected a list of processors like "0-3,8"'),
         ("profiles.x.base = 'quite'", 'profiles.x.base is "quite", expected "quiet" or "as-it-comes"'),
         ("profiles.x.environment.A = 4", "profiles.x.environment.A is 4, expected a text in quotes"),
