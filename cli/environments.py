@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,11 +60,15 @@ def list_environments(as_json: Json = False) -> None:
     listed = table("environment", "torch", "CUDA", "Python", "size", "last used", "state", "from")
     for row in rows:
         size = f"{row['size_mib'] / 1024:.1f} GiB" if row.get("size_mib") else "-"
-        used = f"{datetime.fromtimestamp(row['used_at']):%Y-%m-%d %H:%M}" if row.get("used_at") else "-"
+        used = _when(row["used_at"]) if row.get("used_at") else "-"
         state = row.get("broken") or row["state"]
         facts = [row.get(key) or "-" for key in ("torch", "cuda", "python_version")]
         listed.add_row(row["name"], *facts, size, used, state, row["from"])
     wide_console().print(listed)
+
+
+def _when(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _rows(here: Context) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,8 @@ def test_an_environment_from_its_declaration_to_its_removal(place: Site) -> None
     assert row["fingerprint"] == built.facts["fingerprint"]
     shown = json.loads(call(place, "environments", "show", "old", "--json").out)
     assert shown["packages"] == ["torch==2.9.1"] and Path(shown["freeze"]).read_text() == "torch==2.9.1\n"
-    assert "old" in call(place, "environments", "list").out
+    used = f"{datetime.fromtimestamp(built.used_at, UTC):%Y-%m-%d %H:%M} UTC"
+    assert used in call(place, "environments", "list", TZ="Asia/Tokyo").out
 
     removed = call(place, "environments", "remove", "old")
     assert removed.code == 0 and removed.out.startswith(f"removed {built.name}")
