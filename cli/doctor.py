@@ -33,9 +33,7 @@ def doctor(
     for name, environment in found["environments"].items():
         typer.echo(f"measures   environment {name}: {environment}")
     profile = found["profile"]
-    typer.echo(
-        f"profile    {profile['name']}: {profile['pinned_cpus']} CPUs measured, the rest for housekeeping"
-    )
+    typer.echo(f"profile    {profile['name']}: {cpus_line(profile['pinned_cpus'])}")
     for line in telemetry_lines(gpus, cpu):
         typer.echo(line)
     for note in found["cannot"]:
@@ -74,6 +72,13 @@ def examine(here: Context) -> dict[str, Any]:
         "profile": profile.settings,
         "cannot": [*here.places.notes, *profile.notes, *machine.limits(gpus)],
     }
+
+
+def cpus_line(pinned: int) -> str:
+    """On which CPUs a profile measures that pins to so many, for people; 0 is one that does not pin."""
+    if not pinned:
+        return "not pinned: all CPUs are measured on"
+    return f"{pinned} CPUs measured, the rest for housekeeping"
 
 
 #: What each rung of GPU utilisation is, for people.

@@ -7,7 +7,7 @@ import pytest
 from in_process import typed
 from measuring_site import Site
 
-from cli.doctor import telemetry_lines
+from cli.doctor import cpus_line, telemetry_lines
 from runner.telemetry.capability import GpuCapabilities, Probe, Rung
 
 pytestmark = pytest.mark.torch
@@ -30,6 +30,11 @@ def test_doctor_has_words_for_every_rung() -> None:
     lines = telemetry_lines(Probe("580", "13.0", gpus), ())
     assert len({*lines}) == len(gpus) + 1
     assert any("through a DCGM host engine" in line for line in lines)
+
+
+def test_doctor_says_on_how_many_cpus_is_measured() -> None:
+    assert cpus_line(3) == "3 CPUs measured, the rest for housekeeping"
+    assert cpus_line(0) == "not pinned: all CPUs are measured on"
 
 
 def test_the_environments_describe_themselves(site: Site) -> None:
