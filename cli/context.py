@@ -46,13 +46,17 @@ class Context:
         return partial(open_database, self.places.database_url)
 
 
-def context(config: Path | None = None, *, reading: bool = False) -> Context:
+def context(config: Path | None = None, *, reading: bool = False, noting: bool = True) -> Context:
     """Settings and places of the current folder; raises ConfigurationError.
 
-    With `reading` the database of a command that can do without writing need not be writable.
+    With `reading` the database of a command that can do without writing need not be writable. Says where data
+    goes that cannot go where it was to, but not with `noting` false: for a command that tells of it itself.
     """
     settings = load_settings(config)
-    return Context(settings, resolve_places(settings, reading=reading))
+    places = resolve_places(settings, reading=reading)
+    for note in places.notes if noting else ():
+        say(f"note: {note}")
+    return Context(settings, places)
 
 
 @contextmanager

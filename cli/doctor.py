@@ -23,7 +23,7 @@ def doctor(
 ) -> None:
     """What this machine can measure, what it cannot, and why."""
     with in_one_sentence():
-        found = examine(context())
+        found = examine(context(noting=False))
     gpus, cpu = probe.examine(), host.capabilities()
     if as_json:
         typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))

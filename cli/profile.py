@@ -82,7 +82,7 @@ def trace(
         run_id=run_id,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(runs.exit_code(lambda: runs.start(context(), request, interrupts)))
+        raise typer.Exit(runs.exit_code(lambda: runs.start(context(noting=False), request, interrupts)))
 
 
 def _whole(case: str, against: str) -> str:

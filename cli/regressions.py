@@ -184,7 +184,7 @@ def mute(
     with in_one_sentence():
         if (until is None) != off:
             raise UsageError("a finding is muted --until DATE, or not any more: --off")
-        moment = None if until is None else moment_of(until, context().settings.timezone)
+        moment = None if until is None else moment_of(until, context(noting=False).settings.timezone)
         if moment is not None and moment <= datetime.now(UTC):
             raise UsageError(f"{until} is over: a finding is muted until a moment that is to come")
     _act(number, "mute", text, by, moment)

@@ -150,8 +150,8 @@ def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> in
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
     if resumed is not None:
         with refused_for_good():
-            return exit_code(lambda: resume(context(), resumed, request, interrupts))
-    return exit_code(lambda: start(context(), request, interrupts))
+            return exit_code(lambda: resume(context(noting=False), resumed, request, interrupts))
+    return exit_code(lambda: start(context(noting=False), request, interrupts))
 
 
 def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:

@@ -94,8 +94,6 @@ def serving_of(here: Context, form: Form | None, *, measuring: bool, settled: bo
     from scheduled_jobs.service.registry import JOBS
 
     check_schedules(here.settings)
-    for note in here.places.notes:
-        say(f"note: {note}")
     # One that is away may come; one that is too old, or no database at all, is said at once.
     with suppress(DatabaseUnavailable):
         here.open_database().close()

@@ -20,8 +20,6 @@ def dashboard(
 
     with in_one_sentence():
         here = context(reading=True)
-        for note in here.places.notes:
-            say(f"note: {note}")
         rules = settled(here.settings.dashboard)
         if rules.login == "none" and not server.is_loopback(host):
             say(f"note: nobody logs in, so whoever reaches {host} looks and triages; see docs/dashboard.md")

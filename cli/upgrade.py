@@ -143,11 +143,11 @@ def _run(request: UpgradeRequest, resumed: str | None, interrupts: Interrupts) -
         if replace(request, reports=(), json=False) != UpgradeRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
         with refused_for_good():
-            return resume(context(), resumed, request, interrupts)
+            return resume(context(noting=False), resumed, request, interrupts)
     if not (request.old and request.new):
         raise UsageError("an upgrade has two ends: pyrometer upgrade OLD NEW")
     try:
-        return start(context(), request, interrupts)
+        return start(context(noting=False), request, interrupts)
     except KeyboardInterrupt:
         say("interrupted before anything was measured")
         return INTERRUPTED

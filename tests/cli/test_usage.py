@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from in_process import typed
+from in_process import called, typed
 from measuring_site import ADD, COMMAND, Done, Site
 from typer.testing import CliRunner
 
@@ -224,6 +224,26 @@ def test_a_command_waits_for_no_import_of_another(
     imported = done.stdout.partition("HERE ")[2].split()
     assert "cli.commands" in imported
     assert [name for name in not_needed if name in imported] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("db", "check"),
+        ("digest",),
+        ("export", "latest", "all.csv"),
+        ("import", "none.csv"),
+        ("regressions", "mute", "1", "--until", "2999-01-01"),
+        ("report",),
+        ("schedule", "fire", "nightly"),
+        ("submit", "none.json"),
+    ],
+)
+def test_where_data_goes_instead_is_said_once(tmp_path: Path, words: tuple[str, ...]) -> None:
+    # Nobody, root included, makes files in /proc.
+    done = called(Path("/proc"), {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, *words)
+    notes = [line for line in done.err.splitlines() if "so data goes to" in line]
+    assert len(notes) == 1 and notes[0].startswith("note: /proc/.pyrometer cannot be written (")
 
 
 def test_who_mistypes_is_told_what_there_is() -> None:
