@@ -1,6 +1,6 @@
 """One case over several ranks: what goes together, and what part of the work is whose."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 
 from .case import Workload
 from .case_key import CaseKey
-from .stage import Unsupported, make
+from .stage import Inputs, Unsupported, make
 
 #: Every rank has the whole model, or shards of it, and its own part of the batch.
 DATA_PARALLEL = ("ddp", "zero1", "fsdp2")
@@ -135,6 +135,7 @@ def part(key: CaseKey, seed: int, rank: int, model: torch.nn.Module | None = Non
 def whole(key: CaseKey, seed: int, ranks: int) -> Workload:
     """The parts of all ranks as one workload: inputs joined along their first dimension, the mean of losses.
 
+    So are the inputs of every later step (`variants`): a step is the same work as the parts together.
     Raises Unsupported for inputs that have no batch as their first dimension.
     """
     parts = [part(key, seed, 0)]
@@ -142,18 +143,24 @@ def whole(key: CaseKey, seed: int, ranks: int) -> Workload:
     if ranks == 1:
         return parts[0]
     first = parts[0]
-    if any(not tensor.dim() for tensor in first.inputs):
-        raise Unsupported(f"{key.name} has an input without a batch dimension: its parts cannot be joined")
-    inputs = tuple(torch.cat(joined) for joined in zip(*(p.inputs for p in parts), strict=True))
+    turns = list(zip(*((p.inputs, *p.variants) for p in parts), strict=True))
+    inputs, *variants = (_joined(key, of_parts) for of_parts in turns)
     losses = [p.loss for p in parts if p.loss is not None]
     return replace(
         first,
         inputs=inputs,
-        variants=(),
+        variants=tuple(variants),
         items=first.items * ranks,
         flops=None if first.flops is None else first.flops * ranks,
         loss=mean_of(losses) if losses else None,
     )
+
+
+def _joined(key: CaseKey, parts: Sequence[Inputs]) -> Inputs:
+    """The inputs of one step of all parts, each joined along its first dimension."""
+    if any(not tensor.dim() for tensor in parts[0]):
+        raise Unsupported(f"{key.name} has an input without a batch dimension: its parts cannot be joined")
+    return tuple(torch.cat(joined) for joined in zip(*parts, strict=True))
 
 
 def mean_of(losses: "list[Callable[[Any], torch.Tensor]]") -> "Callable[[Any], torch.Tensor]":

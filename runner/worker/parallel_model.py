@@ -62,10 +62,13 @@ def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
     """Divide the repeated blocks into as many stages as there are ranks, one micro-batch for each rank.
 
     `micro` are the inputs of one micro-batch, `losses` one loss for each. Training runs the schedule 1F1B
-    (Narayanan et al. 2019, PipeDream, section 3.2), inference plain GPipe.
+    (Narayanan et al. 2019, PipeDream, section 3.2), inference plain GPipe. Raises Unsupported for inputs of
+    several shapes, of which the stages would be traced for the first, and for what cannot be divided.
     """
     from torch.distributed import pipelining
 
+    if len(set(act.shapes)) > 1:
+        raise Unsupported("parallel=pp traces one shape: it is not measured with inputs of several shapes")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     blocks = act.workload.checkpointed
     if len(blocks) < ranks:

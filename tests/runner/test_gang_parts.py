@@ -56,6 +56,15 @@ def test_ranks_share_weights_and_divide_the_batch(parts: dict[str, Any]) -> None
 
 
 @pytest.mark.torch
+def test_ranks_that_divide_a_model_take_the_same_inputs_in_turn(parts: dict[str, Any]) -> None:
+    found = parts["in turns"]
+    assert found["shapes"] == [[[8, 5, 3]], [[8, 10, 3]]]
+    assert found["joined"] == [True, True]
+    assert found["items"] == [4, 8]
+    assert found["pipeline"].startswith("parallel=pp traces one shape")
+
+
+@pytest.mark.torch
 def test_blocks_of_all_members_are_one(parts: dict[str, Any]) -> None:
     found = parts["blocks"]
     for one in found.values():

@@ -11,14 +11,15 @@ from typing import Any
 import torch
 
 from runner.cases import mlp
-from runner.worker.case import REGISTER
+from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
 from runner.worker.gang import of_all, together
 from runner.worker.gang_shares import NoRoom, share_out
 from runner.worker.messages import Block
 from runner.worker.parallel import part, part_key, refuse, whole
+from runner.worker.parallel_model import pipeline_parallel
 from runner.worker.parallel_rank import judge
-from runner.worker.stage import UnknownCase, Unsupported
+from runner.worker.stage import UnknownCase, Unsupported, begin
 
 REFUSED = [
     "mlp_overhead/train/batch=64/ranks=2",
@@ -37,6 +38,13 @@ REFUSED = [
     "mlp_overhead/train/batch=64/nodes=2,parallel=ddp,ranks=2",
     "mlp_overhead/train/batch=64/nodes=4,parallel=ddp,ranks=4",
 ]
+
+
+@case(lengths=[1, 2])
+def in_turn(lengths: int) -> Workload:
+    """Two inputs in turn, of one length or two."""
+    first, other = ((torch.randn(4, length, 3),) for length in (5, 5 * lengths))
+    return Workload(torch.nn.Linear(3, 3), first, items=4, flops=2.0, variants=(other,))
 
 
 def reason(of: Callable[[], object]) -> str:
@@ -110,6 +118,20 @@ def parts() -> dict[str, Any]:
     }
 
 
+def in_turns() -> dict[str, Any]:
+    """The parts of two ranks with inputs in turn, and both as one; and what a pipeline says of two shapes."""
+    key = CaseKey.parse("in_turn/infer/lengths=2/parallel=pp,ranks=2")
+    first, second, both = part(key, 0, 0), part(key, 0, 1), whole(key, 0, 2)
+    turns = zip(*((one.inputs, *one.variants) for one in (first, second, both)), strict=True)
+    act = begin(key, "cpu", first)
+    return {
+        "shapes": [[tuple(one.shape) for one in step] for step in (both.inputs, *both.variants)],
+        "joined": [torch.equal(joined, torch.cat([a, b])) for (a,), (b,), (joined,) in turns],
+        "items": [first.items, both.items],
+        "pipeline": reason(lambda: pipeline_parallel(act, first.inputs, [])),
+    }
+
+
 def blocks() -> dict[str, Any]:
     """Blocks of two members that had half a core each, of which the second began later."""
     first = Block((10, 30), 40, 100, minor_faults=1, involuntary_switches=2, cpu_ns=20)
@@ -139,5 +161,5 @@ if __name__ == "__main__":
     assert mlp.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
     told = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
-    told |= {"blocks": blocks(), "metrics": metrics()}
+    told |= {"blocks": blocks(), "metrics": metrics(), "in turns": in_turns()}
     json.dump(told, sys.stdout)
