@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -117,13 +117,16 @@ def make(key: CaseKey, seed: int) -> Any:
 
 
 def begin(key: CaseKey, device: str, made: Workload) -> Act:
-    """An act without any technique yet: model and inputs moved to `device`, in training or eval mode."""
+    """An act without any technique yet: model and inputs moved to `device`, in training or eval mode.
+
+    The act's workload has no inputs any more: what a technique casts or lays out anew would stay in memory.
+    """
     if key.phase == "train" and made.loss is None:
         raise UnknownCase(f"case {key.name} has no loss and cannot train")
     model = made.model.to(device)
     model.train(key.phase == "train")
     inputs = tuple(tuple(tensor.to(device) for tensor in one) for one in (made.inputs, *made.variants))
-    return Act(key, device, model, model, inputs, made.loss, made)
+    return Act(key, device, model, model, inputs, made.loss, replace(made, inputs=(), variants=()))
 
 
 def finish(act: Act) -> Stage:

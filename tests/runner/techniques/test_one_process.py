@@ -153,6 +153,14 @@ def test_model_size_is_what_is_kept(told: Any) -> None:
         assert told_size == pytest.approx(saved), case
 
 
+def test_inputs_that_were_cast_or_laid_out_anew_are_not_kept(told: Any) -> None:
+    assert told["inputs kept"] == {
+        "several_shapes/eager": [3, 3],
+        "several_shapes/precision=bf16": [3, 0],
+        "images/layout=channels-last": [1, 0],
+    }
+
+
 def test_a_grad_scaler_skips_what_overflows_and_the_training_is_still_compared(told: Any) -> None:
     found = told["cases"][OVERFLOWS]
     assert found["metrics"]["scaler_skips"] == 2

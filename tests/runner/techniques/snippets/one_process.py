@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import tempfile
+import weakref
 from pathlib import Path
 from unittest import mock
 
@@ -21,6 +22,8 @@ from runner.worker.answer import compare
 from runner.worker.case_key import CaseKey
 from runner.worker.serve import failure
 from runner.worker.solo import Solo
+from runner.worker.stage import begin
+from runner.worker.techniques.apply import dress
 
 torch.set_num_threads(1)
 
@@ -73,6 +76,17 @@ def calls_in_a_step(text):
     before = stage.model[2].calls
     stage.step()
     return stage.model[2].calls - before
+
+
+def inputs_kept(name, technique):
+    """How many of a workload's inputs, later ones included, are alive when it is on stage."""
+    made = getattr(small_cases, name)()
+    given = [weakref.ref(tensor) for one in (made.inputs, *made.variants) for tensor in one]
+    stage = dress(begin(CaseKey.parse(f"{name}/infer/-/{technique}"), "cpu", made))
+    del made
+    memory.let_go("cpu")
+    stage.step()
+    return [len(given), sum(tensor() is not None for tensor in given)]
 
 
 def error_by_hand(dtype):
@@ -197,6 +211,14 @@ print(
             "calls": {
                 name: calls_in_a_step(f"layers/train/-/{technique}")
                 for name, technique in (("off", "eager"), ("on", "checkpoint=on"))
+            },
+            "inputs kept": {
+                f"{name}/{technique}": inputs_kept(name, technique)
+                for name, technique in (
+                    ("several_shapes", "eager"),
+                    ("several_shapes", "precision=bf16"),
+                    ("images", "layout=channels-last"),
+                )
             },
             "skipped_graphs": skipped_graphs(),
             "missing_compiler": missing_compiler(),
