@@ -41,12 +41,7 @@ def refuse(key: CaseKey, device: str, neighbours: int = 0) -> None:
     if parallel in BY_DDP and key.phase == "infer":
         raise Unsupported(f"parallel={parallel} shares gradients; inference has none: use axis instances")
     if parallel not in BY_DDP:
-        if out_of_place := [axis for axis, _ in key.technique if axis in _OF_DDP]:
-            raise Unsupported(
-                f"axis {out_of_place[0]} is an option of DDP: parallel={parallel} has none such"
-            )
-        if key.axis("compile") != "none":
-            raise Unsupported(f"torch.compile is measured with ddp and zero1, not with parallel={parallel}")
+        _refuse_beside_ddp(key, parallel)
     for axis in ("export", "graph"):
         if key.axis(axis) != "none":
             raise Unsupported(f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}")
@@ -54,6 +49,15 @@ def refuse(key: CaseKey, device: str, neighbours: int = 0) -> None:
         raise Unsupported(f"precision={key.axis('precision')} is not measured under parallel={parallel}")
     _refuse_nodes(key, neighbours)
     _refuse_devices(key, device)
+
+
+def _refuse_beside_ddp(key: CaseKey, parallel: str) -> None:
+    if out_of_place := [axis for axis, _ in key.technique if axis in _OF_DDP]:
+        raise Unsupported(f"axis {out_of_place[0]} is an option of DDP: parallel={parallel} has none such")
+    if key.axis("compile") != "none":
+        raise Unsupported(f"torch.compile is measured with ddp and zero1, not with parallel={parallel}")
+    if parallel == "pp" and key.axis("checkpoint") != "off":
+        raise Unsupported("parallel=pp traces the blocks, and their recomputation (checkpoint=on) is lost")
 
 
 def _refuse_nodes(key: CaseKey, neighbours: int) -> None:

@@ -99,7 +99,7 @@ def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
 @pytest.mark.torch
 def test_what_does_not_go_together_is_refused_in_a_sentence(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
-    assert len(set(refused.values())) == len(refused) == 15
+    assert len(set(refused.values())) == len(refused) == 16
     for case, reason in refused.items():
         assert reason, case
         assert "\n" not in reason

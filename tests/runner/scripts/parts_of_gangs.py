@@ -28,6 +28,7 @@ REFUSED = [
     "mlp_overhead/infer/batch=64/parallel=ddp,ranks=2",
     "mlp_overhead/train/batch=64/bucket=1,parallel=fsdp2",
     "mlp_overhead/train/batch=64/compile=default,parallel=tp",
+    "mlp_overhead/train/batch=64/checkpoint=on,parallel=pp,ranks=2",
     "mlp_overhead/train/batch=64/graph=capture,parallel=ddp",
     "mlp_overhead/train/batch=64/hook=bf16,parallel=ddp",
     "mlp_overhead/train/batch=64/parallel=fsdp2,precision=int8-dynamic",
