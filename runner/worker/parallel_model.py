@@ -101,9 +101,18 @@ def pipeline_parallel(act: Act, micro: Inputs, losses: list[Loss]) -> None:
 
     act.called = called
     act.model = modules[rank]
-    # Or each rank would keep the stages of all.
+    _let_go(modules, act.model)
     act.workload = replace(act.workload, model=act.model, checkpointed=())
     act.loss = lambda found: torch.stack(found).mean() if found else torch.zeros(())
     # The schedule has already gone backward.
     act.backward = lambda loss: None
     act.facts |= {"parameters": total, "stage_blocks": len(blocks) / ranks, "micro_batches": ranks}
+
+
+def _let_go(modules: list[nn.Module], own: nn.Module) -> None:
+    """Free the weights and buffers of all stages but `own`, which the schedule would keep by its trace."""
+    kept = {tensor.untyped_storage().data_ptr() for tensor in (*own.parameters(), *own.buffers())}
+    for module in modules:
+        for tensor in (*module.parameters(), *module.buffers()):
+            if (storage := tensor.untyped_storage()).data_ptr() not in kept:
+                storage.resize_(0)

@@ -65,6 +65,16 @@ def test_ranks_that_divide_a_model_take_the_same_inputs_in_turn(parts: dict[str,
 
 
 @pytest.mark.torch
+def test_a_rank_of_a_pipeline_keeps_the_weights_of_its_own_stage(parts: dict[str, Any]) -> None:
+    first, second = parts["stages"]
+    layers = ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
+    assert [first[name] for name in layers] == [32, 8, 0, 0]
+    assert [second[name] for name in layers] == [0, 0, 64, 8]
+    # Both stages have it.
+    assert first["scale"] == second["scale"] == 8
+
+
+@pytest.mark.torch
 def test_blocks_of_all_members_are_one(parts: dict[str, Any]) -> None:
     found = parts["blocks"]
     for one in found.values():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from runner.cases import mlp
 from runner.worker.case import REGISTER, Workload, case
@@ -46,6 +47,26 @@ def in_turn(lengths: int) -> Workload:
     """Two inputs in turn, of one length or two."""
     first, other = ((torch.randn(4, length, 3),) for length in (5, 5 * lengths))
     return Workload(torch.nn.Linear(3, 3), first, items=4, flops=2.0, variants=(other,))
+
+
+class TwoBlocks(torch.nn.Module):
+    """Two layers, each of which scales what it computes by the same numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 8), torch.nn.Linear(8, 8)])
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x) * self.scale
+        return x
+
+
+@case()
+def two_blocks() -> Workload:
+    """What a pipeline of two divides."""
+    return Workload(TwoBlocks(), (torch.randn(4, 4),), items=4, checkpointed=("layers.0", "layers.1"))
 
 
 def reason(of: Callable[[], object]) -> str:
@@ -133,6 +154,21 @@ def in_turns() -> dict[str, Any]:
     }
 
 
+def stages() -> list[dict[str, float]]:
+    """How many numbers of each weight and buffer are kept on each rank of a pipeline of two."""
+    key = CaseKey.parse("two_blocks/infer/-/parallel=pp,ranks=2")
+    kept: list[dict[str, float]] = []
+    for rank in range(2):
+        # Nothing is sent while a pipeline is built.
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=2)
+        act = begin(key, "cpu", part(key, 0, 0))
+        named = [*act.model.named_parameters(), *act.model.named_buffers()]
+        pipeline_parallel(act, act.inputs[0], [])
+        kept.append({name: tensor.untyped_storage().nbytes() / 4 for name, tensor in named})
+        torch.distributed.destroy_process_group()
+    return kept
+
+
 def blocks() -> dict[str, Any]:
     """Blocks of two members that had half a core each, of which the second began later."""
     first = Block((10, 30), 40, 100, minor_faults=1, involuntary_switches=2, cpu_ns=20)
@@ -162,5 +198,5 @@ if __name__ == "__main__":
     assert mlp.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
     told = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
-    told |= {"blocks": blocks(), "metrics": metrics(), "in turns": in_turns()}
+    told |= {"blocks": blocks(), "metrics": metrics(), "in turns": in_turns(), "stages": stages()}
     json.dump(told, sys.stdout)
