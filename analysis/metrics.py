@@ -30,7 +30,11 @@ _ALL = (
         "median over blocks of each block's fastest iteration: the quietest estimate on a shared machine",
     ),
     Metric(
-        "throughput", "Throughput", "items/s", "higher", "items of one step divided by its median latency"
+        "throughput",
+        "Throughput",
+        "items/s",
+        "higher",
+        "items of a step / median latency; of instances, their sum",
     ),
     Metric(
         "first_call", "First call", "s", "lower", "first call of the step, cold caches for compiled cases"
@@ -61,9 +65,7 @@ _ALL = (
     ),
     Metric("cuda_peak_allocated_compile", "Peak allocated, first call", "MiB", "lower", "until warm"),
     Metric("cuda_peak_reserved_compile", "Peak reserved, first call", "MiB", "lower", "until warm"),
-    Metric(
-        "model_tflops", "Model TFLOP/s", "TFLOP/s", "higher", "analytic FLOPs of one step / median latency"
-    ),
+    Metric("model_tflops", "Model TFLOP/s", "TFLOP/s", "higher", "analytic FLOPs of an item x throughput"),
     Metric("graph_breaks", "Graph breaks", "count", "lower", "times Dynamo had to split the graph"),
     Metric("recompiles", "Recompiles", "count", "lower", "graphs compiled anew after the first"),
     Metric("latency_p99", "Latency p99", "ms", "lower", "99th percentile, of at least 662 timed iterations"),

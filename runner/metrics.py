@@ -57,6 +57,9 @@ def replicate_metrics(
     }
     if "rss_peak" in metrics:
         metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
+    if (flops := ready.facts.get("flops")) and "throughput" in metrics:
+        # Of instances the throughput is the sum of what each does in its own time, and so is this.
+        metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
     return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
 
 
@@ -71,8 +74,6 @@ def _of_a_step(ready: Ready, middle_ns: float, floor_ns: float, cache: str) -> d
     if cache:
         # One steady step is part of the first call and is not compilation.
         metrics[f"compile_{cache}"] = max(0.0, ready.first_call_ns / 1e9 - seconds)
-    if ready.facts.get("flops"):
-        metrics["model_tflops"] = ready.facts["flops"] / seconds / 1e12
     return metrics
 
 

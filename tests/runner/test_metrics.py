@@ -142,3 +142,12 @@ def test_the_ceiling_is_what_tflops_are_held_against() -> None:
     metrics = replicate_metrics(READY, BLOCKS, finished, {}, "")
     assert metrics["peak_share"] == pytest.approx(metrics["model_tflops"] / 4.0)
     assert "peak_share" not in replicate_metrics(READY, BLOCKS, Finished(), {}, "")
+
+
+def test_tflops_and_their_share_of_the_ceiling_follow_the_throughput() -> None:
+    # Two instances: the slower needs 3 ms for its 4 items and sets the latency, the faster 1 ms.
+    finished = Finished({"throughput": 4 / 0.003 + 4 / 0.001, "ceiling_tflops": 10.0})
+    metrics = replicate_metrics(READY, BLOCKS, finished, {}, "")
+    assert metrics["latency"] == 3.0
+    assert metrics["model_tflops"] == pytest.approx((2e9 / 0.003 + 2e9 / 0.001) / 1e12)
+    assert metrics["peak_share"] == pytest.approx(metrics["model_tflops"] / 10.0)
