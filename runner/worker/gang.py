@@ -29,8 +29,11 @@ _MOMENT_NS = 1_000_000
 _ROUND_NS = 50_000_000
 #: Until a step's time is known.
 _FIRST_ROUND = 1
-#: Peaks are of the member that needs most; what is counted or computed a second adds up.
-_LARGEST = ("rss_peak", "cuda_peak", "fragmentation")
+#: Peaks are of the member that needs most, times and shares of the worst off; what is counted or computed a
+#: second adds up.
+_LARGEST = ("rss_peak", "cuda_peak", "fragmentation", "data_wait", "launch_bound")
+_LARGEST += ("export_time", "capture", "instantiate", "first_replay")
+_SMALLEST = ("pages_local",)
 _ADDED = ("switches", "migrations", "alloc_retries", "ceiling_tflops")
 #: Of instances on one GPU each has all of it, for they measure this one after the other.
 _OF_THE_GPU = ("ceiling_tflops",)
@@ -277,14 +280,21 @@ class Gang:
 
 
 def of_all(told: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
-    """What all members told as one, by the names of the first; `one_gpu` where they share it."""
+    """What all members told as one; `one_gpu` where they share it.
+
+    Of what not all could tell, the worst is that of those who did, a sum is none; the rest is the first's.
+    """
     known = dict(told[0])
-    for name in known:
-        values = [one.get(name, 0.0) for one in told]
+    for name in dict.fromkeys(name for one in told for name in one):
+        values = [one[name] for one in told if name in one]
         if name.startswith(_LARGEST) or (one_gpu and name in _OF_THE_GPU):
             known[name] = max(values)
-        elif name in _ADDED:
+        elif name in _SMALLEST:
+            known[name] = min(values)
+        elif name in _ADDED and len(values) == len(told):
             known[name] = sum(values)
+        elif name in _ADDED:
+            known.pop(name, None)
     return known
 
 

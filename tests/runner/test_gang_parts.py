@@ -95,6 +95,19 @@ def test_ceilings_of_members_add_up_and_a_gpu_they_share_has_one(parts: dict[str
 
 
 @pytest.mark.torch
+def test_shares_and_times_are_those_of_the_member_that_is_worst_off(parts: dict[str, Any]) -> None:
+    found = parts["metrics"]
+    assert found["worst"] == [found["worse"]] * 3
+
+
+@pytest.mark.torch
+def test_what_one_member_could_not_tell_is_in_no_sum(parts: dict[str, Any]) -> None:
+    for known in parts["metrics"]["half a sum"]:
+        assert known["rss_peak_steady"] == 1.0
+        assert not {"ceiling_tflops", "switches"} & known.keys()
+
+
+@pytest.mark.torch
 def test_the_first_step_of_all_ranks_is_judged(parts: dict[str, Any]) -> None:
     judged = parts["judged"]
     assert (judged["alike"], judged["stages"]) == (0.0, 0.0)

@@ -185,7 +185,15 @@ def metrics() -> dict[str, Any]:
         {"ceiling_tflops": 3.0, "rss_peak_steady": 1.0, "switches": 2.0, "model_size": 7.0},
         {"ceiling_tflops": 2.0, "rss_peak_steady": 4.0, "switches": 5.0, "model_size": 7.0},
     ]
-    return {"cpus": of_all(told, one_gpu=False), "gpu": of_all(told, one_gpu=True)}
+    better = {"pages_local": 1.0, "data_wait": 0.05, "launch_bound": 0.1, "export_time": 1.0, "capture": 1.0}
+    worse = {"pages_local": 0.02, "data_wait": 0.95, "launch_bound": 0.9, "export_time": 9.0, "capture": 2.0}
+    return {
+        "cpus": of_all(told, one_gpu=False),
+        "gpu": of_all(told, one_gpu=True),
+        "worse": worse,
+        "worst": [of_all(both, one_gpu=False) for both in ([better, worse], [worse, better], [{}, worse])],
+        "half a sum": [of_all(both, one_gpu=False) for both in ([told[0], {}], [{}, told[0]])],
+    }
 
 
 def refusal(text: str) -> str:
