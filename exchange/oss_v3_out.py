@@ -146,11 +146,13 @@ def _runner(run: Run, environment: Environment) -> Record:
     conditions = conditions if isinstance(conditions, Mapping) else {}
     gpus = _list(hardware.facts.get("gpus"))
     memory = conditions.get("memory_mib")
+    # What identifies the hardware is rounded up; a machine among several knows its own GPUs alone.
+    exact, rounded = (_list(each.get("gpu_memory_mib")) for each in (conditions, hardware.facts))
     counts = {
         "cpu_count": hardware.facts.get("cpus"),
         "avail_mem_in_gb": memory // 1024 if type(memory) is int else None,
         "gpu_count": len(gpus),
-        "avail_gpu_mem_in_gb": sum(_whole(_list(hardware.facts.get("gpu_memory_mib")))) // 1024,
+        "avail_gpu_mem_in_gb": sum(_whole(exact if len(exact) == len(gpus) else rounded)) // 1024,
     }
     about = {
         "hostname": run.machine.name,

@@ -16,6 +16,9 @@ import psutil
 
 _CPU = Path("/sys/devices/system/cpu")
 _NODE = Path("/sys/devices/system/node")
+#: A GPU's memory counts in steps of 4 GiB, for what CUDA has of it varies by some MiB with the driver. So
+#: much above a step is not above it: an H200 is told as 139.7 to 140.1 GiB.
+_GPU_MEMORY_STEP_MIB, _GPU_MEMORY_SLACK_MIB = 4096, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,9 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
 
     `cpus` is how many may be measured on, for a process that keeps to fewer itself; None: as many as it has.
 
-    Hardware is the CPU model, the CPUs this process may use, and the GPUs: machines that agree in them are
-    compared. Kernel, microcode, governor and the like are conditions: recorded, and allowed to change.
+    Hardware is the CPU model, the CPUs this process may use, and the GPUs with their memory, rounded up to a
+    multiple of 4 GiB: machines that agree in them are compared. Kernel, microcode, governor, the exact memory
+    of the GPUs and the like are conditions: recorded, and allowed to change.
     """
     cpu = _cpu_info()
     hardware: dict[str, Any] = {
@@ -44,7 +48,7 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
         "architecture": platform.machine(),
         "cpus": len(os.sched_getaffinity(0)) if cpus is None else cpus,
         "gpus": sorted(str(gpu["name"]) for gpu in gpus),
-        "gpu_memory_mib": sorted(int(gpu["memory_mib"]) for gpu in gpus),
+        "gpu_memory_mib": sorted(_rounded_up(int(gpu["memory_mib"])) for gpu in gpus),
     }
     name = socket.gethostname()
     conditions = {
@@ -53,6 +57,7 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
         "microcode": cpu["microcode"],
         "flags": hashlib.sha256(cpu["flags"].encode()).hexdigest()[:12],
         "memory_mib": psutil.virtual_memory().total // 2**20,
+        **({"gpu_memory_mib": [int(gpu["memory_mib"]) for gpu in gpus]} if gpus else {}),
         "numa_nodes": len(list(_NODE.glob("node[0-9]*"))) or 1,
         "smt": _read(_CPU / "smt/active"),
         "governor": _read(_CPU / "cpu0/cpufreq/scaling_governor"),
@@ -125,6 +130,11 @@ def last_level_cache_mib() -> float | None:
     sizes = [_read(path) or "" for path in (_CPU / "cpu0/cache").glob("index*/size")]
     known = [int(size[:-1]) / 1024 for size in sizes if size.endswith("K") and size[:-1].isdecimal()]
     return max(known, default=None)
+
+
+def _rounded_up(memory_mib: int) -> int:
+    steps = -((_GPU_MEMORY_SLACK_MIB - memory_mib) // _GPU_MEMORY_STEP_MIB)
+    return max(1, steps) * _GPU_MEMORY_STEP_MIB
 
 
 def _label(hardware: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from builders import BERT, MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
 
 from db.records import MetricDefinition, Outcome, Run
@@ -132,6 +133,16 @@ def test_a_measurement_is_a_record_with_a_value_per_process() -> None:
     (runner,) = record["runners"]
     assert (runner["name"], runner["gpu_count"], runner["avail_gpu_mem_in_gb"]) == ("cuda", 2, 280)
     assert json.loads(runner["extra_info"]["conditions"])["driver"] == "580.1"
+
+
+@pytest.mark.parametrize(("own", "gib"), [([143771, 143771], 280), ([143771], 288)])
+def test_the_memory_of_gpus_is_the_exact_one_where_it_is_that_of_all(own: list[int], gib: int) -> None:
+    # A machine's hardware has it rounded up; its conditions have its own GPUs and not its neighbours'.
+    facts = {**GPUS.hardware.facts, "gpu_memory_mib": [147456, 147456]}
+    rounded = replace(GPUS, hardware=replace(GPUS.hardware, facts=facts))
+    run = replace(RUN, machine=rounded, facts={**RUN.facts, "conditions": {"gpu_memory_mib": own}})
+    (runner,) = records(run, *OUTCOMES)[0]["runners"]
+    assert runner["avail_gpu_mem_in_gb"] == gib
 
 
 def test_a_metric_from_outside_has_its_own_unit() -> None:

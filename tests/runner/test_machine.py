@@ -42,6 +42,32 @@ def test_gpus_make_the_hardware() -> None:
     assert {m.fingerprint for m in (eight, mixed)} == {machine.describe([]).fingerprint}
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("NVIDIA H100 80GB HBM3", (81082, 81089, 81090)),
+        ("NVIDIA A100 80GB PCIe", (81049, 81153)),
+        ("NVIDIA H200", (143_073, 143_155, 143_421)),
+        ("NVIDIA L40S", (45_405, 45_487, 46_059)),
+        ("Tesla T4", (14910, 15102)),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", (9984, 9989)),
+    ],
+)
+def test_a_new_driver_makes_no_other_hardware(name: str, told: tuple[int, ...]) -> None:
+    # CUDA has some MiB more or less of the same GPU with another driver.
+    found = [machine.describe([{"name": name, "memory_mib": mib}] * 2) for mib in told]
+    assert len({each.hardware_fingerprint for each in found}) == 1
+    assert len({machine.together(each, [each]).hardware_fingerprint for each in found}) == 1
+    assert [each.conditions["gpu_memory_mib"] for each in found] == [[mib, mib] for mib in told]
+
+
+def test_gpus_of_one_name_and_another_size_are_other_hardware() -> None:
+    sizes = (40_326, 81_049, 4864, 20_096)
+    found = {machine.describe([{"name": "A100", "memory_mib": mib}]).hardware_fingerprint for mib in sizes}
+    assert len(found) == len(sizes)
+    assert "gpu_memory_mib" not in machine.describe([]).conditions
+
+
 def test_missing_tools_are_named_with_what_they_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     without = machine.limits([])
