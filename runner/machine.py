@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import socket
 from collections import Counter
@@ -19,6 +20,19 @@ _NODE = Path("/sys/devices/system/node")
 #: A GPU's memory counts in steps of 4 GiB, for what CUDA has of it varies by some MiB with the driver. So
 #: much above a step is not above it: an H200 is told as 139.7 to 140.1 GiB.
 _GPU_MEMORY_STEP_MIB, _GPU_MEMORY_SLACK_MIB = 4096, 200
+#: Names for people of what arm64 tells as numbers, by implementer and part; as lscpu has them.
+_ARM_CORES = {
+    ("0x41", "0xd08"): "Cortex-A72",
+    ("0x41", "0xd0c"): "Neoverse N1",
+    ("0x41", "0xd40"): "Neoverse V1",
+    ("0x41", "0xd49"): "Neoverse N2",
+    ("0x41", "0xd4f"): "Neoverse V2",
+    ("0x41", "0xd84"): "Neoverse V3",
+    ("0x41", "0xd8e"): "Neoverse N3",
+    ("0x6d", "0xd49"): "Azure Cobalt 100",
+    ("0xc0", "0xac3"): "Ampere-1",
+    ("0xc0", "0xac4"): "Ampere-1a",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +156,46 @@ def _label(hardware: Mapping[str, Any]) -> str:
     if gpus:
         kinds = sorted(set(gpus))
         return " + ".join(f"{gpus.count(kind)} x {kind}" for kind in kinds)
-    model = str(hardware["cpu"]).replace("(R)", "").replace("(TM)", "").replace(" CPU", "")
+    model = " + ".join(_core_name(core) for core in str(hardware["cpu"]).split(" + "))
+    model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "")
     return f"{' '.join(model.split())}, {hardware['cpus']} cores"
 
 
 def _cpu_info() -> dict[str, str]:
     wanted = {"model name": "model", "microcode": "microcode", "flags": "flags", "Features": "flags"}
     found = {"model": platform.processor() or platform.machine(), "microcode": "", "flags": ""}
-    for line in (_read(Path("/proc/cpuinfo")) or "").splitlines():
+    text = _read(Path("/proc/cpuinfo")) or ""
+    for line in text.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in wanted:
             found[wanted[name.strip()]] = value.strip()
         if not line and found["flags"]:
             break
+    if cores := _arm_cores(text):
+        found["model"] = " + ".join(cores)
     return found
+
+
+def _arm_cores(text: str) -> list[str]:
+    """The kinds of cores that arm64's /proc/cpuinfo tells of, by number: it names no model."""
+    found: list[str] = []
+    for block in text.split("\n\n"):
+        pairs = (line.partition(":") for line in block.splitlines())
+        told = {name.strip(): value.strip() for name, _, value in pairs}
+        if {"CPU implementer", "CPU part"} <= told.keys():
+            numbers = (told.get(f"CPU {word}", "") for word in ("implementer", "part", "variant", "revision"))
+            found.append("ARM {} part {} variant {} revision {}".format(*numbers))
+    return list(dict.fromkeys(found))
+
+
+def _core_name(core: str) -> str:
+    """A core for people: with the name of its numbers where that is known. Others as they are."""
+    told = re.fullmatch(r"ARM (\S+) part (\S+) variant (?:0x)?(\w*) revision (\w*)", core)
+    if told is None:
+        return core
+    implementer, part, variant, revision = told.groups()
+    name = _ARM_CORES.get((implementer, part), f"ARM {implementer} part {part}")
+    return f"{name} r{variant}p{revision}" if variant and revision else name
 
 
 def _os_name() -> str:

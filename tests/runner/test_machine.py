@@ -68,6 +68,74 @@ def test_gpus_of_one_name_and_another_size_are_other_hardware() -> None:
     assert "gpu_memory_mib" not in machine.describe([]).conditions
 
 
+def arm64(*cores: tuple[str, str, str, str]) -> str:
+    """What /proc/cpuinfo says there: implementer, part, variant and revision of each CPU."""
+    return "".join(
+        f"processor\t: {number}\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes\n"
+        f"CPU implementer\t: {implementer}\nCPU architecture: 8\nCPU variant\t: {variant}\n"
+        f"CPU part\t: {part}\nCPU revision\t: {revision}\n\n"
+        for number, (implementer, part, variant, revision) in enumerate(cores)
+    )
+
+
+def told_by(cpuinfo: str, monkeypatch: pytest.MonkeyPatch) -> machine.MachineFacts:
+    """A machine of two CPUs whose kernel writes this into /proc/cpuinfo."""
+    # What Python knows of an arm64 processor is one word for all of them.
+    monkeypatch.setattr(machine.platform, "processor", lambda: "aarch64")
+    read = {Path("/proc/cpuinfo"): cpuinfo.strip()}
+    monkeypatch.setattr(machine, "_read", read.get)
+    return machine.describe([], 2)
+
+
+@pytest.mark.parametrize(
+    ("cores", "cpu", "label"),
+    [
+        (
+            [("0x41", "0xd0c", "0x3", "1")] * 2,
+            "ARM 0x41 part 0xd0c variant 0x3 revision 1",
+            "Neoverse N1 r3p1, 2 cores",
+        ),
+        (
+            [("0x41", "0xd4f", "0x0", "1")] * 2,
+            "ARM 0x41 part 0xd4f variant 0x0 revision 1",
+            "Neoverse V2 r0p1, 2 cores",
+        ),
+        (
+            [("0x41", "0xd4f", "0x0", "0")] * 2,
+            "ARM 0x41 part 0xd4f variant 0x0 revision 0",
+            "Neoverse V2 r0p0, 2 cores",
+        ),
+        (
+            [("0x41", "0xfff", "0x1", "0"), ("0xc0", "0xac3", "0x0", "2"), ("0x41", "0xfff", "0x1", "0")],
+            "ARM 0x41 part 0xfff variant 0x1 revision 0 + ARM 0xc0 part 0xac3 variant 0x0 revision 2",
+            "ARM 0x41 part 0xfff r1p0 + Ampere-1 r0p2, 2 cores",
+        ),
+    ],
+)
+def test_arm_cpus_are_known_by_their_numbers(
+    cores: list[tuple[str, str, str, str]], cpu: str, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = told_by(arm64(*cores), monkeypatch)
+    assert (found.hardware["cpu"], found.hardware_label) == (cpu, label)
+    assert found.conditions["flags"] == told_by(arm64(cores[0]), monkeypatch).conditions["flags"]
+
+
+def test_two_arm_cpus_are_two_kinds_of_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [("0x41", "0xd0c", "0x3", "1"), ("0x41", "0xd4f", "0x0", "1"), ("0x41", "0xd4f", "0x0", "0")]
+    found = [told_by(arm64(kind, kind), monkeypatch) for kind in (*kinds, kinds[0])]
+    assert len({each.hardware_fingerprint for each in found}) == 3
+    assert found[0].hardware_fingerprint == found[-1].hardware_fingerprint
+
+
+def test_a_model_that_is_named_stays_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Gold 6442Y CPU\nmicrocode\t: 0x1\nflags\t\t: fpu\n\n"
+    )
+    found = told_by(text, monkeypatch)
+    assert found.hardware["cpu"] == "Intel(R) Xeon(R) Gold 6442Y CPU"
+    assert found.hardware_label == "Intel Xeon Gold 6442Y, 2 cores"
+
+
 def test_missing_tools_are_named_with_what_they_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     without = machine.limits([])
