@@ -24,7 +24,7 @@ from .building import Ready, make_ready
 from .context import Context, UsageError
 from .interrupts import Interrupts
 from .measuring import alone, measured
-from .preparing import Asked, Chosen, Prepared, ask, prepare, prepare_again
+from .preparing import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again
 from .preparing import Plan as Planned
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite
 from .upgrade import NO_BUDGET_SECONDS, told_apart
@@ -150,6 +150,12 @@ class Bisector:
             raise
         found = ask(self._chosen, ready[:1])
         both = replace(found, environments=(*found.environments, other))
+        try:
+            check_alike(both.environments, self.bisection.device)
+        except UsageError as error:
+            if may_skip:
+                raise _Skipped(str(error)) from error
+            raise
         for at, one in zip((asked.old, asked.new), both.environments, strict=True):
             self.bisection = self.bisection.met(at, one.fingerprint)
         return told_apart(both)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -130,13 +131,15 @@ def prepare(
 ) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
-    `run` is its name where somebody chose one; raises UsageError where a run of that name began already.
+    `run` is its name where somebody chose one; raises UsageError where a run of that name began already, and
+    where the environments do not see the same GPUs.
     `neighbours` are the machines that take part: what is measured is measured on all of them together.
     """
     begun = here.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
         raise UsageError(f"run {run} began already: go on with it by --resume {run}")
     profile, harness, described = chosen.profile, chosen.harness, asked.environments
+    check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
     traced = plan.timing.trace_steps > 0
     header = Header(
@@ -177,6 +180,34 @@ def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]
     numbers would join the series of those that were measured on them.
     """
     return [] if device == "cpu" else environment.gpus
+
+
+def check_alike(described: Sequence[Environment], device: str) -> None:
+    """Raise UsageError where environments that are compared on `device` (`auto` or `cpu`) see other GPUs.
+
+    A build without CUDA, or one that is too new for the driver, sees none: beside another one, either both
+    would be measured on the CPU, or this one on a device that it does not have. By name, in order: what else
+    could tell devices apart, an old PyTorch does not say.
+    """
+    first = described[0]
+    for other in described[1:]:
+        if device != "cpu" and _names(first) != _names(other):
+            raise UsageError(
+                f"environment {first.name} sees {_gpus(first)} and {other.name} sees {_gpus(other)}: compare "
+                "builds that see the same GPUs, or both on the CPU with --device cpu "
+                '(device = "cpu" in a schedule)'
+            )
+
+
+def _names(environment: Environment) -> list[str]:
+    return [str(gpu["name"]) for gpu in environment.gpus]
+
+
+def _gpus(environment: Environment) -> str:
+    """How many GPUs of which kind an environment sees, in its order, for people."""
+    many = len(environment.gpus)
+    kinds = ", ".join(f"{len([*same])} x {name}" for name, same in groupby(_names(environment)))
+    return f"{many} GPU{'s' * (many != 1)} ({kinds})" if many else "no GPU"
 
 
 def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from importlib import resources
@@ -48,7 +48,7 @@ BISECTION = Draft202012Validator(
 class World:
     """What each environment is like, by name: a latency in ms, or how its case ends; and what was done.
 
-    `more` are further metrics of some of them.
+    `more` are further metrics of some of them, and `gpus` the devices that those see that see any.
     """
 
     place: Site
@@ -56,6 +56,9 @@ class World:
     broken: set[str] = field(default_factory=set[str])
     noise: dict[str, float] = field(default_factory=dict[str, float])
     more: dict[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    gpus: dict[str, Sequence[Mapping[str, Any]]] = field(
+        default_factory=dict[str, Sequence[Mapping[str, Any]]]
+    )
     renewed: set[str] = field(default_factory=set[str])
     pairs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     before_pair: Callable[[int], object] = lambda number: None
@@ -103,7 +106,7 @@ class World:
             "torch": "2.13.0",
             "python": "3.11.7",
             "packages": [f"planted=={name}"],
-            "devices": [],
+            "devices": self.gpus.get(name, []),
         }
         return Environment(name, str(python), facts, (WORKLOAD,), {})
 

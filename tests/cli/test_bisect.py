@@ -92,6 +92,18 @@ def test_what_cannot_be_imported_is_skipped_and_said(world: World) -> None:
     assert world.compared() == [("v0", "v4"), ("v0", "v3"), ("v0", "v1"), ("v1", "v3")]
 
 
+def test_a_build_that_does_not_see_the_gpu_is_skipped_and_an_end_refused(world: World) -> None:
+    world.there_are(a_row(4, 2))
+    h200 = {"name": "NVIDIA H200", "uuid": "GPU-1", "memory_mib": 143155}
+    world.gpus = {"v0": [h200], "v2": [h200], "v3": [h200]}
+    end = end_of(world.bisect())
+    assert (end["end"], end["between"]) == ("range", [str(world.place.folder / "v1")])
+    (skipped,) = [one for one in end["comparisons"] if one["said"] == "skip"]
+    assert skipped["told"].startswith("environment v0 sees 1 GPU (1 x NVIDIA H200) and v1 sees no GPU: ")
+    del world.gpus["v3"]
+    assert "environment v0 sees 1 GPU (1 x NVIDIA H200) and v3 sees no GPU" in world.bisect().one_sentence()
+
+
 def test_what_was_skipped_can_be_mended_and_tried_again(world: World) -> None:
     world.there_are(a_row(5, 3))
     world.broken = {"v1", "v2"}

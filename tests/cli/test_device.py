@@ -1,8 +1,11 @@
 """The CPU of a machine with GPUs is measured as a CPU, and compared with others of its kind."""
 
 import dataclasses
+from pathlib import Path
 
+import pytest
 from builders import a_run
+from scripted_workers import CASE, World, one_world
 
 from cli.preparing import gpus_in_use
 from dashboard.again import reproduce_command
@@ -29,6 +32,52 @@ def test_a_run_on_the_cpu_joins_no_series_of_the_gpu() -> None:
 def test_a_resumed_run_is_compared_by_the_device_it_began_on() -> None:
     assert gpus_in_use(ENVIRONMENT, "cuda:0") == ENVIRONMENT.gpus
     assert gpus_in_use(ENVIRONMENT, "cpu") == []
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Two environments; which GPUs they see is for the tests."""
+    made = one_world(tmp_path, monkeypatch)
+    made.there_are({"v0": 1.0, "v1": 1.0})
+    return made
+
+
+H200 = {"name": "NVIDIA H200", "uuid": "", "memory_mib": 143155}
+H100 = {"name": "NVIDIA H100", "uuid": "", "memory_mib": 81082}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ([], [H200], "environment v0 sees no GPU and v1 sees 1 GPU (1 x NVIDIA H200): "),
+        ([H200], [], "environment v0 sees 1 GPU (1 x NVIDIA H200) and v1 sees no GPU: "),
+        ([H200, H200], [H200], "v0 sees 2 GPUs (2 x NVIDIA H200) and v1 sees 1 GPU (1 x NVIDIA H200): "),
+        ([H200], [H100], "v0 sees 1 GPU (1 x NVIDIA H200) and v1 sees 1 GPU (1 x NVIDIA H100): "),
+        # The first one of each is measured.
+        (
+            [H200, H100],
+            [H100, H200],
+            "(1 x NVIDIA H200, 1 x NVIDIA H100) and v1 sees 2 GPUs (1 x NVIDIA H100, 1 x NVIDIA H200): ",
+        ),
+    ],
+)
+def test_builds_that_see_other_gpus_are_no_two_sides_of_an_upgrade(
+    world: World, old: list[dict[str, object]], new: list[dict[str, object]], sentence: str
+) -> None:
+    world.gpus = {"v0": old, "v1": new}
+    upgrade = ("upgrade", "./v0", "./v1", "--case", CASE, "--pairs", "4")
+    refused = world.call(*upgrade).one_sentence()
+    assert sentence in refused and "both on the CPU with --device cpu" in refused
+    assert world.pairs == []
+    assert world.call(*upgrade, "--device", "cpu").code in (0, 1, 3)
+    assert world.pairs
+
+
+def test_builds_that_see_the_same_gpus_are_compared_on_them(world: World) -> None:
+    # An old PyTorch tells no UUID.
+    world.gpus = {"v0": [H200, H100], "v1": [{**H200, "uuid": "a"}, {**H100, "uuid": "b"}]}
+    done = world.call("upgrade", "./v0", "./v1", "--case", CASE, "--pairs", "4")
+    assert done.code in (0, 1, 3) and world.pairs
 
 
 def test_the_cpu_suite_is_about_the_cpu_of_any_machine() -> None:
