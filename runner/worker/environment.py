@@ -12,6 +12,12 @@ import torch
 
 from .variables import relevant_variables
 
+#: What `torch.__config__.show()` says only where a GPU is visible. Versions, architectures are told beside.
+_WHERE_A_GPU_IS = (
+    *("CUDA Runtime", "Built with CUDA Runtime", "NVCC architecture flags", "CuDNN", "Built with CuDNN"),
+    *("Magma", "HIP Runtime", "MIOpen"),
+)
+
 
 def describe() -> dict[str, Any]:
     """Versions, build and devices of this environment, with a fingerprint over what identifies it.
@@ -31,7 +37,9 @@ def describe() -> dict[str, Any]:
         "debug": torch.version.debug,
         "packages": packages,
         # Two builds of one commit differ in their flags and libraries, and in nothing above.
-        "build_digest": hashlib.sha256(without_machine(build).encode()).hexdigest()[:16],
+        "build_digest": hashlib.sha256(
+            "\n".join([without_machine(build), *_architectures()]).encode()
+        ).hexdigest()[:16],
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     return {
@@ -47,8 +55,22 @@ def describe() -> dict[str, Any]:
 
 
 def without_machine(build: str) -> str:
-    """What `torch.__config__.show()` says of a build, without the line about the CPU that it runs on."""
-    return "\n".join(line for line in build.splitlines() if "CPU capability usage" not in line)
+    """What `torch.__config__.show()` says of a build, whatever CPU it runs on and whatever GPU is visible."""
+    return "\n".join(line for line in build.splitlines() if not _of_the_machine(line))
+
+
+def _of_the_machine(line: str) -> bool:
+    return "CPU capability usage" in line or line.strip(" -").startswith(_WHERE_A_GPU_IS)
+
+
+def _architectures() -> list[str]:
+    """The GPU architectures that a build has code for, on one line; none of a build for CPUs.
+
+    torch.cuda.get_arch_list() asks for the same; that of an older PyTorch only where a GPU is visible.
+    """
+    asked = getattr(torch._C, "_cuda_getArchFlags", None)
+    told = asked() if asked else None
+    return [told] if isinstance(told, str) else []
 
 
 def _packages() -> list[str]:

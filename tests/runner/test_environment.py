@@ -155,6 +155,18 @@ def _cudnn_version():
         raise RuntimeError("cuDNN version incompatibility")
     return 91200
 backends.cudnn.version = _cudnn_version
+_seen = '''  - CUDA Runtime 13.0
+  - Built with CUDA Runtime 13.1
+  - NVCC architecture flags: -gencode;arch=compute_90,code=sm_90
+  - CuDNN 91.2  (built against CUDA 13.1)
+    - Built with CuDNN 91.1
+  - Magma 2.6.1
+  - HIP Runtime 6.4
+  - MIOpen 3.4.0
+'''
+_first, _last = "PyTorch built with:\\n  - GCC 13.3\\n", "  - Build settings: USE_CUDA=1\\n"
+__config__.show = lambda: _first + _seen * cuda.is_available() + _last
+sys.modules[__name__]._C._cuda_getArchFlags = lambda: os.environ.get("ARCHITECTURES", "sm_90 compute_90")
 """
 
 
@@ -182,6 +194,19 @@ def test_the_same_cuda_build_is_the_same_environment_with_and_without_a_gpu(
     )
     assert (with_gpu.facts["cuda"], with_gpu.facts["cudnn"]) == ("13.0", 91200)
     assert without.facts["cudnn"] == 91200 and without.fingerprint == with_gpu.fingerprint
+    assert with_gpu.facts["build"].splitlines()[2:-1] and not without.facts["build"].splitlines()[2:-1]
+
+
+def test_builds_for_other_gpus_are_told_apart_also_where_there_is_none(
+    cuda_build: Path, tmp_path: Path
+) -> None:
+    built = harness.build(tmp_path / "harness")
+    one, other = (
+        environment.describe("mine", cuda_build, built, Profile("of the test", variables))
+        for variables in ({"GPU": "away"}, {"GPU": "away", "ARCHITECTURES": "sm_80 sm_90 compute_90"})
+    )
+    assert one.facts["build"] == other.facts["build"]
+    assert one.facts["build_digest"] != other.facts["build_digest"]
 
 
 def test_a_cudnn_that_torch_refuses_matters_only_where_there_is_a_gpu(
