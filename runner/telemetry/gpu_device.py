@@ -205,8 +205,10 @@ class GpuDevice:
         room = self._ask("memory", memory, h) or {}
         values: dict[str, float | None] = {
             "power": None if power is None else power / 1e3,
-            "sm_clock": self._ask("clocks", N.nvmlDeviceGetClockInfo, self._whole, N.NVML_CLOCK_SM),
-            "memory_clock": self._ask("clocks", N.nvmlDeviceGetClockInfo, self._whole, N.NVML_CLOCK_MEM),
+            "sm_clock": self._ask("SM clock", N.nvmlDeviceGetClockInfo, self._whole, N.NVML_CLOCK_SM),
+            "memory_clock": self._ask(
+                "memory clock", N.nvmlDeviceGetClockInfo, self._whole, N.NVML_CLOCK_MEM
+            ),
             "temperature": self._ask(
                 "temperature", N.nvmlDeviceGetTemperature, self._whole, N.NVML_TEMPERATURE_GPU
             ),

@@ -147,6 +147,26 @@ def test_deltas_and_memory_of_a_row(samplers: Samplers, shim: Shim, tree: Tree) 
     assert {*gpu.values["memory_temperature"]} == {61}
 
 
+@pytest.mark.parametrize(
+    ("lacking", "left", "note"),
+    [
+        ("clock_memory", ("sm_clock", 1980), "no memory clock: this device does not support it"),
+        ("clock_sm", ("memory_clock", 3201), "no SM clock: this device does not support it"),
+    ],
+)
+def test_a_gpu_without_one_of_its_clocks_has_the_other_in_every_row(
+    samplers: Samplers, shim: Shim, tree: Tree, lacking: str, left: tuple[str, int], note: str
+) -> None:
+    variables = shim.variables("h200", RUNNING)
+    script = Path(variables["NVML_SHIM"])
+    kept = [line for line in script.read_text().splitlines() if f" {lacking} " not in line]
+    script.write_text("\n".join(kept) + "\n")
+    gpu = watched(samplers, tree.root, 3, GPU, **variables)[GPU]
+    name, clock = left
+    assert gpu.values[name] == (clock,) * len(gpu.started_ns)
+    assert [each for each in gpu.notes if "clock" in each] == [note]
+
+
 def test_a_gpu_that_falls_off_the_bus_leaves_rows_without_values(
     samplers: Samplers, shim: Shim, tree: Tree
 ) -> None:
