@@ -42,6 +42,11 @@ Borrow = Callable[[Header, Side], Neighbours | None]
 RUN_ID = "--run-id"
 #: And that by which it says that a session is about findings.
 _CONFIRMS = "--confirms"
+#: Noted where telemetry cannot know which of NVML's devices are measured.
+_UNKNOWN_GPUS = (
+    "the measured PyTorch tells no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
+    "for others on them nor for power, clocks and utilisation"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +168,8 @@ def prepare(
         telemetry=asked.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
     )
+    if gpus and not header.gpus:
+        header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
     return Prepared(header, profile, harness, neighbours=neighbours)
 
 

@@ -88,11 +88,17 @@ class Header:
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU."""
+        """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU.
+
+        An old PyTorch tells none. All environments of a run see the same devices: the first that tells all.
+        """
         if not self.device.startswith("cuda"):
             return ()
-        devices = self.environments[0]["facts"].get("devices", ())
-        return tuple(str(device["uuid"]) for device in devices if device.get("uuid"))
+        for environment in self.environments:
+            uuids = [str(device.get("uuid") or "") for device in environment["facts"].get("devices", ())]
+            if uuids and all(uuids):
+                return tuple(uuids)
+        return ()
 
     @property
     def timing_policy(self) -> Timing:

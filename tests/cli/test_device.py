@@ -9,9 +9,10 @@ from scripted_workers import CASE, World, one_world
 
 from cli.preparing import gpus_in_use
 from dashboard.again import reproduce_command
-from runner import machine
+from runner import journal, machine
 from runner.environment import Environment
 from runner.suites.built_in import built_in
+from scheduled_jobs.header import Header
 
 ENVIRONMENT = Environment(
     "default",
@@ -76,8 +77,27 @@ def test_builds_that_see_other_gpus_are_no_two_sides_of_an_upgrade(
 def test_builds_that_see_the_same_gpus_are_compared_on_them(world: World) -> None:
     # An old PyTorch tells no UUID.
     world.gpus = {"v0": [H200, H100], "v1": [{**H200, "uuid": "a"}, {**H100, "uuid": "b"}]}
-    done = world.call("upgrade", "./v0", "./v1", "--case", CASE, "--pairs", "4")
-    assert done.code in (0, 1, 3) and world.pairs
+    upgrade = ("upgrade", "./v0", "./v1", "--case", CASE, "--pairs", "4")
+    assert world.call(*upgrade).code in (0, 1, 3) and world.pairs
+    assert headers(world)[-1].gpus == ("a", "b") and not unwatched(headers(world)[-1])
+    # Where both tell none, nobody can say which of the driver's devices are measured.
+    world.gpus = {"v0": [H200, H100], "v1": [H200, H100]}
+    assert world.call(*upgrade).code in (0, 1, 3)
+    assert headers(world)[-1].gpus == () and unwatched(headers(world)[-1])
+    assert world.call(*upgrade, "--device", "cpu").code in (0, 1, 3)
+    assert not unwatched(headers(world)[-1])
+
+
+def headers(world: World) -> list[Header]:
+    """Of the runs that were made, oldest first."""
+    files = world.place.folder.glob(f".pyrometer/runs/*/{journal.FILE}")
+    found = [Header.from_body(journal.read(file).header) for file in files]
+    return sorted(found, key=lambda header: header.started_at)
+
+
+def unwatched(header: Header) -> bool:
+    """Whether a run notes that its GPUs are not watched."""
+    return any(note.startswith("the measured PyTorch tells no UUIDs") for note in header.notes)
 
 
 def test_the_cpu_suite_is_about_the_cpu_of_any_machine() -> None:
