@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -109,12 +110,14 @@ def _reading(url: str, run_id: str, version: str) -> Reading | None:
     if found is None or environment_of(found[0], version) is None:
         return None
     run, summary = found
-    return _read(url, run_id, version, summary.state, sum(summary.counts.values()), run)
+    unreached = max(0, summary.planned - sum(summary.counts.values())) if summary.state != "complete" else 0
+    return _read(url, run_id, version, summary.state, unreached, sum(summary.counts.values()), run)
 
 
 @_readings_kept
-def _read(url: str, run_id: str, version: str, state: str, ended: int, _run: Run) -> Reading:
-    """As `measured.read`; `state` and `ended` are there for the key alone."""
+def _read(url: str, run_id: str, version: str, state: str, unreached: int, ended: int, _run: Run) -> Reading:
+    """As `measured.read`; `ended` is there for the key alone."""
     database = opened(url)
     outcomes = queries.outcomes_of_run(database, run_id)
-    return read(_run, version, outcomes, queries.measurements_of_run(database, run_id))
+    reading = read(_run, version, outcomes, queries.measurements_of_run(database, run_id))
+    return replace(reading, state=state, unreached=unreached)

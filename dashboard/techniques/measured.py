@@ -75,7 +75,8 @@ class Reading:
     """What a run says of techniques in one of its environments.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
-    only what ended well tells.
+    only what ended well tells. `unreached` are the replicates that a run planned and has not come to, which
+    one that is complete never will.
     """
 
     run: str
@@ -86,6 +87,8 @@ class Reading:
     metrics: Mapping[str, Metrics]
     claimed: Claimed
     on_cpu: bool
+    state: str = "complete"
+    unreached: int = 0
 
     @property
     def tells(self) -> bool:

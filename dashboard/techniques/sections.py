@@ -168,7 +168,7 @@ def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
     well = [case for case in cases if case.failed is None]
     parts.html(runs(readings, cases, now))
     if frames.timed(cases):
-        parts.html(cards(cases))
+        parts.html(cards(cases, readings))
     _speed_ups(cases, about)
     for section in _SECTIONS:
         own = [case for case in well if section.holds(case.key)]
@@ -203,10 +203,12 @@ def runs(readings: Sequence[Reading], cases: Sequence[Brought], now: datetime) -
 def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
     many = sum(case.run == reading.run for case in cases)
     told = f"suite {reading.suite}, {wording.ago(reading.started_at, now)}"
+    if reading.state != "complete":
+        told += f", {reading.state}, {wording.plural(reading.unreached, 'replicate')} not reached"
     return f"{told}: {wording.plural(many, 'case')}"
 
 
-def cards(cases: Sequence[Brought]) -> str:
+def cards(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
     """What matters most, in a row of numbers."""
     timed = [(case, found) for case in frames.timed(cases) if (found := case.speed_up) is not None]
     standings = [columns.standing(found)[1] for _, found in timed]
@@ -229,16 +231,19 @@ def cards(cases: Sequence[Brought]) -> str:
         best, found = min(proven, key=lambda each: each[1].ratio or 1.0)
         shown.append(_card("Least memory", f"▼ {wording.gain(found)} of eager's", best))
     failed = sum(case.failed is not None for case in cases)
-    shown.append(markup.card("Not measured", f"{failed:,}", _ended(cases)))
+    shown.append(markup.card("Not measured", f"{failed:,}", _ended(cases, readings)))
     return markup.panels(*shown)
 
 
-def _ended(cases: Sequence[Brought]) -> str:
+def _ended(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
     """How the replicates of the cases ended, in a few words."""
     if any(case.failed is not None for case in cases):
         return "the reasons stand below"
-    lost = sum(case.lost for case in cases)
-    return f"{wording.plural(lost, 'replicate')} did not end well" if lost else "all ended well"
+    if lost := sum(case.lost for case in cases):
+        return f"{wording.plural(lost, 'replicate')} did not end well"
+    told = {case.run for case in cases}
+    unreached = sum(each.unreached for each in readings if each.run in told)
+    return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
 
 
 def _card(title: str, value: str, case: Brought) -> str:

@@ -100,6 +100,18 @@ def test_every_subject_has_its_section(open_page: Open, measured_url: str) -> No
         assert part in shown
 
 
+@pytest.mark.parametrize("state", ["running", "interrupted"])
+def test_a_run_that_is_not_complete_says_so_and_how_much_is_missing(
+    state: str, open_page: Open, tmp_path: Path
+) -> None:
+    measured = outcomes(ON_CPU[:2])
+    planned = len(measured) + 43
+    url = save(f"sqlite:///{tmp_path}/p.db", replace(run(), state=state, planned=planned), measured)
+    shown = html(open_page(url, PAGE))
+    assert f", {state}, 43 replicates not reached: 1 case" in shown
+    assert "all that were reached ended well, 43 were not" in shown and "all ended well" not in shown
+
+
 def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -> None:
     at = open_page(measured_url, PAGE, hardware=CPU)
     assert not at.exception

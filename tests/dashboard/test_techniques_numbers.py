@@ -211,7 +211,8 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
             replace(each, status=status, reason="no") if (each.case, each.replicate) == (DEFAULT, 1) else each
             for each in outcomes(ON_CPU[:2])
         ]
-        return sections.cards(best_of([reading(one)]))
+        readings = [reading(one)]
+        return sections.cards(best_of(readings), readings)
 
     assert "all ended well" in card("ok")
     assert "1 replicate did not end well" in card("crashed")
