@@ -31,8 +31,10 @@ _ROUND_NS = 50_000_000
 _FIRST_ROUND = 1
 #: Peaks are of the member that needs most, times and shares of the worst off; what is counted or computed a
 #: second adds up.
-_LARGEST = ("rss_peak", "cuda_peak", "fragmentation", "data_wait", "launch_bound")
-_LARGEST += ("export_time", "capture", "instantiate", "first_replay")
+_LARGEST = (
+    *("rss_peak", "cuda_peak", "fragmentation", "data_wait", "launch_bound"),
+    *("export_time", "capture", "instantiate", "first_replay"),
+)
 _SMALLEST = ("pages_local",)
 _ADDED = ("switches", "migrations", "alloc_retries", "ceiling_tflops")
 #: Of instances on one GPU each has all of it, for they measure this one after the other.
@@ -140,6 +142,9 @@ class Gang:
             "seen": sorted({cpu for one in here for cpu in one["seen"]}),
         }
         known["members"] = [self._member(number, one) for number, one in enumerate(told)]
+        if notes := [one["ceiling_note"] for one in told if "ceiling_note" in one]:
+            # What one of them lacks the case has not.
+            known["ceiling_note"] = notes[0]
         known["members_pinned_by"] = self._crew.pinned_by
         if self._crew.lent:
             known["neighbours"] = [node.facts for node in self._crew.lent]

@@ -140,7 +140,7 @@ def finish(act: Act) -> Stage:
     if act.workload.report is not None:
         words.append(_own_words(act.workload.report))
     if act.workload.ceiling:
-        words.append(lambda: ceiling.measure(act.key, act.device))
+        words.append(lambda: ceiling.measure(act.key, act.device, act.facts))
     return Stage(
         act.key,
         step,

@@ -249,3 +249,20 @@ def test_launches_are_those_of_the_steps_they_are_held_against(told: Any, shapes
 
 def test_a_cpu_has_no_allocator_and_no_launches(told: Any) -> None:
     assert told["by_hand"]["allocator of a CPU"] == told["by_hand"]["launch_bound of a CPU"] == {}
+
+
+def test_a_ceiling_is_a_product_that_was_as_fast_twice(told: Any) -> None:
+    ceiling = {"ceiling_tflops": pytest.approx(2 * 1024**3 / 0.040 / 1e12)}
+    assert told["ceilings"]["quiet"] == {"told": ceiling, "facts": {}, "products": 13}
+    assert told["ceilings"]["quiet later"] == {"told": ceiling, "facts": {}, "products": 15}
+    assert told["ceilings"]["half a core at first"] == {"told": ceiling, "facts": {}, "products": 25}
+
+
+@pytest.mark.parametrize(("when", "products"), [("one moment", 51), ("half a core", 63)])
+def test_without_two_products_that_agree_there_is_no_ceiling_but_a_note(
+    told: Any, when: str, products: int
+) -> None:
+    found = told["ceilings"][when]
+    assert found["told"] == {}
+    note = f"no ceiling: of {products} products the two fastest do not agree, as beside others on the machine"
+    assert found["facts"] == {"ceiling_note": note}

@@ -17,7 +17,7 @@ import small_cases
 import torch
 from torch._dynamo.utils import clear_compilation_metrics, counters
 
-from runner.worker import compiling, launch_bound, memory, shapes, timing
+from runner.worker import ceiling, compiling, launch_bound, memory, shapes, timing
 from runner.worker.answer import compare
 from runner.worker.case_key import CaseKey
 from runner.worker.serve import failure
@@ -178,6 +178,39 @@ def by_hand():
     }
 
 
+def ceiling_of(products, then):
+    """The ceiling on a CPU of products that last so many milliseconds of wall and of CPU time.
+
+    Three before them warm up; after them all are as `then`.
+    """
+    lasting = itertools.chain([(1, 1)] * 3, products, itertools.repeat(then))
+    facts, clock, count = {}, [0], itertools.count()
+
+    def call(step, device):
+        wall, cpu = next(lasting)
+        clock[0] += cpu * 1_000_000
+        next(count)
+        return wall * 1_000_000
+
+    with (
+        mock.patch.object(timing, "first_call", call),
+        mock.patch.object(ceiling.time, "process_time_ns", lambda: clock[0]),
+    ):
+        told = ceiling.measure(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
+    return {"told": told, "facts": facts, "products": next(count)}
+
+
+def ceilings():
+    slowed = [(ms, ms) for ms in (80, 70, 100, 90, 110, 120, 130, 140, 60, 150)]
+    return {
+        "quiet": ceiling_of([(40, 40)] * 10, (40, 40)),
+        "quiet later": ceiling_of(slowed, (40, 40)),
+        "half a core at first": ceiling_of([(80, 40)] * 20, (40, 40)),
+        "one moment": ceiling_of([*slowed[:9], (40, 40)], (100, 100)),
+        "half a core": ceiling_of([], (80, 40)),
+    }
+
+
 def looked_at(many):
     """Which of so many inputs in turn the steps take that are looked at for launches, as on a GPU."""
     turn, taken = itertools.cycle(range(many)), []
@@ -197,6 +230,7 @@ print(
         {
             "cases": {text: told(text) for text in CASES},
             "launches": {many: looked_at(many) for many in (1, 3, 9, 16)},
+            "ceilings": ceilings(),
             "formats": formats(),
             "errors": {"bf16": error_by_hand(torch.bfloat16), "fp16": error_by_hand(torch.float16)},
             "saved": saved_sizes(),
