@@ -164,6 +164,9 @@ def _joined(key: CaseKey, parts: Sequence[Inputs]) -> Inputs:
     """The inputs of one step of all parts, each joined along its first dimension."""
     if any(not tensor.dim() for tensor in parts[0]):
         raise Unsupported(f"{key.name} has an input without a batch dimension: its parts cannot be joined")
+    if key.axis("parallel") == "tp" and len({len(tensor) for tensor in parts[0]}) > 1:
+        # Such as a memory by layers. A pipeline divides what is joined here again, whatever dimension it is.
+        raise Unsupported(f"{key.name} has inputs whose first dimensions differ: its parts cannot be joined")
     return tuple(torch.cat(joined) for joined in zip(*parts, strict=True))
 
 

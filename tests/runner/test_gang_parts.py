@@ -65,6 +65,13 @@ def test_ranks_that_divide_a_model_take_the_same_inputs_in_turn(parts: dict[str,
 
 
 @pytest.mark.torch
+def test_inputs_that_are_not_all_by_batch_are_not_joined(parts: dict[str, Any]) -> None:
+    found = parts["in turns"]
+    said = "with_memory has inputs whose first dimensions differ: its parts cannot be joined"
+    assert (found["memory"], found["memory in a pipeline"]) == (said, "")
+
+
+@pytest.mark.torch
 def test_a_rank_of_a_pipeline_keeps_the_weights_of_its_own_stage(parts: dict[str, Any]) -> None:
     first, second = parts["stages"]
     layers = ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]

@@ -49,6 +49,12 @@ def in_turn(lengths: int) -> Workload:
     return Workload(torch.nn.Linear(3, 3), first, items=4, flops=2.0, variants=(other,))
 
 
+@case()
+def with_memory() -> Workload:
+    """Sequences, and a memory by layers."""
+    return Workload(torch.nn.Identity(), (torch.randn(2, 4), torch.randn(3, 2, 4)), items=2)
+
+
 class TwoBlocks(torch.nn.Module):
     """Two layers, each of which scales what it computes by the same numbers."""
 
@@ -146,10 +152,13 @@ def in_turns() -> dict[str, Any]:
     first, second, both = part(key, 0, 0), part(key, 0, 1), whole(key, 0, 2)
     turns = zip(*((one.inputs, *one.variants) for one in (first, second, both)), strict=True)
     act = begin(key, "cpu", first)
+    remembers = CaseKey.parse("with_memory/infer/-/parallel=tp,ranks=2")
     return {
         "shapes": [[tuple(one.shape) for one in step] for step in (both.inputs, *both.variants)],
         "joined": [torch.equal(joined, torch.cat([a, b])) for (a,), (b,), (joined,) in turns],
         "items": [first.items, both.items],
+        "memory": reason(lambda: whole(remembers, 0, 2)),
+        "memory in a pipeline": reason(lambda: whole(remembers.under(parallel="pp"), 0, 2)),
         "pipeline": reason(lambda: pipeline_parallel(act, first.inputs, [])),
     }
 
