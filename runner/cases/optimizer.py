@@ -28,7 +28,8 @@ class StoredGradients(nn.Module):
 
     Through autograd, every gradient would be written anew in every step, an eighth of what AdamW moves and,
     on a GPU, more launches than its fused kernel has. The loss that `forward` returns covers the smallest
-    weight alone, for the same reason. Gradients cannot be scaled: NotImplementedError under a GradScaler.
+    weight alone, for the same reason. Gradients cannot be scaled, nor shared between ranks, who wait for what
+    autograd writes: NotImplementedError under a GradScaler and where torch.distributed is in use.
     """
 
     def __init__(self, layers: int) -> None:
@@ -50,6 +51,8 @@ class StoredGradients(nn.Module):
             # Once: reading a number from a GPU waits for it.
             if float(outer) != 1.0:
                 raise NotImplementedError("stored gradients cannot be scaled, and fp32 ones need not be")
+            if torch.distributed.is_available() and torch.distributed.is_initialized():
+                raise NotImplementedError("stored gradients cannot be shared between ranks")
             self._unscaled = True
         for index, weight in enumerate(self.weights):
             weight.grad = self.get_buffer(f"gradient_{index}")

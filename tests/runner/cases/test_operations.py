@@ -114,3 +114,7 @@ def test_every_implementation_takes_the_step_of_adamw(stored_gradients: Any) -> 
 
 def test_a_scaled_loss_is_refused(stored_gradients: Any) -> None:
     assert stored_gradients["scaled"].startswith("stored gradients cannot be scaled")
+
+
+def test_stored_gradients_are_not_shared_between_ranks(stored_gradients: Any) -> None:
+    assert stored_gradients["shared"] == "stored gradients cannot be shared between ranks"

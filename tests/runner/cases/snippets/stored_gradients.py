@@ -78,6 +78,17 @@ def scaled():
     return "not refused"
 
 
+def shared():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        on_stage("fused").model().backward()
+    except NotImplementedError as refused:
+        return str(refused)
+    finally:
+        torch.distributed.destroy_process_group()
+    return "not refused"
+
+
 print(
     json.dumps(
         {
@@ -85,6 +96,7 @@ print(
             "steps": {name: error_after_steps(name) for name in ("fused", "foreach", "loop")},
             "loss_moves": loss_moves(),
             "scaled": scaled(),
+            "shared": shared(),
         }
     )
 )
