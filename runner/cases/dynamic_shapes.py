@@ -4,6 +4,8 @@ from ..worker.case import Workload, case
 from .bert import BASE, Bert, draw, operations
 
 MIDDLE, STEP = 128, 16
+#: As many lengths as there are steps around the middle that leave a token.
+MOST = 2 * (MIDDLE // STEP) - 1
 
 
 def _lengths(count: int) -> list[int]:
@@ -20,6 +22,8 @@ def dynamic_shapes(batch: int, layers: int, lengths: int) -> Workload:
 
     Items and operations of a step are means over the lengths.
     """
+    if lengths > MOST:
+        raise ValueError(f"lengths must be {MOST} at most, or the shortest has no token, not {lengths}")
     if lengths % 2 == 0:
         raise ValueError(f"lengths must be odd, so that their mean is one of them, not {lengths}")
     sizes = _lengths(lengths)

@@ -98,6 +98,11 @@ def test_lengths_vary_around_their_mean_and_the_mean_comes_first(feeding: Any) -
     assert shapes["even"] == "lengths must be odd, so that their mean is one of them, not 4"
 
 
+def test_no_length_is_so_short_that_it_has_no_token(feeding: Any) -> None:
+    many = "lengths must be 15 at most, or the shortest has no token, not 17"
+    assert feeding["shapes"]["many"] == ["accepted", many]
+
+
 def test_a_workload_says_what_is_wrong_with_it(feeding: Any) -> None:
     variants = "variants must be a tuple of tuples of tensors, such as ((x,), (y,))"
     assert feeding["complaints"] == {

@@ -118,6 +118,10 @@ def shapes():
         "items": workload.items,
         "flops": workload.flops,
         "counted": counter.get_total_flops() / len(sets),
+        "many": [
+            complaint(lambda: REGISTER["dynamic_shapes"].build(batch=1, layers=1, lengths=15)),
+            complaint(lambda: REGISTER["dynamic_shapes"].build(batch=1, layers=1, lengths=17)),
+        ],
         "even": complaint(lambda: REGISTER["dynamic_shapes"].build(batch=2, layers=1, lengths=4)),
     }
 
