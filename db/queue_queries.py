@@ -163,6 +163,21 @@ def unbegun(database: Database, job: str) -> list[Task]:
     return sorted(found, key=lambda each: (each.due_at, each.id), reverse=True)
 
 
+def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
+    """By part of a schedule, when somebody last took up one of its tasks; a part that nobody did is left out.
+
+    Of a task that was lost and waits again only its due moment is known.
+    """
+    at = func.coalesce(_TASK.started_at, _TASK.due_at)
+    query = (
+        select(_TASK.part, func.max(at))
+        .where(_TASK.schedule == schedule, _TASK.attempts > 0)
+        .group_by(_TASK.part)
+    )
+    with database.reading() as connection:
+        return {part: taken_up for part, taken_up in connection.execute(query)}
+
+
 def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
     """By schedule and part, when the newest task was due that somebody began; of those due after `since`."""
     begun = or_(_TASK.state.not_in(("waiting", "cancelled")), _TASK.attempts > 0)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from configuration.schedules import MEASURE, ScheduleSettings, zone
 from configuration.settings import Settings
 from db.engine import Database
 from db.queue import plan_fire, supersede, withdraw_missed
-from db.queue_queries import fires, last_due
+from db.queue_queries import fires, last_due, last_taken_up
 from db.queue_records import NewTask
 
 from ..errors import NoSuchSchedule
@@ -118,13 +118,26 @@ class Planner:
             return []
         fired: list[Fired] = []
         for due in timetable.due(schedule.cron, place, since, now):
-            tasks = () if due.how == MISSED else tasks_of(settings, name)
+            tasks = () if due.how == MISSED else _in_turn(database, name, tasks_of(settings, name))
             if plan_fire(database, name, due.moment, due.how, tasks, now):
                 instead_of = supersede(database, name, due.moment, now) if tasks else 0
                 fired.append(Fired(name, due, len(tasks), instead_of))
         self._since[name] = now
         self._next[name] = rule, next(iter(timetable.upcoming(schedule.cron, place, now)), None)
         return fired
+
+
+def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple[NewTask, ...]:
+    """The tasks of a fire in the order in which they are to be claimed: what has waited longest is first.
+
+    Where all together take longer than until the next fire, the last ones end with that: not the same ones
+    each time.
+    """
+    if len(tasks) < 2:
+        return tasks
+    begun = last_taken_up(database, name)
+    first = datetime.min.replace(tzinfo=UTC)
+    return tuple(sorted(tasks, key=lambda task: begun.get(task.part, first)))
 
 
 def _begin(database: Database, name: str, last: datetime | None, now: datetime) -> datetime:

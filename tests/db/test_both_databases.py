@@ -218,6 +218,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.fires: lambda database: queue_queries.fires(database, "nightly", 2),
     queue_queries.last_due: queue_queries.last_due,
     queue_queries.last_of_each: queue_queries.last_of_each,
+    queue_queries.last_taken_up: lambda database: queue_queries.last_taken_up(database, "nightly"),
     queue_queries.unbegun: lambda database: queue_queries.unbegun(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,

@@ -1,5 +1,6 @@
 """What waits in the queue: the oldest of it first, how much more there is, what waited and does no longer."""
 
+from datetime import timedelta
 from typing import Any
 
 from builders import a_night
@@ -52,6 +53,44 @@ def test_superseded_is_what_a_later_one_stands_for_and_not_what_people_cancelled
             ("cancelled", False),
             ("cancelled", True),
         ]
+
+
+def test_when_each_part_was_last_taken_up(database: Database) -> None:
+    parts = ("done", "lost", "released", "running", "never")
+
+    def due(schedule: str, night: int) -> None:
+        new = [NewTask(part, "measure", {}, part) for part in parts]
+        assert queue.plan_fire(database, schedule, a_night(night), "timetable", new, a_night(night))
+        queue.supersede(database, schedule, a_night(night), a_night(night))
+
+    def taken_up(*labels: str, night: int) -> None:
+        now = a_night(night) + timedelta(hours=1)
+        for label in labels:
+            about = {"owner": "one/1", "jobs": ["measure"], "token": f"{night} {label}"}
+            assert queue.claim(database, labels=[label], now=now, **about) is not None
+
+    due("nightly", 0)
+    taken_up("done", "lost", "released", night=0)
+    for token in ("0 done", "0 lost", "0 released"):
+        assert queue.finish(database, token, "done", {}, "", a_night(0))
+    due("nightly", 1)
+    taken_up("done", "lost", "released", "running", night=1)
+    assert queue.finish(database, "1 done", "failed", {}, "it cannot be built", a_night(1))
+    assert queue.lose(database, "1 lost", "its scheduler died", a_night(1), most=5) == "waiting"
+    assert queue.release(database, "1 released", "stopped", a_night(1))
+    due("nightly", 2)
+    due("another", 3)
+    taken_up("never", night=3)
+    first, second = (a_night(night) + timedelta(hours=1) for night in (0, 1))
+    # Of what was lost nothing tells but when it was due; what was given back was not begun.
+    assert queue_queries.last_taken_up(database, "nightly") == {
+        "done": second,
+        "lost": a_night(1),
+        "released": first,
+        "running": second,
+        "never": a_night(3) + timedelta(hours=1),
+    }
+    assert queue_queries.last_taken_up(database, "another") == {}
 
 
 def test_unbegun_is_what_waits_and_the_oldest_since_somebody_began_one(database: Database) -> None:
