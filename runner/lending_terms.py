@@ -16,8 +16,9 @@ from .worker.messages import torch_build
 class Terms:
     """One side of a loan in plain values. `run` and `machine` say to whom; a lender has none of them.
 
-    `environment` holds what identifies it, `variables` a digest for each of the profile's: values may be
-    nobody's business. `gpus` is how many devices are computed on; of a lender, how many there are.
+    `environment` holds what identifies it, `variables` a digest for each of the profile's that are compared:
+    values may be nobody's business. `gpus` is how many devices are computed on; of a lender, how many there
+    are.
     """
 
     pyrometer: str
@@ -72,7 +73,7 @@ def terms_of(
             "packages": list(facts.get("packages", ())),
         },
         profile=profile.name,
-        variables={name: _digest(value) for name, value in sorted(profile.variables.items())},
+        variables={name: _digest(value) for name, value in profile.compared.items()},
         threads=profile.threads,
         gpus=gpus,
         run=run,

@@ -61,8 +61,9 @@ def describe(gpus: list[Mapping[str, Any]], cpus: int | None = None) -> MachineF
         "cpu": cpu["model"],
         "architecture": platform.machine(),
         "cpus": len(os.sched_getaffinity(0)) if cpus is None else cpus,
-        "gpus": sorted(str(gpu["name"]) for gpu in gpus),
-        "gpu_memory_mib": sorted(_rounded_up(int(gpu["memory_mib"])) for gpu in gpus),
+        # In their order: of several kinds the first one is what a case on one GPU is measured on.
+        "gpus": [str(gpu["name"]) for gpu in gpus],
+        "gpu_memory_mib": [_rounded_up(int(gpu["memory_mib"])) for gpu in gpus],
     }
     name = socket.gethostname()
     conditions = {

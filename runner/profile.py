@@ -23,6 +23,10 @@ QUIET_MALLOC = {
     "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
+#: They reach the worker and are no part of what is compared: which of several devices is used (the hardware
+#: tells how many, and of which kind), and what NVIDIA's images say of themselves (the environment tells what
+#: PyTorch has of it).
+NOT_COMPARED = frozenset({"CUDA_VERSION", "CUDA_VISIBLE_DEVICES", "CUDNN_VERSION", "NCCL_VERSION"})
 _QUIET_VARIABLES = {
     **QUIET_MALLOC,
     # libgomp and libiomp: threads that wait for work within a step spin for half a millisecond or one, and
@@ -49,11 +53,16 @@ class Profile:
     notes: tuple[str, ...] = ()
 
     @property
+    def compared(self) -> dict[str, str]:
+        """The variables that change what is measured, sorted by name; the worker gets all of them."""
+        return {name: self.variables[name] for name in sorted(self.variables.keys() - NOT_COMPARED)}
+
+    @property
     def settings(self) -> dict[str, object]:
         """What is stored with every number. CPUs count by how many, not which: cores are taken as alike."""
         return {
             "name": self.name,
-            "variables": dict(sorted(self.variables.items())),
+            "variables": self.compared,
             "pinned_cpus": len(self.cpus),
             "housekeeping_cpus": len(self.housekeeping),
             "threads": self.threads,

@@ -268,6 +268,13 @@ def test_values_of_variables_do_not_travel(lending: Lending) -> None:
     assert "hush" not in json.dumps(replace(lending.offer, profile=profile).terms.to_body())
 
 
+def test_each_machine_has_its_own_choice_of_gpus(lending: Lending) -> None:
+    ours = replace(lending.offer, profile=Profile("quiet", {"OMP_X": "1"})).terms
+    chosen = {"OMP_X": "1", "CUDA_VISIBLE_DEVICES": "3", "CUDA_VERSION": "12.8.1"}
+    theirs = replace(lending.offer, profile=Profile("quiet", chosen)).terms
+    assert difference(ours, theirs) == difference(theirs, ours) == ""
+
+
 def test_machines_that_measure_as_one_are_hardware_of_their_own() -> None:
     here = machine.describe([])
     gpu = machine.describe([{"name": "GPU", "memory_mib": 8}])

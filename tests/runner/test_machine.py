@@ -68,6 +68,14 @@ def test_gpus_of_one_name_and_another_size_are_other_hardware() -> None:
     assert "gpu_memory_mib" not in machine.describe([]).conditions
 
 
+def test_how_many_gpus_and_which_kind_is_first_make_the_hardware() -> None:
+    # Which of equal ones are visible is nobody's business; of two kinds the first is what is measured on.
+    a100 = {"name": "NVIDIA A100", "memory_mib": 81_153}
+    choices = ([GPU], [GPU, GPU], [GPU, a100], [a100, GPU])
+    assert len({machine.describe([*chosen]).hardware_fingerprint for chosen in choices}) == len(choices)
+    assert machine.describe([GPU, a100]).hardware["gpus"] == ["NVIDIA H200", "NVIDIA A100"]
+
+
 def arm64(*cores: tuple[str, str, str, str]) -> str:
     """What /proc/cpuinfo says there: implementer, part, variant and revision of each CPU."""
     return "".join(

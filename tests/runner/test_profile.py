@@ -11,6 +11,7 @@ from runner import profile
 from runner.harness import Harness
 from runner.process import Launch, worker_environment
 from runner.profile import Profile
+from scheduled_jobs.header import profile_body
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
@@ -92,6 +93,31 @@ def test_what_the_shell_sets_is_part_of_the_profile(base: str, monkeypatch: pyte
     assert after.variables == {**before.variables, "OMP_NUM_THREADS": "2"}
     assert after.fingerprint != before.fingerprint
     assert profile.make("p", base, variables={"OMP_NUM_THREADS": "1"}).variables["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("CUDA_VISIBLE_DEVICES", "3", "5"),
+        ("CUDA_VERSION", "12.8.1", "12.9.0"),
+        ("CUDNN_VERSION", "9.7.1.26", "9.8.0.87"),
+        ("NCCL_VERSION", "2.25.1", "2.26.2"),
+    ],
+)
+@pytest.mark.parametrize("base", ["quiet", "as-it-comes"])
+def test_which_gpu_is_used_and_what_an_image_is_called_make_no_other_profile(
+    base: str, name: str, one: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    plain = profile.make("p", base)
+    for value in (one, other):
+        monkeypatch.setenv(name, value)
+        made = profile.make("p", base)
+        assert (made.fingerprint, made.settings) == (plain.fingerprint, plain.settings)
+        # The worker gets it, and that of a run that is resumed from another shell too.
+        assert made.variables[name] == profile_body(made)["variables"][name] == value
+        named = profile.make("p", base, variables={name: value})
+        assert (named.fingerprint, named.variables[name]) == (plain.fingerprint, value)
 
 
 def test_a_worker_gets_what_changes_a_measurement_from_its_profile_alone(
