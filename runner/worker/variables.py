@@ -5,12 +5,14 @@ from collections.abc import Mapping
 #: Variables that change what PyTorch does; others are nobody's business and may hold secrets.
 RELEVANT_VARIABLES = (
     "ATEN_",
+    "BLIS_",
     "CUBLAS_",
     "CUDA_",
     "CUDNN_",
     "DNNL_",
     "GLIBC_TUNABLES",
     "GOMP_",
+    "GOTO_",
     "KMP_",
     "LD_PRELOAD",
     "MALLOC_",
@@ -20,6 +22,7 @@ RELEVANT_VARIABLES = (
     "NVIDIA_TF32_OVERRIDE",
     "OMP_",
     "ONEDNN_",
+    "OPENBLAS_",
     "PYTORCH_",
     "TORCH_",
     "TORCHDYNAMO_",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runner import profile
 from runner.harness import Harness
-from runner.process import Launch, worker_environment
+from runner.process import Launch, inherited_variables, worker_environment
 from runner.profile import Profile
 from scheduled_jobs.header import profile_body
 
@@ -93,6 +93,19 @@ def test_what_the_shell_sets_is_part_of_the_profile(base: str, monkeypatch: pyte
     assert after.variables == {**before.variables, "OMP_NUM_THREADS": "2"}
     assert after.fingerprint != before.fingerprint
     assert profile.make("p", base, variables={"OMP_NUM_THREADS": "1"}).variables["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.parametrize("name", ["OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "BLIS_NUM_THREADS"])
+def test_every_library_that_multiplies_matrices_is_part_of_the_profile(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    before = profile.make("p", "quiet")
+    monkeypatch.setenv(name, "1")
+    after = profile.make("p", "quiet")
+    assert after.variables == {**before.variables, name: "1"} and after.fingerprint != before.fingerprint
+    # It comes from the profile alone.
+    assert name not in inherited_variables()
 
 
 @pytest.mark.parametrize(
