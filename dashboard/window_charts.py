@@ -22,6 +22,8 @@ _HIGHEST = 260
 _CPU_NAMES = 10
 #: Room for the numbers left of the lines, as a share of the axis.
 _MARGIN = 0.11
+#: On the narrowest phones what stands above a panel would reach beyond it.
+_NARROW = "windowSize()[0] < 360"
 _DASHES = [[1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3]]
 _SCALES: dict[Scale, dict[str, Any]] = {
     "percent": {"domain": [0, 100]},
@@ -88,7 +90,13 @@ def _panel(panel: Panel, place: int, x: dict[str, Any], *, hovered: bool) -> Spe
     # Cells answer to the pointer themselves, and lie above what would.
     layers = [*rows, _cells(panel, x)] if panel.heat else [_line(panel, place, x), *rows]
     return {
-        "title": {"text": panel.heading, "anchor": "start", "offset": 7, "fontSize": 12, "fontWeight": 600},
+        "title": {
+            "text": panel.heading,
+            "anchor": "start",
+            "offset": 7,
+            "fontSize": {"expr": f"{_NARROW} ? 10 : 12"},
+            "fontWeight": 600,
+        },
         "height": min(_HIGHEST, max(_HEIGHT, 4 * len(panel.lines))) if panel.heat else _HEIGHT,
         "layer": layers,
     }
@@ -118,7 +126,8 @@ def _ticks(seconds: float) -> list[float]:
 
 def _line(panel: Panel, place: int, x: dict[str, Any]) -> Spec:
     labels = [label for _, label in panel.lines]
-    legend = _legend(symbolType="stroke", offset=13) if len(labels) > 1 else None
+    columns = {"expr": f"{_NARROW} ? 2 : 0"}
+    legend = _legend(symbolType="stroke", offset=13, columns=columns) if len(labels) > 1 else None
     values = {
         **_INSIDE,
         "tickCount": 3,

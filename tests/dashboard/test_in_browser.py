@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from browsing import Visitor, drawn, fits, settle
+from browsing import Visitor, beyond, drawn, fits, settle
 from builders import MLP, RESNET
 from playwright.sync_api import Page, expect
 from telemetry_builders import H200
@@ -153,3 +153,12 @@ def test_a_table_is_downloaded_as_csv(look: Look) -> None:
     header, *rows = file.path().read_text().splitlines()
     assert header == "run,case,torch,metric,unit,point,low,high,smallest,largest,spread,n"
     assert len(rows) == 12
+
+
+def test_panels_stay_within_the_narrowest_phone(look: Look) -> None:
+    page = look("/utilisation", "phone")
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.reload()
+    settle(page)
+    expect(page.locator("[data-testid=stMain] svg.marks").nth(1)).to_be_visible(timeout=20_000)
+    assert fits(page) and beyond(page, "[data-testid=stMain] svg.marks, [data-testid=stMain] svg text") == []
