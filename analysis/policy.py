@@ -22,7 +22,8 @@ class Policy:
     - `metric` is what cases and the geomean are judged by.
     - `thresholds` say from what on a change of a metric matters; see `thresholds` for the defaults.
     - `must_not_regress`: globs of case keys of which none may be worse, in `metric` or any metric of `worst`.
-    - `may_break`: globs of cases that may stop working. Of all others, one that breaks outweighs any gain.
+    - `may_break`: globs of cases that may stop working, but for those that must not regress. Of all others,
+      one that breaks outweighs any gain.
     - `weights`: glob to weight, the first that matches counts; 1 where none does. The user's own mix.
     - `slower_share`: at most this share of the measured cases, by weight, may be slower.
     - `worst`: by how much any single case may be worse, by metric. 0.10 is 10 %.
@@ -74,8 +75,8 @@ class Policy:
         return any(_matches(case, glob) for glob in self.must_not_regress)
 
     def forgives(self, case: str) -> bool:
-        """Whether the case may break."""
-        return any(_matches(case, glob) for glob in self.may_break)
+        """Whether the case may break; one that must not regress may not, whatever glob it matches besides."""
+        return not self.guards(case) and any(_matches(case, glob) for glob in self.may_break)
 
     def unmatched(self, cases: Sequence[str]) -> list[tuple[str, str]]:
         """Rules and their globs that match none of the cases, as (`must_not_regress`, glob)."""

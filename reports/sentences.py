@@ -189,7 +189,8 @@ def rules(subject: Subject) -> list[str]:
         f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
     ]
     told += [f"{glob} must not regress." for glob in policy.must_not_regress]
-    told += [f"{glob} may break; of all others, one that breaks is a no-go." for glob in policy.may_break]
+    others = "of all others" + (", and of what must not regress" if policy.must_not_regress else "")
+    told += [f"{glob} may break; {others}, one that breaks is a no-go." for glob in policy.may_break]
     if not policy.may_break:
         told += ["A case that breaks is a no-go."]
     told += [f"{glob} counts {weight:g} times." for glob, weight in policy.weights.items()]

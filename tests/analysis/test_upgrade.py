@@ -41,6 +41,22 @@ def test_what_may_break_may() -> None:
     assert upgrade.broken == (broken,)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "decision"),
+    [("ok", "crashed", "no-go"), ("lost", "crashed", "unclear"), ("ok", "lost", "unclear")],
+)
+def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
+    old: str, new: str, decision: str
+) -> None:
+    policy = Policy(must_not_regress=("resnet50",), may_break=("*compile=*",))
+    guarded = result("resnet50/infer/-/compile=default", old=Side(old), new=Side(new), verdicts={})
+    upgrade = decide([*alike(20), guarded], policy)
+    assert upgrade.decision == decision
+    assert not any(said in reason.text for reason in upgrade.reasons for said in (", and may", "allowed"))
+    other = result("mlp/infer/-/compile=default", new=Side("crashed"), verdicts={})
+    assert decide([*alike(20), other], policy).decision == "go"
+
+
 @pytest.mark.parametrize("status", BROKEN)
 def test_what_works_again_speaks_for_it(status: str) -> None:
     upgrade = decide([*alike(), result("mlp", old=Side(status), verdicts={})])
