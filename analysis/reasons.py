@@ -11,7 +11,7 @@ from .metrics import METRICS
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
-from .words import percent, word
+from .words import change_beside, share, share_beside, word
 
 Decision = Literal["no-go", "unclear", "go"]
 Kind = Literal["broke", "guarded", "worst", "share", "overall", "shaky", "unmeasured", "repaired", "gained"]
@@ -123,34 +123,40 @@ def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
         if verdict is None:
             continue
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
-        about = (_about(result.case, verdict), (result.case,), metric, size)
+        about = ((result.case,), metric, size)
         if guarded and could_be_slower(verdict):
-            yield _reason(verdict.word == "slower", "guarded", *about, ": it must not regress")
+            text = f"{_about(result.case, verdict)[0]}: it must not regress"
+            yield _reason(verdict.word == "slower", "guarded", text, *about)
         # Cases without a number have a share of their own.
         known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
         if known and metric in policy.worst and (found := _beyond(verdict, policy)):
-            yield _reason(found[0], "worst", *about, found[1])
+            told, limit = _about(result.case, verdict, math.log1p(policy.worst[metric]) * verdict.cost)
+            why = found[1] or f"at most {limit} is allowed"
+            yield _reason(found[0], "worst", f"{told}: {why}", *about)
 
 
 def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, str] | None:
-    """Whether it is proved that a metric is worse than `worst` allows, and how; None where it is within."""
+    """Whether it is proved that a metric is worse than `worst` allows, and why; None where it is within.
+
+    Where its numbers say why, it has no words.
+    """
     limit = math.log1p(policy.worst[verdict.metric])
     near, far = worsening(verdict)
     exact = threshold_of(verdict.metric, policy.thresholds).exact
     if verdict.word == "no data":
-        return False, ": no pair counts"
+        return False, "no pair counts"
     if _of_too_few(verdict, policy):
-        return False, f": {verdict.reason}"
+        return False, verdict.reason
     if verdict.word == "slower" and near == math.inf:
-        return True, ": it was 0"
+        return True, "it was 0"
     if verdict.word == "unclear" and exact and verdict.change is None:
         # Of one pair without a difference nothing is feared.
-        return (False, ": it was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
+        return (False, "it was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
     if not (verdict.n and limit < far < math.inf) or negligible(verdict, far, policy):
         return None
     # Who sets a threshold above the limit has not lifted the limit.
     proved = verdict.word in ("slower", "same") and near > limit and not negligible(verdict, near, policy)
-    return proved, f": at most {percent(verdict.cost * limit)} is allowed"
+    return proved, ""
 
 
 def leaves_open(verdict: Verdict, policy: Policy) -> bool:
@@ -173,17 +179,14 @@ def negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
     return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
 
 
-def _reason(
-    proved: bool, kind: Kind, text: str, cases: tuple[str, ...], metric: str, size: float, rule: str
-) -> Reason:
-    return Reason("no-go" if proved else "unclear", kind, text + rule, cases, metric, size)
+def _reason(proved: bool, kind: Kind, text: str, cases: tuple[str, ...], metric: str, size: float) -> Reason:
+    return Reason("no-go" if proved else "unclear", kind, text, cases, metric, size)
 
 
-def _about(case: str, verdict: Verdict) -> str:
-    text = f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {percent(verdict.change)}"
-    if verdict.low is not None:
-        text += f" [{percent(verdict.low)}, {percent(verdict.high)}]"
-    return text + f", n = {verdict.n}"
+def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
+    """What the pairs of a case say of a metric, and the limit that they are held against."""
+    told, allowed = change_beside(verdict.change, verdict.low, verdict.high, limit)
+    return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {told}, n = {verdict.n}", allowed
 
 
 def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
@@ -217,10 +220,11 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     allowed = policy.slower_share + 1e-9
     speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
     many = f"{len(slower)}" if slower else "none"
-    text = f"{many} of {len(known)} cases are slower, {100 * proved:.0f} % by weight"
+    shares = [share_beside(one, policy.slower_share) for one in (proved, possible)]
+    text = f"{many} of {len(known)} cases are slower, {shares[0]} by weight"
     if doubtful:
-        text += f", and {len(doubtful)} more could be ({100 * possible:.0f} % in all)"
-    text += f": at most {100 * policy.slower_share:.0f} % may be"
+        text += f", and {len(doubtful)} more could be ({shares[1]} in all)"
+    text += f": at most {share(policy.slower_share)} may be"
     about = slower if speaks == "no-go" else doubtful or slower
     yield Reason(speaks, "share", text, about, policy.metric, proved)
 
@@ -237,12 +241,10 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     limit = math.log1p(policy.overall)
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
-    text = (
-        f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: "
-        f"{percent(overall.change)} [{percent(overall.low)}, {percent(overall.high)}]"
-    )
+    told, allowed = change_beside(overall.change, overall.low, overall.high, limit * cost)
+    text = f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: {told}"
     if speaks != "go":
-        text += f": at most {percent(limit * cost)} is allowed"
+        text += f": at most {allowed} is allowed"
     return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
 
 
@@ -262,13 +264,13 @@ def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reaso
     if not cases:
         return
     total = math.fsum(policy.weight(result.case) for result in results)
-    share = math.fsum(policy.weight(case) for case in cases) / total
-    speaks: Decision = "unclear" if share > policy.unmeasured_share + 1e-9 else "go"
+    missing, limit = math.fsum(policy.weight(case) for case in cases) / total, policy.unmeasured_share
+    speaks: Decision = "unclear" if missing > limit + 1e-9 else "go"
     text = (
-        f"{len(cases)} of {len(results)} cases have no interval, {100 * share:.0f} % by weight: "
-        f"at most {100 * policy.unmeasured_share:.0f} % may have none"
+        f"{len(cases)} of {len(results)} cases have no interval, {share_beside(missing, limit)} by weight: "
+        f"at most {share(limit)} may have none"
     )
-    yield Reason(speaks, "unmeasured", text, cases, policy.metric, share)
+    yield Reason(speaks, "unmeasured", text, cases, policy.metric, missing)
 
 
 def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:

@@ -12,7 +12,7 @@ from analysis.settling import Settling
 from analysis.thresholds import threshold_of
 from analysis.upgrade import Upgrade
 from analysis.verdict import Verdict
-from analysis.words import NONE, figure, percent, printable, word
+from analysis.words import NONE, ends, figure, percent, printable, share, word
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -24,8 +24,8 @@ def interval(low: float | None, high: float | None) -> str:
     """Both ends: `-0.4 % to +1.9 %`."""
     if low is None or high is None:
         return NONE
-    ends = [percent(low), percent(high)]
-    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+    both = ends(low, high)
+    return both[0] if both[0] == both[1] else " to ".join(both)
 
 
 def within(change: float | None) -> str:
@@ -78,9 +78,9 @@ def verdict(judged: Verdict) -> str:
 
 def _not_ruled_out(low: float, high: float, threshold: float) -> str:
     """The ends of the interval that would matter; where all of it lies on one side, the far one."""
-    ends = sorted((low, high), key=abs, reverse=True)
+    both = sorted((low, high), key=abs, reverse=True)
     mattering = [end for end in (high, low) if abs(end) >= threshold] if low < 0 < high else []
-    return " and ".join(percent(end) for end in mattering or ends[:1])
+    return " and ".join(percent(end) for end in mattering or both[:1])
 
 
 def left_out(verdict: Verdict) -> list[str]:
@@ -95,11 +95,6 @@ def mean(found: Geomean) -> str:
     if found.low is None or found.high is None:
         return percent(found.change)
     return f"{percent(found.change)} [{interval(found.low, found.high)}]"
-
-
-def share(value: float) -> str:
-    """A share in per cent: `99 %`."""
-    return f"{100 * value:.6g} %"
 
 
 def confidence(found: Geomean) -> str:

@@ -1,8 +1,11 @@
 """By how much a single case may be worse: what a policy's `worst` finds, and what it lets pass."""
 
 import math
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
 from analysis.pairs import Pair
@@ -10,6 +13,7 @@ from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import decide
 from analysis.verdict import judge
+from analysis.words import allowed, change_beside, share, share_beside
 
 
 def test_one_case_much_worse_is_too_much() -> None:
@@ -103,3 +107,64 @@ def test_a_case_without_any_number_counts_among_those() -> None:
     verdicts[FLOOR] = verdict(0.0)
     upgrade = decide([*alike(), result("mlp", verdicts=verdicts)])
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["worst"])
+
+
+def _read(text: str) -> list[float]:
+    """The percentages of a text."""
+    return [float(found) for found in re.findall(r"([-+]?[0-9.]+) %", text)]
+
+
+def _side(one: float, other: float) -> int:
+    return (one > other) - (one < other)
+
+
+@pytest.mark.parametrize(("percent", "decision"), [(9.522, "unclear"), (9.4, "go"), (10.5, "no-go")])
+def test_an_interval_beside_its_limit_reads_as_it_was_judged(percent: float, decision: str) -> None:
+    upgrade = decide([*alike(30), result("slow", percent)])
+    assert upgrade.decision == decision
+    for reason in upgrade.reasons:
+        if reason.kind == "worst":
+            change, low, high, limit = _read(reason.text)
+            assert low < change < high and high > limit == 10.0
+            assert (low > limit) == (reason.speaks == "no-go")
+
+
+def test_the_limit_of_a_geomean_too() -> None:
+    open_ones = 0
+    for thousandths in range(900, 1000, 5):
+        cases = [result(f"c{number}", thousandths / 1000) for number in range(10)]
+        found = decide(cases, Policy(overall=0.01)).reasons
+        (overall,) = [reason for reason in found if reason.kind == "overall"]
+        if overall.speaks != "go":
+            _, _, high, limit = _read(overall.text)
+            assert high > limit == 1.0
+            open_ones += 1
+    assert open_ones
+
+
+@given(st.floats(-2.0, 2.0), st.floats(-2.0, 2.0), st.floats(-1e-5, 1e-5), st.sampled_from([True, False]))
+def test_a_change_reads_on_the_side_of_its_limit(change: float, limit: float, by: float, near: bool) -> None:
+    if near:
+        limit = change + by
+    told, bar = change_beside(change, change - 0.01, change + 0.02, limit)
+    assert len(_read(told)) == 3
+    for number, read in zip((change, change - 0.01, change + 0.02), _read(told), strict=True):
+        if abs(number - limit) > 1e-7:
+            assert _side(read, _read(bar)[0]) == _side(number, limit)
+
+
+@given(st.floats(0.0, 1.0), st.integers(0, 1000))
+def test_a_share_reads_on_the_side_of_its_limit(value: float, thousandths: int) -> None:
+    limit = thousandths / 1000
+    if min(abs(value - bar) for bar in (limit, 0.0, 1.0)) > 1e-7:
+        (read,) = _read(share_beside(value, limit))
+        assert _side(read, _read(share(limit))[0]) == _side(value, limit)
+        assert 0 < read < 100
+
+
+def test_a_limit_is_told_to_the_end() -> None:
+    told = [allowed(math.log1p(limit)) for limit in (0.1, 0.0125, 0.125, -0.005, 0.0)]
+    assert told == ["+10.0 %", "+1.25 %", "+12.5 %", "-0.50 %", "0 %"]
+    assert allowed(-math.log1p(0.1)) == "-9.1 %"
+    assert change_beside(20.0, None, None, math.log(11)) == ("4.9e+8 times", "11.0 times")
+    assert change_beside(None, None, None) == ("–", "")

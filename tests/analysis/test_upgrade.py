@@ -124,6 +124,32 @@ def test_too_many_slower_cases() -> None:
     assert decide(cases, Policy(weights={"alike*": 4.0})).decision == "go"
 
 
+@pytest.mark.parametrize(
+    ("alikes", "slower", "limit", "decision", "told"),
+    [
+        (35, 4, 0.10, "no-go", "4 of 39 cases are slower, 10.3 % by weight: at most 10 % may be"),
+        (249, 1, 0.005, "go", "1 of 250 cases are slower, 0.4 % by weight: at most 0.5 % may be"),
+        (39, 1, 0.025, "go", "1 of 40 cases are slower, 2.5 % by weight: at most 2.5 % may be"),
+        (40, 1, 0.0225, "no-go", "1 of 41 cases are slower, 2.4 % by weight: at most 2.25 % may be"),
+        (0, 1, 1.0, "go", "1 of 1 cases are slower, 100 % by weight: at most 100 % may be"),
+    ],
+)
+def test_a_share_beside_its_limit_reads_as_it_was_judged(
+    alikes: int, slower: int, limit: float, decision: str, told: str
+) -> None:
+    cases = [*alike(alikes), *(result(f"slow{number}", 3.0) for number in range(slower))]
+    upgrade = decide(cases, Policy(slower_share=limit, overall=1.0))
+    (share,) = [reason for reason in upgrade.reasons if reason.kind == "share"]
+    assert (share.speaks, share.text) == (decision, told)
+    lost = [result(f"lost{number}", new=Side("lost"), verdicts={}) for number in range(slower)]
+    (missing,) = [
+        reason
+        for reason in decide([*alike(alikes), *lost], Policy(unmeasured_share=limit)).reasons
+        if reason.kind == "unmeasured"
+    ]
+    assert missing.text == told.replace("are slower", "have no interval").replace("may be", "may have none")
+
+
 def test_many_that_could_be_slower_are_unclear() -> None:
     doubtful = [result(f"noisy{number}", 0.4, noise=5.0) for number in range(3)]
     upgrade = decide([*alike(7), *doubtful])

@@ -120,7 +120,9 @@ def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
 
 
 def test_the_rules_are_told() -> None:
-    policy = Policy(must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0})
+    policy = Policy(
+        must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0}, overall=0.0125
+    )
     text = html.unescape(upgrade_markdown(*reported(every_kind(), policy)))
     for rule in (
         "resnet50/* must not regress.",
@@ -128,5 +130,6 @@ def test_the_rules_are_told() -> None:
         "of all others, and of what must not regress, one that breaks is a no-go.",
         "bert* counts 3 times.",
         "+10.0 % in Latency floor",
+        "no worse than +1.25 %.",
     ):
         assert rule in text

@@ -43,6 +43,13 @@ def test_what_is_no_number_is_a_dash() -> None:
     assert wording.within(math.log(1.01)) == "±1 %"
 
 
+def test_an_interval_that_leaves_0_outside_does_not_read_as_if_it_held_it() -> None:
+    assert wording.interval(4.32e-5, 0.0296) == "+0.004 % to +3.0 %"
+    assert wording.interval(-0.0296, -4.32e-5) == "-2.9 % to -0.004 %"
+    assert wording.interval(-4.32e-5, 0.0296) == "0 % to +3.0 %"
+    assert wording.interval(0.0, 0.0296) == "0 % to +3.0 %"
+
+
 @given(st.floats(min_value=-1400, max_value=1400))
 def test_a_change_has_the_sign_it_has(change: float) -> None:
     text = wording.percent(change)
