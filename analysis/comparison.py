@@ -14,6 +14,8 @@ from .upgrade import Upgrade, decide
 
 #: The facts of a run that hold its comparison (see `to_body`), and what came of it (see `decision_body`).
 COMPARED, DECIDED = "comparison", "decided"
+#: What makes a second identity of one environment, where it is compared with itself.
+AGAIN = "-again"
 #: A larger plan was never made; of one that somebody wrote into a file, every look would be put down.
 _MOST_PAIRS = 10_000
 

@@ -13,7 +13,7 @@ from analysis.upgrade import Upgrade
 from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import upgrade_html
-from .subject import Environment, Subject
+from .subject import Environment, Subject, build_of
 
 
 class _Hardware(Protocol):
@@ -138,6 +138,7 @@ def _environment(known: Mapping[str, _Environment], fingerprint: str, asked: str
         cuda=str(one.facts.get("cuda") or ""),
         packages=tuple(map(str, packages)),
         asked=asked,
+        build=build_of(one.facts),
     )
 
 

@@ -187,7 +187,7 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
 def _differences(subject: Subject) -> str:
     found = changes(subject.old, subject.new)
     if not found:
-        return "### What differs between the environments\n\nNothing: not a version, not a package."
+        return f"### What differs between the environments\n\n{_text(sentences.no_difference(subject))}"
     listed = [(_text(one.what), _text(one.old) or words.NONE, _text(one.new) or words.NONE) for one in found]
     table = _table(("", _text(subject.old.name), _text(subject.new.name)), listed)
     return "### What differs between the environments\n\n" + _folded(

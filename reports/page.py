@@ -329,9 +329,8 @@ def _differences(subject: Subject) -> str:
     found = changes(subject.old, subject.new)
     title = "What differs between the environments"
     if not found:
-        return elements.section(
-            "environments", title, elements.paragraph("Nothing: not a version, not a package.")
-        )
+        told = elements.paragraph(sentences.no_difference(subject))
+        return elements.section("environments", title, told)
     columns = (Column("what"), Column(subject.old.name), Column(subject.new.name))
     listed = [
         (

@@ -9,7 +9,7 @@ from analysis.metrics import METRICS
 from analysis.upgrade import Table, Upgrade
 
 from . import wording
-from .subject import Environment, Subject
+from .subject import Environment, Subject, alike
 
 #: How what would settle an unclear upgrade is to be read.
 SETTLE = (
@@ -158,6 +158,16 @@ def environment(one: Environment) -> str:
     """An environment in a line."""
     build = f", CUDA {one.cuda}" if one.cuda else ""
     return f"{one.name}: PyTorch {one.torch}{build}, Python {one.python}, fingerprint {one.fingerprint}"
+
+
+def no_difference(subject: Subject) -> str:
+    """What is said of two environments of which nothing that is told differs."""
+    if alike(subject.old, subject.new):
+        return "Nothing: not a version, not a package."
+    return (
+        "Nothing that was written down of them, and yet they are two: their fingerprints are "
+        f"{subject.old.fingerprint} and {subject.new.fingerprint}."
+    )
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

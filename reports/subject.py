@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from analysis.comparison import AGAIN
 from analysis.plan import Plan
 from analysis.policy import Policy
 from analysis.settling import Settling
@@ -16,12 +17,23 @@ from analysis.settling import Settling
 _PAIRS = "--pairs"
 _COLD_PAIRS = "--cold-pairs"
 
+#: What an environment tells of its build beside the versions, as fact and as people call it.
+_BUILD: Mapping[str, str] = {
+    "implementation": "Python's implementation",
+    "torch_git": "PyTorch's commit",
+    "cudnn": "cuDNN",
+    "hip": "HIP",
+    "debug": "debug build",
+    "build_digest": "digest of the build's flags",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """One side of an upgrade. `asked` is what is typed to have it measured, its name where that is empty.
 
-    `packages` are `name==version`; `cuda` is empty for a build without CUDA.
+    `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` is what else makes it
+    another: commit, cuDNN, flags, each by the name of the fact, as `build_of` takes them from all facts.
     """
 
     name: str
@@ -31,6 +43,7 @@ class Environment:
     cuda: str = ""
     packages: tuple[str, ...] = ()
     asked: str = ""
+    build: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +116,29 @@ class Change:
 
 
 def changes(old: Environment, new: Environment) -> tuple[Change, ...]:
-    """What the new environment has other than the old: Python, PyTorch, CUDA, then packages by name."""
+    """What the new environment has other than the old: Python, PyTorch and its build, then packages."""
     whole = [
         Change("Python", old.python, new.python),
         Change("PyTorch", old.torch, new.torch),
         Change("CUDA", old.cuda, new.cuda),
+        *(Change(told, old.build.get(fact, ""), new.build.get(fact, "")) for fact, told in _BUILD.items()),
     ]
     olds, news = _packages(old.packages), _packages(new.packages)
     # PyTorch's own version is above, with its build.
     names = sorted({*olds, *news} - {"torch"})
     packages = [Change(name, olds.get(name, ""), news.get(name, "")) for name in names]
     return tuple(change for change in (*whole, *packages) if change.old != change.new)
+
+
+def alike(old: Environment, new: Environment) -> bool:
+    """Whether both are one environment by their fingerprints, which know more than is told of them."""
+    return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
+
+
+def build_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What the facts of an environment tell of its build, as texts; what it has not is left out."""
+    known = {fact: facts.get(fact) for fact in _BUILD}
+    return {fact: "yes" if value is True else str(value) for fact, value in known.items() if value}
 
 
 def _packages(listed: Iterable[str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from analysis.comparison import Comparison
+from analysis.comparison import AGAIN, Comparison
 from analysis.pairs import pairs_of
 from analysis.reasons import leaves_open
 from analysis.sequential import Advice, advise
@@ -13,8 +13,6 @@ from runner.records import Outcome, Planned
 
 from .queues import Enough
 
-#: What makes a second identity of one environment, where it is compared with itself.
-_AGAIN = "-again"
 #: Of so many planned pairs one more is kept in store, for those that end without a number.
 _ONE_SPARE_OF = 4
 
@@ -82,9 +80,9 @@ def _known_of_the_newest(outcomes: Sequence[Outcome]) -> set[str]:
 
 def again(fingerprint: str) -> str:
     """The identity of an environment that is compared with itself: which shows what the method makes up."""
-    return fingerprint + _AGAIN
+    return fingerprint + AGAIN
 
 
 def without_again(fingerprint: str) -> str:
     """The environment's own fingerprint."""
-    return fingerprint.removesuffix(_AGAIN)
+    return fingerprint.removesuffix(AGAIN)

@@ -301,7 +301,7 @@ def differences(subject: Subject) -> str:
     """What the new environment has other than the old."""
     found = changes(subject.old, subject.new)
     if not found:
-        return "<p>Nothing: not a version, not a package.</p>"
+        return f"<p>{text(sentences.no_difference(subject))}</p>"
     columns = [("What", False), (subject.old.name, False), (subject.new.name, False)]
     rows = ((text(one.what), text(one.old) or NONE, text(one.new) or NONE) for one in found)
     return markup.table("What differs between the environments", columns, rows, tall=True)

@@ -3,9 +3,17 @@
 import shlex
 from dataclasses import replace
 
-from report_builders import a_subject
+from builders import a_run, an_environment
+from report_builders import a_subject, reported
 
+from analysis.comparison import AGAIN, Comparison
+from analysis.plan import Plan
+from analysis.policy import Policy
 from analysis.settling import Settling
+from reports import sentences
+from reports.judged import judged
+from reports.markdown import upgrade_markdown
+from reports.page import upgrade_html
 from reports.subject import Change, changes
 
 
@@ -26,6 +34,47 @@ def test_equal_environments_differ_in_nothing() -> None:
     # Names are written in many ways, and the order is nobody's.
     other = replace(old, name="other", packages=("jinja2==3.1.6", *old.packages[:2][::-1], "TORCH==9"))
     assert changes(old, other) == ()
+
+
+def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:
+    facts = {
+        "implementation": "CPython", "torch_git": "1" * 40, "cuda": "12.6", "cudnn": 90100, "hip": None,
+        "debug": False, "build_digest": "aaaa", "packages": ["torch==2.13.0a0"],
+    }  # fmt: skip
+    other = {**facts, "torch_git": "2" * 40, "cudnn": 90700, "debug": True, "build_digest": "bbbb"}
+    old, new = (
+        replace(an_environment("2.13.0a0", name), facts=own)
+        for name, own in (("good", facts), ("bad", other))
+    )
+    one = judged(
+        a_run(environments=[old, new]), Comparison(old.fingerprint, new.fingerprint, Plan(), Policy()), []
+    )
+    assert changes(one.subject.old, one.subject.new) == (
+        Change("PyTorch's commit", "1" * 40, "2" * 40),
+        Change("cuDNN", "90100", "90700"),
+        Change("debug build", "", "yes"),
+        Change("digest of the build's flags", "aaaa", "bbbb"),
+    )
+    for text in (
+        report(one.subject, one.results, one.upgrade) for report in (upgrade_markdown, upgrade_html)
+    ):
+        assert "Nothing: not a version" not in text and "2" * 40 in text
+
+
+def test_nothing_differs_only_where_the_fingerprints_are_one() -> None:
+    subject = a_subject()
+    again = replace(subject.old, name="again", fingerprint=subject.old.fingerprint + AGAIN)
+    itself = replace(subject, new=again)
+    assert sentences.no_difference(itself) == "Nothing: not a version, not a package."
+    odd = replace(subject, new=replace(again, fingerprint="b7d2f05e6a98c314"))
+    assert sentences.no_difference(odd) == (
+        "Nothing that was written down of them, and yet they are two: their fingerprints are "
+        "0f3a6c2e9d1b4857 and b7d2f05e6a98c314."
+    )
+    _, results, upgrade = reported([])
+    for report in (upgrade_markdown, upgrade_html):
+        assert sentences.no_difference(itself) in report(itself, results, upgrade)
+        assert sentences.no_difference(odd) in report(odd, results, upgrade)
 
 
 def test_a_package_that_is_there_twice_is_told_with_both_versions() -> None:
