@@ -1,13 +1,11 @@
 """The walk of a bisection: comparison after comparison, each an upgrade of its own."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console
 
 from analysis.bisection import End, Question, answer, walk
-from analysis.plan import Plan
 from reports.body import upgrade_json
 from runner import environment as environments
 from runner import journal
@@ -175,7 +173,9 @@ class Bisector:
         if asked.again:
             plan = replace(plan, largest=plan.largest * _LARGER)
         names = (one.candidates[asked.old], one.candidates[asked.new])
-        comparison = replace(one.rule, old=old.fingerprint, new=new.fingerprint, plan=plan, asked=names)
+        options = (*one.options, "--pairs", str(plan.largest))
+        rule = replace(one.rule, plan=plan, asked=names, options=options)
+        comparison = replace(rule, old=old.fingerprint, new=new.fingerprint)
         planned = pairs_planned(comparison, [one.case])
         return prepare(
             self._here,
@@ -200,16 +200,10 @@ class Bisector:
             answer(found, metric),
             told(found, metric),
             header.run,
-            self._command(asked, judged.subject.plan),
+            judged.subject.reproduce(self.bisection.case),
             body["cases"][0],
             tuple(body["environments"]["changes"]),
         )
-
-    def _command(self, asked: Question, plan: Plan) -> str:
-        one = self.bisection
-        sides = [one.candidates[asked.old], one.candidates[asked.new]]
-        options = [*one.options, "--pairs", str(plan.largest)]
-        return shlex.join(["pyrometer", "upgrade", *sides, "--case", one.case, *options])
 
     def _keep(self, bisection: Bisection) -> None:
         self.bisection = bisection

@@ -36,6 +36,17 @@ def test_the_pair_is_found_with_its_evidence(world: World) -> None:
         assert sorted(runs) == sorted(queries.run_ids(database))
 
 
+def test_every_command_of_a_comparison_measures_the_same(world: World) -> None:
+    world.there_are(a_row(3, 1))
+    asked = ("--profile", "as-it-comes", "--device", "cpu", "--deadline", "300")
+    found = end_of(world.bisect(*asked, "--pairs", "8"))["found"]
+    said = " ".join((*asked, "--pairs", "8"))
+    assert found["reproduce"] == f"pyrometer upgrade {found['good']} {found['bad']} --case {CASE} {said}"
+    assert found["evidence"]["reproduce"] == found["reproduce"]
+    told = world.call("report", found["run"])
+    assert f"measure a case again with: {found['reproduce']}\n" in told.out
+
+
 def test_people_are_told_how_far_it_is(world: World) -> None:
     world.there_are(a_row(4, 2))
     done = world.call("bisect", "./v0", "./v3", "--candidates", "./v1,./v2", "--case", CASE)
