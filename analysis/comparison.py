@@ -16,8 +16,8 @@ from .upgrade import Upgrade, decide
 COMPARED, DECIDED = "comparison", "decided"
 #: What makes a second identity of one environment, where it is compared with itself.
 AGAIN = "-again"
-#: A larger plan was never made; of one that somebody wrote into a file, every look would be put down.
-_MOST_PAIRS = 10_000
+#: A larger plan is never made; of one that somebody wrote into a file, every look would be put down.
+MOST_PAIRS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Comparison:
             sides, (old, new) = (str(body["old"]), str(body["new"])), map(str, body["asked"])
             options = tuple(map(str, body["options"]))
             plan = Plan(**body["plan"])
-            if plan.largest > _MOST_PAIRS:
+            if plan.largest > MOST_PAIRS:
                 raise ValueError(f"a plan of {plan.largest} pairs")
             confirms, also = bool(body.get("confirms")), tuple(map(str, body.get("also", ())))
             return Comparison(*sides, plan, Policy(**policy), (old, new), options, confirms, also)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.comparison import Comparison
+from analysis.comparison import MOST_PAIRS, Comparison
 from analysis.metrics import COLD
 from analysis.plan import Plan
 from analysis.policy import Policy
@@ -17,7 +17,7 @@ from scheduled_jobs.bisections import Bisection
 from scheduled_jobs.measure import new_run_id
 
 from .bisect_report import Teller
-from .bisector import Bisector, shelf
+from .bisector import LARGER, Bisector, shelf
 from .candidates import choose_candidates
 from .context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
 from .interrupts import Interrupts, interruptible
@@ -156,7 +156,7 @@ def _begin(here: Context, request: BisectRequest) -> Bisection:
     """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
     settings = here.settings
     policy = following(choose_policy(settings, request.policy), request.metric)
-    plan = pairs_plan(request.pairs)
+    plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)

@@ -29,7 +29,7 @@ from .upgrade import NO_BUDGET_SECONDS, told_apart
 from .verdict import conclude_upgrade, judge
 
 #: What is unclear gets one more comparison, with so many times the pairs.
-_LARGER = 2
+LARGER = 2
 
 
 def shelf(here: Context) -> Shelf:
@@ -171,7 +171,7 @@ class Bisector:
             one = self.bisection = replace(one, case=found[0])
         plan = one.rule.plan
         if asked.again:
-            plan = replace(plan, largest=plan.largest * _LARGER)
+            plan = replace(plan, largest=plan.largest * LARGER)
         names = (one.candidates[asked.old], one.candidates[asked.new])
         options = (*one.options, "--pairs", str(plan.largest))
         rule = replace(one.rule, plan=plan, asked=names, options=options)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.comparison import Comparison
+from analysis.comparison import MOST_PAIRS, Comparison
 from analysis.plan import FEWEST, Plan
 from analysis.policy import Policy
 from analysis.thresholds import threshold_of
@@ -38,7 +38,7 @@ from .options import Also, CaseFiles, Cases, ColdPairs, Confirms, Device, Pairs,
 from .policies import beyond_judging, check_judged, choose_policy, paired
 from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_again, resumable, timing_of
 from .preparing import Plan as Planned
-from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
+from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, refuse_too_many, spelled
 from .verdict import check_reports, conclude_upgrade, judge
 
 #: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is what cannot be gone on with.
@@ -161,6 +161,9 @@ def start(here: Context, request: UpgradeRequest, interrupts: Interrupts) -> int
     policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
     profile = choose_profile(settings, request.profile)
     suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
+    if not request.budget:
+        # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
+        refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * plan.largest)
     for text in (request.old, request.new):
         wanted(settings, text)
     harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
@@ -199,12 +202,17 @@ def exit_code(header: Header, result: RunResult) -> int:
     return CODES[judge(header, result).upgrade.decision]
 
 
-def pairs_plan(pairs: int | None) -> Plan:
-    """The plan of at most so many pairs, the usual one for None; raises UsageError for an odd number."""
+def pairs_plan(pairs: int | None, most: int = MOST_PAIRS) -> Plan:
+    """The plan of at most so many pairs, the usual one for None.
+
+    Raises UsageError for an odd number, for fewer than any plan has, and for more than `most`.
+    """
     if pairs is None:
         return Plan()
     if pairs < FEWEST or pairs % 2:
         raise UsageError(f"--pairs takes an even number from {FEWEST} on: either side starts first in half")
+    if pairs > most:
+        raise UsageError(f"--pairs takes {most:,} at most")
     return Plan(smallest=min(Plan().smallest, pairs), largest=pairs)
 
 
@@ -224,6 +232,7 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     if request.budget:
         exact = threshold_of(policy.metric, policy.thresholds).exact
         plan = _affordable(plan, request.budget, cases, timing, 1 if exact else FEWEST)
+    refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
     comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)

@@ -210,6 +210,11 @@ def test_a_change_in_small_steps_is_no_pair(world: World) -> None:
             ("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--pairs", "5"),
             "an even number from 4 on",
         ),
+        # What is unclear is compared once more, with twice the pairs.
+        (
+            ("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--pairs", "5002"),
+            "--pairs takes 5,000 at most",
+        ),
         (("./v0", "./v1", "--case", CASE, "--candidates", "./v2", "--report", "x.html"), "ends in .json"),
         (("./v0", "./v1", "--case", CASE, "--metric", "rss_peek"), 'did you mean "rss_peak'),
         (("./v0", "./v1", "--case", CASE, "--metric", "sm_clock"), 'unknown metric "sm_clock"'),

@@ -161,6 +161,12 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
         ((), "two ends"),
         (("default", "no-such"), "unknown environment"),
         (("default", "default", "--pairs", "5"), "even number"),
+        (("default", "default", "--pairs", "10002"), "--pairs takes 10,000 at most"),
+        (
+            ("default", "default", "--pairs", "9000"),
+            "x 18,000 replicates are too many: one run measures 100,000",
+        ),
+        (("default", "no-such", "--pairs", "9000"), "cases x 18,000 replicates are too many"),
         (("default", "default", "--report", "verdict.pdf"), ".html"),
         (("default", "default", "--policy", "defalt"), 'did you mean "default"'),
         (("default", "default", "--also", "compile_wam"), 'did you mean "compile_warm"'),
@@ -173,6 +179,14 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(
     place: Site, arguments: tuple[str, ...], said: str
 ) -> None:
     assert said in typed(place, "upgrade", *arguments).one_sentence()
+
+
+@pytest.mark.torch
+def test_too_many_replicates_of_what_patterns_leave_are_no_run(place: Site) -> None:
+    done = typed(place, "upgrade", "default", "default", "--case", "*", "--pairs", "9000")
+    assert done.code == 2
+    assert done.err.endswith(" cases x 18,000 replicates are too many: one run measures 100,000 at most\n")
+    assert not list((place.folder / ".pyrometer/runs").glob("*"))
 
 
 @pytest.mark.torch
