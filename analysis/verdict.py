@@ -23,8 +23,9 @@ Word = Literal["faster", "slower", "same", "unclear", "no data", "not comparable
 POWER = 0.80
 #: An exact metric is not believed on the word of a single pair.
 _EXACT_FEWEST = 2
-#: Why a pair beyond the last look is left out.
+#: Why a pair beyond the last look that was reached is left out, and why one beyond the last there is.
 WAITS = "waits for the next look"
+BEYOND = "is beyond the plan's last look"
 #: Beyond so many pairs nothing is promised.
 MOST = 200
 
@@ -85,8 +86,8 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
     procedure and the power approach, 1987). A change proved real but smaller than the threshold is `same`
     where that too is proved, else `unclear`. The intervals are repeated confidence intervals (Jennison and
     Turnbull, Interim analyses: the repeated confidence interval approach, JRSS B 51, 1989): pairs beyond the
-    last look of the plan that they reach wait for the next. Where one side started first in nearly all pairs,
-    nothing is judged: whoever starts first may be the faster for it.
+    last look of the plan that they reach wait for the next, if there is one. Where one side started first in
+    nearly all pairs, nothing is judged: whoever starts first may be the faster for it.
 
     Raises ValueError for a metric that is unknown or knows no better, and where a pair that counts holds what
     is no positive finite number (an exact metric may be 0).
@@ -111,8 +112,8 @@ def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan |
     look = plan.look(len(used))
     if not look:
         return _too_few(_sides(verdict, used), used, plan)
-    waiting = len(used) - look
-    verdict = replace(verdict, left_out=(*left_out, *[WAITS] * waiting))
+    why = WAITS if look < plan.largest else BEYOND
+    verdict = replace(verdict, left_out=(*left_out, *[why] * (len(used) - look)))
     if lopsided := _lopsided(used[:look]):
         return replace(_sides(verdict, used[:look]), reason=lopsided)
     return _judged(_sides(verdict, used[:look]), used[:look], plan)

@@ -133,6 +133,10 @@ def test_pairs_between_two_looks_wait() -> None:
     six, seven = shifted(0.003), [*shifted(0.003), Pair(1.0, 9.0)]
     assert judge(FLOOR, seven, PERCENT).change == judge(FLOOR, six, PERCENT).change
     assert judge(FLOOR, seven, PERCENT).left_out == (WAITS,)
+    # Spare pairs may all be good ones, and then there is no next look.
+    found = judge(FLOOR, (seven * 2)[:13], PERCENT, Plan())
+    assert (found.n, found.left_out) == (12, ("is beyond the plan's last look",))
+    assert not advise(found, Plan(), 40).go_on
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
