@@ -11,7 +11,7 @@ from .metrics import METRICS
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
-from .words import change_beside, share, share_beside, word
+from .words import called, change_beside, share, share_beside, word
 
 Decision = Literal["no-go", "unclear", "go"]
 Kind = Literal["broke", "guarded", "worst", "share", "overall", "shaky", "unmeasured", "repaired", "gained"]
@@ -221,7 +221,7 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
     many = f"{len(slower)}" if slower else "none"
     shares = [share_beside(one, policy.slower_share) for one in (proved, possible)]
-    text = f"{many} of {len(known)} cases are slower, {shares[0]} by weight"
+    text = f"{many} of {len(known)} cases are {called('slower', policy.metric)}, {shares[0]} by weight"
     if doubtful:
         text += f", and {len(doubtful)} more could be ({shares[1]} in all)"
     text += f": at most {share(policy.slower_share)} may be"
@@ -280,5 +280,5 @@ def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     for kind in ("faster", "same"):
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
         if cases:
-            text = f"{len(cases)} of {len(verdicts)} cases are {kind}"
+            text = f"{len(cases)} of {len(verdicts)} cases are {called(kind, policy.metric)}"
             yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))

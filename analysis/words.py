@@ -150,9 +150,14 @@ def figure(value: float, digits: int = 4) -> str:
 
 def word(verdict: Verdict) -> str:
     """The verdict in a word: `faster` for a time, `better` for what is none."""
-    if METRICS[verdict.metric].unit in _SPEEDS:
-        return verdict.word
-    return {"faster": "better", "slower": "worse"}.get(verdict.word, verdict.word)
+    return called(verdict.word, verdict.metric)
+
+
+def called(kind: str, metric: str) -> str:
+    """What a verdict of a kind is called where it is about a metric; see `word`."""
+    if METRICS[metric].unit in _SPEEDS:
+        return kind
+    return {"faster": "better", "slower": "worse"}.get(kind, kind)
 
 
 def printable(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis import words
 from analysis.metrics import METRICS
+from analysis.thresholds import threshold_of
 from analysis.upgrade import Table, Upgrade
 
 from . import wording
@@ -70,11 +71,13 @@ def about_same(subject: Subject) -> str:
 def about_cases(metric: str) -> str:
     """How the table of cases is to be read."""
     known = METRICS[metric]
-    return (
+    told = (
         f"{known.title}: {known.meaning}; {known.better} is better. Old and new are medians over n pairs, "
-        "the change is what the pairs have in common. A change of the size under “visible from” would have "
-        "been seen with a chance of 80 %."
+        "the change is what the pairs have in common."
     )
+    if threshold_of(metric).exact:
+        return told
+    return f"{told} A change of the size under “visible from” would have been seen with a chance of 80 %."
 
 
 def about_means(subject: Subject) -> str:

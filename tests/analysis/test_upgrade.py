@@ -114,6 +114,17 @@ def test_a_case_that_must_not_regress_and_has_no_number(changes: dict[str, Any])
     assert [one.case for one in upgrade.settle] == ["resnet50"]
 
 
+def test_what_is_no_time_is_worse_or_better_and_never_slower_or_faster() -> None:
+    def needs(case: str, percent: float) -> CaseResult:
+        return result(case, verdicts={"rss_peak_steady": verdict(percent, "rss_peak_steady", noise=0.1)})
+
+    cases = [needs("a", 30.0), *(needs(f"b{number}", -30.0) for number in range(9))]
+    told = [reason.text for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
+    assert "1 of 10 cases are worse, 10 % by weight: at most 10 % may be" in told
+    assert "9 of 10 cases are better" in told
+    assert not [text for text in told if "slower" in text or "faster" in text]
+
+
 def test_too_many_slower_cases() -> None:
     cases = [*alike(8), result("a", 3.0), result("b", 3.0)]
     upgrade = decide(cases)

@@ -12,7 +12,7 @@ from analysis.pairs import Pair
 from analysis.settling import Settling
 from analysis.thresholds import Threshold, threshold_of
 from analysis.verdict import Verdict, judge, not_comparable
-from reports import wording
+from reports import sentences, wording
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 RESIDENT = "rss_peak_steady"
@@ -164,3 +164,8 @@ def test_the_headline_says_the_decision_and_what_weighs_most() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(65, "1 min 05 s"), (4560, "1 h 16 min"), (0.4, "0 min 00 s")])
 def test_how_long_it_took(seconds: float, text: str) -> None:
     assert wording.duration(BEGUN, BEGUN + timedelta(seconds=seconds)) == text
+
+
+def test_a_metric_that_is_compared_as_it_is_has_no_chance_of_being_seen() -> None:
+    assert "would have been seen with a chance of 80 %" in sentences.about_cases("latency_floor")
+    assert "chance" not in sentences.about_cases("graph_breaks")
