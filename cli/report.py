@@ -15,6 +15,7 @@ from analysis.gains import Gain, gains
 from analysis.replicates import Summary, summarise
 from analysis.words import printable
 from exchange.formats import came_from
+from reports import sentences
 from runner.baselines import baselines
 from runner.records import Outcome
 from scheduled_jobs.retold import LATEST, Told, retell
@@ -68,7 +69,7 @@ def report(
             raise UsageError(f"run {told.result.run} is no upgrade: only of one there is a report to write")
     console = report_console()
     if judged is not None:
-        tell(console, judged, as_json=as_json)
+        tell(console, judged, as_json=as_json, here=told.header is not None)
         if not write_reports(judged, files or ()):
             raise typer.Exit(FAILED)
         return
@@ -119,7 +120,9 @@ def print_report(console: Console, told: Told) -> None:
     if not result.stored:
         console.print("not in the database yet: the journal holds it, and the next command stores it")
     if result.state == "interrupted":
-        console.print(f"go on with: pyrometer run --resume {result.run}")
+        # What only the database knows has no journal here to go on with.
+        how = "go on with:" if told.header is not None else sentences.GOES_ON
+        console.print(f"{how} pyrometer run --resume {result.run}")
 
 
 def _when(told: Told) -> str:

@@ -24,9 +24,17 @@ _CASE_WIDTH, _OTHERS_WIDTH = 44, 52
 
 
 def print_upgrade(
-    console: Console, subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade
+    console: Console,
+    subject: Subject,
+    results: Sequence[CaseResult],
+    upgrade: Upgrade,
+    *,
+    here: bool = True,
 ) -> None:
-    """Everything a decision needs, in the order of its weight; the files of `--report` have the rest."""
+    """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
+
+    One that was interrupted goes on where its journal is, which is `here` or is not.
+    """
     each = rows(subject, results, upgrade)
     _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
     sign = wording.DECISION_SIGNS[upgrade.decision]
@@ -45,7 +53,7 @@ def print_upgrade(
     _exclusions(console, each, upgrade)
     _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
     if subject.resume:
-        _line(console, f"go on with: {subject.resume}")
+        _line(console, f"{'go on with:' if here else sentences.GOES_ON} {subject.resume}")
 
 
 def _reasons(upgrade: Upgrade) -> Table:

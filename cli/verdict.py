@@ -57,12 +57,12 @@ def judge_told(told: Told) -> Judged | None:
         raise UsageError(f"run {told.stored.id} holds {error}") from error
 
 
-def tell(console: Console, found: Judged, *, as_json: bool) -> None:
-    """Print the verdict, or one event."""
+def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -> None:
+    """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
         JsonWatcher(console).concluded(upgrade_json(found.subject, found.results, found.upgrade))
     else:
-        print_upgrade(console, found.subject, found.results, found.upgrade)
+        print_upgrade(console, found.subject, found.results, found.upgrade, here=here)
 
 
 def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Conclude:

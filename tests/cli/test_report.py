@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
+from journals import a_header
 from rich.console import Console
 
 from cli.report import print_report
@@ -14,6 +15,8 @@ from scheduled_jobs.measure import RunResult
 from scheduled_jobs.retold import Told
 
 INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
+STOPPED = RunResult("run-1", "interrupted", (), stored=True, seconds=None)
+STORED = Told(STOPPED, datetime(2026, 9, 1, 2, tzinfo=UTC), 4, traced=False)
 EAGER, COMPILED = f"{INFER}/eager", f"{INFER}/compile=default"
 
 
@@ -44,6 +47,18 @@ def printed(outcomes: Sequence[Outcome], width: int = 160) -> list[str]:
     print_report(console, told)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
+
+
+def test_an_interrupted_run_goes_on_where_its_journal_is() -> None:
+    header = a_header("run-1", ())
+    for told, how in (
+        (Told.of(header, STOPPED), "go on with:"),
+        (STORED, "Where it was measured, this goes on:"),
+    ):
+        console = Console(file=io.StringIO(), width=160, highlight=False)
+        print_report(console, told)
+        assert isinstance(console.file, io.StringIO)
+        assert console.file.getvalue().endswith(f"\n{how} pyrometer run --resume run-1\n")
 
 
 def the_line(lines: Sequence[str], start: str) -> str:

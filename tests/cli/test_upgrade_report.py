@@ -47,6 +47,15 @@ def test_one_that_is_not_over_is_not_told_as_if_it_were(state: str) -> None:
     assert (lines[-1] == resume) == (state == "interrupted") == any("--resume" in line for line in lines)
 
 
+def test_one_that_only_the_database_knows_goes_on_where_it_was_measured() -> None:
+    subject, results, upgrade = a_mixed_upgrade()
+    console = Console(file=io.StringIO(), width=120, highlight=False)
+    print_upgrade(console, replace(subject, state="interrupted"), results, upgrade, here=False)
+    assert isinstance(console.file, io.StringIO)
+    resume = f"pyrometer upgrade --resume {subject.run}"
+    assert console.file.getvalue().endswith(f"\nWhere it was measured, this goes on: {resume}\n")
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 119, 120, 160, 240])
 def test_no_width_cuts_a_case_or_a_number(width: int) -> None:
     upgrade = a_mixed_upgrade()
