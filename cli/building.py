@@ -87,7 +87,7 @@ def choose_environment(
         # Not resolved: a virtual environment is known by the link, not by what it points to.
         absolute = python.absolute()
         return (absolute.parent.parent.name or "python"), absolute
-    text = name or DEFAULT_ENVIRONMENT
+    text = DEFAULT_ENVIRONMENT if name is None else name
     if not may_build:
         one = wanted(here.settings, text)
         found = present(store_of(here), one)

@@ -71,9 +71,9 @@ def _told(database: Database, settings: Settings, asked: str | None, now: dateti
     """The digest that is stored of a night, else one made of what is known now."""
     today = night_of(now, settings.timezone)
     try:
-        night = datetime.strptime(asked, "%Y-%m-%d").date() if asked else today
+        night = datetime.strptime(asked, "%Y-%m-%d").date() if asked is not None else today
     except ValueError:
-        raise UsageError(f"{asked} is no date; a date is written like {today}") from None
+        raise UsageError(f"{asked or 'nothing'} is no date; a date is written like {today}") from None
     if night > today:
         raise UsageError(f"of {night} there is nothing to tell yet; today is {today} ({settings.timezone})")
     if night < _FIRST_NIGHT:

@@ -28,6 +28,7 @@ from exchange.restated import JOURNAL, restated
 from scheduled_jobs.importing import Amount, Arrived, Progress, arrive, files
 
 from .context import FAILED, INTERRUPTED, Context, UsageError, context, in_one_sentence, say
+from .options import named_file
 
 #: How many of what was set aside are shown without --verbose, of each file.
 _SHOWN = 10
@@ -91,7 +92,9 @@ class _Told:
 
 
 def import_files(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="files or folders")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="files or folders", parser=named_file)
+    ],
     name: Annotated[
         str | None,
         typer.Option("--format", metavar="FORMAT", help="the files' format [default: told by them]"),

@@ -15,6 +15,13 @@ def finite(value: float | None) -> float | None:
     return value
 
 
+def named_file(text: str) -> Path:
+    """The path that was typed; an empty one, as of an unset variable, would be the current folder."""
+    if not text:
+        raise typer.BadParameter("a file has a name")
+    return Path(text)
+
+
 Device = Annotated[
     Literal["auto", "cpu"] | None,
     typer.Option(help="cpu: measure the CPU even where a GPU is [default: as the suite says]"),

@@ -19,7 +19,7 @@ from .context import UsageError
 
 def choose_policy(settings: Settings, name: str | None) -> Policy:
     """The policy by that name, or the configured one; raises UsageError for what cannot be meant."""
-    name = name or settings.policy
+    name = settings.policy if name is None else name
     if name not in settings.policies:
         raise UsageError(unknown("policy", name, settings.policies))
     values = settings.policies[name].model_dump(exclude_none=True)

@@ -225,7 +225,8 @@ def _check_environment(here: Context, request: RunRequest) -> None:
     if request.python is not None:
         environments.check_interpreter(*choose_environment(here, request.environment, request.python))
         return
-    meant = wanted(here.settings, request.environment or DEFAULT_ENVIRONMENT)
+    named = DEFAULT_ENVIRONMENT if request.environment is None else request.environment
+    meant = wanted(here.settings, named)
     if meant.python is not None:
         environments.check_interpreter(meant.name, meant.python)
 

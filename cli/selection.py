@@ -28,7 +28,7 @@ DEFAULT_SUITE = "smoke"
 
 def choose_profile(settings: Settings, name: str | None) -> profile.Profile:
     """The profile by that name, or the configured one; raises UsageError for an unknown name."""
-    name = name or settings.profile
+    name = settings.profile if name is None else name
     if name not in settings.profiles:
         raise UsageError(unknown("profile", name, settings.profiles))
     wanted = settings.profiles[name]
@@ -110,7 +110,7 @@ def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_
     """
     if name is None and (patterns or own_cases):
         return Suite(CHOSEN, (), summary="cases chosen on the command line")
-    return suite_named(settings, name or DEFAULT_SUITE)
+    return suite_named(settings, DEFAULT_SUITE if name is None else name)
 
 
 def tracing_suite(steps: int) -> Suite:

@@ -20,6 +20,7 @@ from scheduled_jobs.submitting import machine_of, submit
 
 from .context import FAILED, UsageError, context, in_one_sentence
 from .imports import described
+from .options import named_file
 
 HELP = """Add what a script of yours measured on this machine to the database.
 
@@ -42,7 +43,9 @@ Exit code: 0 it is stored, 1 some of it is stored as something else already, 2 f
 
 
 def submit_file(
-    file: Annotated[Path, typer.Argument(help="a JSON file, or - for stdin")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="a JSON file, or - for stdin", parser=named_file)
+    ],
     machine: Annotated[
         str | None, typer.Option(help="the machine that measured it [default: this one]")
     ] = None,

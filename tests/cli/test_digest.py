@@ -128,6 +128,7 @@ def test_an_earlier_night_is_told_as_it_was(typed: Typed) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--date", ""), "nothing is no date; a date is written like "),
         (("--date", "yesterday"), "yesterday is no date; a date is written like "),
         (("--date", "0001-01-01"), "of 0001-01-01 there is nothing to tell; the first night"),
         (("--date", "1969-12-31"), "of 1969-12-31 there is nothing to tell; the first night"),

@@ -21,6 +21,10 @@ from cli.commands import app
 MISTAKES = [
     (["run", "--suite", "smok"], 'unknown suite "smok": did you mean "smoke"?'),
     (["run", "--environment", "defalt"], 'unknown environment "defalt": did you mean "default"?'),
+    (["run", "--suite", ""], 'unknown suite ""'),
+    (["run", "--environment", ""], '"" is no environment'),
+    (["run", "--profile", ""], 'unknown profile ""'),
+    (["upgrade", "default", "default", "--policy", ""], 'unknown policy ""'),
     (["run", "--profile", "quite"], 'unknown profile "quite": did you mean "quiet"?'),
     (["run", "--cases", "none.py"], "none.py: No such file or directory"),
     (["run", "--python", "bin/python"], "there is no interpreter at"),
@@ -199,6 +203,12 @@ def test_what_there_is_can_be_listed_for_machines(site: Site) -> None:
     assert suites["quick"]["cases"][0] == ADD and suites["quick"]["replicates"] == 2
     shown = json.loads(typed(site, "cases", "show", "add", "--cases", "cases.py", "--json").out)
     assert shown["offered"] == [ADD] and shown["suites"]["quick"] == [ADD]
+
+
+@pytest.mark.parametrize("command", ["import", "submit"])
+def test_a_file_without_a_name_is_not_this_folder(site: Site, command: str) -> None:
+    done = typed(site, command, "")
+    assert done.code == 2 and "Invalid value for 'FILE" in done.err and "a file has a name" in done.err
 
 
 def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:
