@@ -1,6 +1,7 @@
 """The file that browsers open first: where the server is, and what a page is made of."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,11 @@ def loaded(text: str) -> list[str]:
     return re.findall(r'(?:src|href)="\./static/js/([\w.-]+)"', text)
 
 
+def fonts(text: str) -> list[str]:
+    """The fonts that a page names."""
+    return re.findall(r'<link rel="preload" as="font"[^>]* href="\./app/static/([\w.-]+)"', text)
+
+
 def test_streamlits_own_file_is_told_where_its_server_is_before_its_program_runs() -> None:
     own = (STATIC / "index.html").read_text()
     text = front.text(FLEET)
@@ -28,7 +34,21 @@ def test_streamlits_own_file_is_told_where_its_server_is_before_its_program_runs
     assert text.index("window.__streamlit") < text.index('<script type="module"')
     assert set(loaded(own)) < set(loaded(text))
     assert "SourceSans" in own and "SourceSans" not in text
-    assert text.count("<link") == own.count("<link") - 1 + len(loaded(text)) - len(loaded(own))
+    assert text.count("<link") == own.count("<link") - 1 + len(fonts(text)) + len(loaded(text)) - len(
+        loaded(own)
+    )
+
+
+def test_the_fonts_that_pages_are_set_in_come_before_anything_is_set_in_another() -> None:
+    settings = tomllib.loads((Path(front.__file__).parent / ".streamlit" / "config.toml").read_text())
+    wanted = sorted(Path(face["url"]).name for face in settings["theme"]["fontFaces"])
+    for page in PAGES:
+        assert fonts(front.text(page)) == wanted
+
+
+def test_what_the_program_is_made_of_is_named_before_what_the_page_adds() -> None:
+    own = loaded((STATIC / "index.html").read_text())
+    assert loaded(front.text(TRENDS))[: len(own)] == own
 
 
 def test_all_that_is_named_is_there_and_named_once() -> None:
@@ -55,7 +75,9 @@ def test_every_page_of_the_navigation_is_served_with_its_own(served: Any) -> Non
     for page in PAGES:
         status, headers, body = served.get(f"/{page.path}?case=x")
         assert (status, body.decode()) == (200, front.text(page))
-        assert headers["cache-control"] == "no-cache" and headers["content-type"].startswith("text/html")
+        assert headers["cache-control"] == "private, no-cache" and headers["content-type"].startswith(
+            "text/html"
+        )
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert b"window.__streamlit" not in served.get("/no-such-page")[2]
 
