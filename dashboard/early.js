@@ -2,12 +2,14 @@
 //
 // Streamlit's program does both once it runs, a third of a second after this. What it will say first is known:
 // this says it sooner, and hands the socket over with all that came meanwhile. Where the program says anything
-// else, its own words go out and are answered, as ever. `token` is the reader's cookie.
-((token) => {
+// else, it gets a socket of its own, on which nothing was said.
+(() => {
   const Socket = window.WebSocket;
   const base = new URL("./", location.href);
-  // A frame and Streamlit's embedding have words of their own.
-  if (window.parent !== window || /[?&]embed/.test(location.search)) return;
+  const token = document.cookie.match("\\b_streamlit_xsrf=([^;]*)\\b")?.[1];
+  // Whoever comes for the first time has no cookie yet. A frame, what Streamlit calls embedding and what it
+  // calls a static app have words of their own.
+  if (!token || window.parent !== window || /[?&](embed|staticAppId)/.test(location.search)) return;
 
   const address = new URL("_stcore/stream", base);
   address.protocol = base.protocol === "https:" ? "wss:" : "ws:";
@@ -28,11 +30,12 @@
 
   window.WebSocket = new Proxy(Socket, {
     construct(target, words) {
-      window.WebSocket = Socket;
       const [url, protocols] = words;
+      // Others than Streamlit may open one too.
+      if (new URL(url, location.href).pathname !== address.pathname) return new target(...words);
+      window.WebSocket = Socket;
       // The cookie among them changes its mask with every answer; a third would be the session before.
-      const same = new URL(url).href === address.href && protocols.length === 2;
-      if (same && early.readyState <= Socket.OPEN) return handedOver();
+      if (protocols.length === 2 && early.readyState <= Socket.OPEN) return handedOver();
       early.close();
       return new target(...words);
     },
@@ -48,12 +51,14 @@
 
   function handedOver() {
     taken = true;
-    if (early.readyState === Socket.OPEN) setTimeout(() => early.dispatchEvent(new Event("open")));
+    // Once the program listens, which it does at once. No timer: those of a tab in the background wait.
+    if (early.readyState === Socket.OPEN) queueMicrotask(() => early.dispatchEvent(new Event("open")));
     // Its own property, which hides the prototype's until the program has said its first words.
     early.send = (words) => {
       delete early.send;
-      if (!alike(words, said)) early.send(words);
-      setTimeout(tell);
+      if (said === null) early.send(words);
+      else if (!alike(words, said)) return early.close();
+      queueMicrotask(tell);
     };
     return early;
   }
@@ -64,7 +69,7 @@
   }
 
   function alike(words, other) {
-    return other !== null && words.length === other.length && words.every((byte, place) => byte === other[place]);
+    return words.length === other.length && words.every((byte, place) => byte === other[place]);
   }
 
   // Light or dark, as the program will have it; nothing where that cannot be told from here.
@@ -114,4 +119,4 @@
     for (; left > 127n; left >>= 7n) found.push(Number(left & 127n) | 128);
     return [...found, Number(left)];
   }
-})
+})();

@@ -6,7 +6,6 @@ only loaded when the first message with such a part has come, and what it is set
 here before has his page asked for while the program is still loaded (`early.js`).
 """
 
-import json
 import re
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -34,6 +33,7 @@ _SERVER = """<script>
         HOST_CONFIG: { allowedOrigins: [location.origin], useExternalAuthToken: false },
       }
     </script>"""
+_EARLY = Path(__file__).parent / "early.js"
 _OWN = Path(__file__).parent / "static"
 #: Text that is set in another font first is laid out twice.
 _FONTS = "\n    ".join(
@@ -45,8 +45,6 @@ _FONT = re.compile(r'<link\s+rel="preload"[^>]*SourceSans[^>]*>\s*')
 _PROGRAM = re.compile(r'<script type="module"')
 #: What comes after all that the program itself is made of, which is wanted first.
 _STYLES = '<link rel="stylesheet"'
-#: The cookie by which Streamlit knows that a page is its own; nothing else is ever written into the file.
-_COOKIE, _TOKEN = "_streamlit_xsrf", re.compile(r"[0-9a-f|]{1,200}")
 _IMPORTS = re.compile(r'(?:from|import)"\./([\w.-]+\.js)"')
 
 
@@ -90,15 +88,9 @@ def routes() -> list[Route]:
     return [*pages, *below]
 
 
-def text(page: Page, token: str = "") -> str:
-    """The file for one page, as HTML; with the `token` of a reader's cookie his page is asked for at once."""
-    before, program, after = _halves(page)
-    asked = f"<script>\n{_early()}({json.dumps(token)})\n    </script>\n    " if token else ""
-    return before + asked + program + after
-
-
 @cache
-def _halves(page: Page) -> tuple[str, str, str]:
+def text(page: Page) -> str:
+    """The file for one page, as HTML."""
     front = _FONT.sub("", (_STATIC / "index.html").read_text())
     more = [
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
@@ -106,24 +98,18 @@ def _halves(page: Page) -> tuple[str, str, str]:
         if name not in front
     ]
     front = front.replace(_STYLES, "\n    ".join([_FONTS, *more, _STYLES]), 1)
-    program = _PROGRAM.search(front)
-    if program is None:
-        raise RuntimeError("Streamlit's own file loads no program.")
-    return front[: program.start()] + _SERVER + "\n    ", program[0], front[program.end() :]
-
-
-@cache
-def _early() -> str:
-    return (Path(__file__).parent / "early.js").read_text().strip()
+    early = f"<script>\n{_EARLY.read_text()}    </script>"
+    first = "\n    ".join([_SERVER, early, '<script type="module"'])
+    return _PROGRAM.sub(lambda _: first, front, count=1)
 
 
 def _answer(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    told = text(page)
+
     async def answer(request: Request) -> Response:
         if page.ahead:
             ahead.ask(page.ahead, _query(request))
-        token = request.cookies.get(_COOKIE, "")
-        told = text(page, token if _TOKEN.fullmatch(token) else "")
-        return HTMLResponse(told, headers={"cache-control": "private, no-cache"})
+        return HTMLResponse(told, headers={"cache-control": "no-cache"})
 
     return answer
 

@@ -9,13 +9,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from email.message import Message
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import everything
@@ -221,11 +220,10 @@ class Served:
             time.sleep(0.05)
         return self.log.partition("Dashboard: ")[2].split()[0]
 
-    def get(self, path: str, headers: Mapping[str, str] = MappingProxyType({})) -> tuple[int, Message, bytes]:
+    def get(self, path: str) -> tuple[int, Message, bytes]:
         """Status, headers and body."""
-        request = urllib.request.Request(self.url + path, headers=dict(headers))
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
                 return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             with error:
