@@ -1,5 +1,6 @@
 """One case in both environments of an upgrade: how it ended, and what its verdicts are."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -87,8 +88,12 @@ def side(statuses: Sequence[tuple[str, str]]) -> Side:
             reason = next(reason for name, reason in statuses if name == status)
             count = f"{many} of {len(names)} replicates"
             return Side(status, f"{count}: {reason}" if reason else count)
-    failed = [name for name in names if name in BROKEN]
-    return Side("ok", f"{len(failed)} of {len(names)} replicates ended {failed[0]}" if failed else "")
+    failed = Counter(name for name in names if name in BROKEN)
+    if not failed:
+        return Side("ok", "")
+    told = ", ".join(f"{many} {name}" for name, many in failed.items())
+    ended = next(iter(failed)) if len(failed) == 1 else told
+    return Side("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
 
 
 def judge_case(

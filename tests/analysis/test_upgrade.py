@@ -314,6 +314,11 @@ def test_tables_of_their_own() -> None:
         ([("ok", "")] * 3, "ok", ""),
         ([("ok", ""), ("wrong", "off by 3 %")], "wrong", "1 of 2 replicates: off by 3 %"),
         ([("ok", ""), ("crashed", "SIGSEGV")], "ok", "1 of 2 replicates ended crashed"),
+        (
+            [("crashed", "SIGSEGV"), ("ok", ""), ("oom", ""), ("oom", "")],
+            "ok",
+            "3 of 4 replicates ended 1 crashed, 2 oom",
+        ),
         ([("crashed", "SIGSEGV"), ("lost", "")], "crashed", "1 of 2 replicates: SIGSEGV"),
         ([("skipped", "no time")], "skipped", "1 of 1 replicates: no time"),
         ([("ok", ""), ("skipped", "no time")], "ok", ""),
