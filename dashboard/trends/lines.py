@@ -113,13 +113,11 @@ def in_order(tracks: Iterable[str], told: Told) -> list[str]:
 
 def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str, str]:
     """What tracks are called; the one of all others by the name of its environment if there is just one."""
-    names = {
-        told[place].name
-        for line in drawn
-        for place in map(place_of, line.of_track(OTHER))
-        if place in told and told[place].name not in tracks
-    }
-    other = names.pop() if len(names) == 1 else "other runs"
+    places = {place_of(point) for line in drawn for point in line.of_track(OTHER)}
+    names = {told[place].name for place in places if place in told}
+    name = next(iter(names)) if len(names) == 1 else ""
+    # What a schedule follows has that name already.
+    other = name if name and name not in tracks else "other runs"
     return {track: other if track == OTHER else track for track in tracks}
 
 

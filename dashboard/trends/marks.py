@@ -61,9 +61,8 @@ def tone(move: Move) -> wording.Tone:
 def what(move: Move) -> str:
     """A move in words: what it is called, by how much, and which way that is."""
     size = interval(move.change, move.low, move.high)
-    if move.state == MOVED:
-        return f"moved here by {size} (not confirmed), {move.direction}"
-    return f"{move.word}: {size}, {move.direction}"
+    told = f"moved here by {size} (not confirmed)" if move.state == MOVED else f"{move.word}: {size}"
+    return f"{told}, {move.direction}" if move.direction else told
 
 
 def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels | None) -> pd.DataFrame:

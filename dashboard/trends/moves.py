@@ -31,7 +31,8 @@ class Move:
     """A line that moved: `point` is the first one after it, `before` the last one before.
 
     `change`, `low` and `high` are log ratios of new to old. `state` is a finding's, or `MOVED` where none
-    stands behind it; then there is no `finding` either. `direction` is worse or better.
+    stands behind it; then there is no `finding` either. `direction` is worse or better; empty
+    where the metric has neither.
     """
 
     line: Line
@@ -130,7 +131,8 @@ def _of_machine(
             track=track,
             point=own[one.index],
             change=one.change,
-            direction=one.direction,
+            # Of a metric without a better, what rises is no worse than what falls.
+            direction=one.direction if better != "neither" else "",
             shape=one.shape,
             state=MOVED,
             before=own[one.index - 1].run,

@@ -175,11 +175,9 @@ def _change(move: Move) -> str:
 
 
 def _what(move: Move) -> str:
-    if move.state == MOVED:
-        return (
-            f'<span class="py-quiet">moved here, not confirmed</span><small>{escape(move.direction)}</small>'
-        )
-    return f"{markup.chip(move.word)}<small>{escape(move.direction)}</small>"
+    moved = '<span class="py-quiet">moved here, not confirmed</span>'
+    told = moved if move.state == MOVED else markup.chip(move.word)
+    return told + (f"<small>{escape(move.direction)}</small>" if move.direction else "")
 
 
 def _way(move: Move) -> str:

@@ -6,7 +6,7 @@ import pytest
 from builders import MLP, RESNET
 from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
-from dashboard.trends import lines, marks, moves
+from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
 from db.finding_records import RunChange
 from db.records import SeriesPoint
@@ -54,6 +54,14 @@ def test_the_old_side_of_a_session_is_no_part_of_the_line_of_its_candidate() -> 
     }
     (line,) = drawn({KEY: [old, new]}, about)
     assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "2.14.0"}
+
+
+def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
+    scheduled = [a_point(night, "2.13.0", run=f"night-{night}") for night in range(3)]
+    by_hand = [a_point(5, "2.13.0", run="hand-5"), a_point(6, "2.14.0", run="hand-6")]
+    about = told(scheduled, track="2.13.0") | told(by_hand)
+    (line,) = drawn({KEY: [*scheduled, *by_hand]}, about)
+    assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "other runs"}
 
 
 def test_what_has_no_pytorch_is_never_a_track_of_its_own() -> None:
@@ -211,7 +219,12 @@ def test_values_without_a_logarithm_are_passed_over() -> None:
 
 def test_a_metric_of_another_tool_is_judged_by_the_usual_rules() -> None:
     line = a_line(stepped(), key=a_key(metric="tool.speed"))
-    assert len(moves.seen([line], [], {}, (), "neither")) == 1
+    (move,) = moves.seen([line], [], {}, (), "neither")
+    assert move.change > 0 and move.direction == ""
+    assert marks.what(move).startswith("moved here by +") and marks.what(move).endswith("(not confirmed)")
+    (row,) = marks.move_table([move], {OTHER: "other runs"}).to_dict("records")
+    assert (row["what"], row["direction"]) == ("moved, not confirmed", "")
+    assert "worse" not in tables.moves([move], {OTHER: "other runs"})
 
 
 def test_what_changed_along_the_way_is_told_once_and_without_pytorch_itself() -> None:
