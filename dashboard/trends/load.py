@@ -24,13 +24,22 @@ _Along = tuple[Place, ...]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All that is known of some lines. `changes` are by place, against the place before it in its track."""
+    """All that is known of some lines.
+
+    `changes` are by place, against the place before it in its track, whichever line was measured there;
+    `of_line`, by a line's letter and place, are against the place before it in that line.
+    """
 
     lines: tuple[Line, ...]
     told: Told
     findings: tuple[Finding, ...]
     changes: Mapping[Place, Sequence[RunChange]]
-    borders: Borders
+    of_line: Mapping[tuple[str, Place], Sequence[RunChange]]
+
+    @property
+    def borders(self) -> Borders:
+        """Before which points of each line a segment starts."""
+        return {point for point, told in self.of_line.items() if border(told)}
 
 
 # Shared and not copied: nobody changes it, and copying two thousand points takes as long as reading them.
@@ -50,14 +59,15 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     runs = {point.run for each in points.values() for point in each}
     told = {(each.run, each.environment): each for each in histories.measured_for(database, runs)}
     drawn = tuple(lines(keys, points, told))
-    changes, borders = _changes(url, drawn)
-    return History(drawn, told, tuple(findings.findings_of_series(database, keys)), changes, borders)
+    return History(drawn, told, tuple(findings.findings_of_series(database, keys)), *_changes(url, drawn))
 
 
-def _changes(url: str, drawn: Sequence[Line]) -> tuple[Mapping[Place, Sequence[RunChange]], Borders]:
-    """What else changed before each place, and before which points of each line a segment starts.
+def _changes(
+    url: str, drawn: Sequence[Line]
+) -> tuple[Mapping[Place, Sequence[RunChange]], Mapping[tuple[str, Place], Sequence[RunChange]]]:
+    """What else changed before each place, along all lines together and along each by itself.
 
-    They are asked for apart: a case that missed the night of a change has its border at its next point.
+    They are asked for apart: a case that missed the night of a change has it before its next point.
     """
     own = {line.letter: _along([line]) for line in drawn}
     together = _along(drawn)
@@ -66,14 +76,14 @@ def _changes(url: str, drawn: Sequence[Line]) -> tuple[Mapping[Place, Sequence[R
     changes = {
         place: told for along in together for place, told in zip(along, found[along], strict=True) if told
     }
-    borders = {
-        (letter, place)
+    of_line = {
+        (letter, place): told
         for letter, some in own.items()
         for along in some
         for place, told in zip(along, found[along], strict=True)
-        if border(told)
+        if told
     }
-    return changes, borders
+    return changes, of_line
 
 
 def _along(drawn: Sequence[Line]) -> list[_Along]:

@@ -170,7 +170,7 @@ def point(
         parts.html(tables.ways(each, before, chosen, observed=(each.case, each.environment) in observed))
         if before is not None:
             _against(known, before, each)
-            changes = (changes or set()) | set(known.changes.get(place_of(each), ()))
+            changes = (changes or set()) | set(known.of_line.get((line.letter, place_of(each)), ()))
     if changes is not None:
         _differs(sorted(changes, key=lambda change: (change.kind, change.name)), chosen)
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,29 @@ def test_a_point_is_opened_by_its_run(shown: Any) -> None:
     assert command.startswith("pyrometer upgrade 2.16.0.dev20260905 2.16.0.dev20260906 --case mlp_overhead/")
     differs = page.partition('aria-label="What changed"')[2].partition("</table>")[0]
     assert "triton" in differs and "3.5.0" in differs
+
+
+def test_a_case_that_missed_the_night_of_a_change_is_told_of_it_beside_others_too(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """The driver is new on the second night, on which one of two cases has no number."""
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(found) as database:
+        for night, cases in enumerate(((MLP, RESNET), (RESNET,), (MLP, RESNET))):
+            outcomes = [
+                an_outcome(case, replicate=replicate, latency=2.0 + night, started_at=a_night(night))
+                for case in cases
+                for replicate in range(3)
+            ]
+            run = a_run(f"run-{night}", started_at=a_night(night), planned=len(outcomes))
+            conditions = {"conditions": {"driver": "590" if night else "580"}}
+            store.save_run(database, replace(run, facts=run.facts | conditions))
+            store.save_outcomes(database, run.id, outcomes)
+            store.save_measurements(database, run.id, measurements_for(outcomes))
+    for cases in ([MLP], [MLP, RESNET]):
+        at = open_page(found, PAGE, metric="latency", case=cases, at="run-2")
+        differs = html(at).partition('aria-label="What changed"')[2].partition("</table>")[0]
+        assert "driver" in differs and "580" in differs and "590" in differs
 
 
 def test_the_first_point_has_none_before_it(shown: Any) -> None:
