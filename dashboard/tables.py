@@ -116,7 +116,7 @@ def headline_table(
             f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>"
             f"<small>{_range(h.latest.smallest, h.latest.largest, known.unit)} · n {h.latest.n}</small>",
             _change(h),
-            _before(h, known.unit),
+            _before(h, known.unit, now),
             lines.get(h.key, wording.NONE),
             f"{escape(h.latest.torch_version or wording.NONE)}"
             f"<small>{markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))}</small>",
@@ -369,11 +369,12 @@ def _change(item: Headline) -> str:
         wording.metric(item.key.metric).better,
         (latest.smallest, latest.largest),
         (previous.smallest, previous.largest),
+        n=min(latest.n, previous.n),
     )
     return f'<span class="py-{found.tone}">{escape(found.text)}</span><small>{escape(found.note)}</small>'
 
 
-def _before(item: Headline, unit: str) -> str:
+def _before(item: Headline, unit: str, now: datetime) -> str:
     if item.previous is None:
         return wording.NONE
     shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
@@ -381,4 +382,5 @@ def _before(item: Headline, unit: str) -> str:
     # Another version says that it is another one.
     unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
     other = " · another environment" if unlike else ""
-    return f"{shown}<small>n {item.previous.n} · {escape(torch + other)}</small>"
+    told = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
+    return f"{shown}<small>{escape(told)}</small>"

@@ -164,10 +164,13 @@ def change(
     better: Better,
     latest_range: tuple[float, float],
     previous_range: tuple[float, float],
+    *,
+    n: int,
 ) -> Change:
     """The relative change from `previous` to `latest`, with the ranges between replicates beside it.
 
-    Of numbers below zero no share is told, only which of the two is larger.
+    `n` are the replicates of the one that has fewer: a single one has no range. Of numbers below zero no
+    share is told, only which of the two is larger.
     """
     if previous == 0 or not math.isfinite(latest / previous):
         return Change(NONE, "no ratio to zero", "quiet")
@@ -176,6 +179,8 @@ def change(
     text, more = f"{sign}{significant(abs(100 * fraction), 2)} %", ""
     if previous < 0 or latest < 0:
         text, more = NONE, "; no ratio below zero"
+    if n < 2:
+        return Change(text, f"one replicate has no range{more}", "quiet")
     overlap = latest_range[0] <= previous_range[1] and previous_range[0] <= latest_range[1]
     if overlap or better == "neither":
         return Change(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")

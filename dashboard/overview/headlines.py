@@ -1,4 +1,4 @@
-"""What the newest night of a track measured, set against the night before on the same track."""
+"""What the newest night of a track measured, set against an earlier night of the same track."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -89,7 +89,7 @@ def frame(items: Iterable[Followed]) -> pd.DataFrame:
         columns=[
             *("schedule", "track", "label", "case", "metric", "unit", "hardware", "profile"),
             *("run", "torch", "point", "low", "high", "smallest", "largest", "n"),
-            *("before_run", "before_torch", "before_point", "before_n"),
+            *("before_run", "before_started_at", "before_torch", "before_point", "before_n"),
         ],
     )
 
@@ -109,6 +109,7 @@ def _row(part: Standing, one: Headline) -> dict[str, object]:
         "torch": one.latest.torch_version,
         **{name: point[name] for name in ("run", "point", "low", "high", "smallest", "largest", "n")},
         "before_run": before.run if before else None,
+        "before_started_at": before.started_at if before else None,
         "before_torch": before.torch_version if before else None,
         "before_point": before.point if before else None,
         "before_n": before.n if before else None,
@@ -126,7 +127,7 @@ def _change(one: Headline) -> wording.Change:
         return wording.Change(wording.NONE, "", "quiet")
     ranges = (latest.smallest, latest.largest), (before.smallest, before.largest)
     better = wording.metric(one.key.metric).better
-    return wording.change(latest.point, before.point, better, *ranges)
+    return wording.change(latest.point, before.point, better, *ranges, n=min(latest.n, before.n))
 
 
 def _order(one: Headline) -> tuple[float, str, str]:

@@ -95,15 +95,16 @@ def _headlines(url: str, looked: Sequence[Standing], now: datetime) -> None:
         return
     parts.heading("Headline cases", lambda: headlines.frame(items), "headline-cases.csv")
     parts.caption(
-        "Changes are against the night before on the same track: a hint, not a verdict. Lower is better; n "
-        "replicates, with their range. What moved beyond that range comes first."
+        "Changes are against the newest earlier night of the same track, on the same machine where it had "
+        "one: a hint, not a verdict. Lower is better; n replicates, with their range. What moved beyond that "
+        "range comes first."
     )
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
         parts.html(f'<h3 class="py-place">{escape(where)}</h3>')
         for alike in headlines.by_metric(one.headlines[: one.shown]):
-            parts.html(tables.headline_table(alike, now, one.lines, where, "night before"))
+            parts.html(tables.headline_table(alike, now, one.lines, where, "earlier night"))
         if (more := len(one.headlines) - one.shown) > 0:
             told = f"and {wording.plural(more, 'case')} more: Trends →"
             parts.html(f"<p>{markup.link('/trends', told)}</p>")
@@ -114,8 +115,8 @@ def _followed(url: str, one: Standing, tracks: int) -> Followed | None:
     newest = one.measured.run_id if one.measured else None
     if newest is None:
         return None
-    runs = tuple(filter(None, (newest, one.night_before)))
-    made = headlines.headlines(newest, one.night_before, load.points_of_runs(url, runs))
+    runs = tuple(filter(None, (newest, one.earlier_night)))
+    made = headlines.headlines(newest, one.earlier_night, load.points_of_runs(url, runs))
     shown = made[: headlines.rows_of_each(tracks)]
     if not shown:
         return None

@@ -123,8 +123,8 @@ class Standing:
         return tuple(earlier[:RUNS_BEFORE])
 
     @property
-    def night_before(self) -> str | None:
-        """The run of the night before `measured`, on the same machine if there is one."""
+    def earlier_night(self) -> str | None:
+        """The run of the newest night before `measured`, on the same machine if it had one."""
         over = self.measured
         done = [task for task in self.tasks if task.run_id and task.state == "done"]
         earlier = [task for task in done if over and task.due_at < over.due_at]
@@ -174,7 +174,8 @@ def standings(
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
         asked_for = (served is None or schedule in served) and not dropped and not gone
-        nights = sorted(_nights(own, missed.get(schedule, ())), reverse=True)[:NIGHTS]
+        without = _missed_of(own, missed.get(schedule, ()), max(fires[schedule]))
+        nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
         found.append(Standing(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
     return sorted(found, key=lambda one: one.seriousness)
@@ -206,6 +207,16 @@ def _nights(own: Iterable[NightTask], missed: Iterable[datetime]) -> list[Night]
     for task in own:
         found[task.due_at] = task.state
     return list(found.items())
+
+
+def _missed_of(own: Sequence[NightTask], missed: Iterable[datetime], last: datetime) -> list[datetime]:
+    """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
+
+    Not those before its first task that is known, and none after its newest where the `last` fire had no task
+    for it: it joined the schedule meanwhile, or left it.
+    """
+    there = own[0].due_at == last
+    return [at for at in missed if own[-1].due_at < at and (there or at < own[0].due_at)]
 
 
 def _unplanned(

@@ -150,6 +150,7 @@ def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
         known.better,
         (point.smallest, point.largest),
         (before.smallest, before.largest),
+        n=min(point.n, before.n),
     )
     told = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
     told += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"

@@ -196,7 +196,7 @@ def test_a_change_is_against_the_night_before_on_the_same_track(
     shown = html(open_page(url, OVERVIEW))
     _, _, table = shown.partition('aria-label="Latest latency floor: nightly · nightly"')
     table = table.partition("</table>")[0]
-    assert "Against the night before" in table and table.count("+25 %") == 3 and "+150 %" not in table
+    assert "Against the earlier night" in table and table.count("+25 %") == 3 and "+150 %" not in table
     assert table.count("worse, ranges apart") == 3 and "2.14.0.dev0+cpu" in table
     # The pinned one stands beside and has no headlines.
     assert "2.13.0+cpu" not in table and "Latest latency floor: nightly · 2.13.0" not in shown

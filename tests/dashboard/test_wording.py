@@ -47,15 +47,19 @@ def test_a_quantity_has_its_unit_and_a_missing_interval_a_dash() -> None:
 
 
 def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
-    slower = wording.change(11.0, 10.0, "lower", (10.9, 11.1), (9.9, 10.1))
+    slower = wording.change(11.0, 10.0, "lower", (10.9, 11.1), (9.9, 10.1), n=3)
     assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, ranges apart", "bad")
-    faster = wording.change(9.0, 10.0, "lower", (8.9, 9.1), (9.9, 10.1))
+    faster = wording.change(9.0, 10.0, "lower", (8.9, 9.1), (9.9, 10.1), n=3)
     assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, ranges apart", "good")
-    more = wording.change(11.0, 10.0, "higher", (10.9, 11.1), (9.9, 10.1))
+    more = wording.change(11.0, 10.0, "higher", (10.9, 11.1), (9.9, 10.1), n=3)
     assert more.tone == "good"
-    unsure = wording.change(10.1, 10.0, "lower", (9.8, 10.2), (9.9, 10.1))
+    unsure = wording.change(10.1, 10.0, "lower", (9.8, 10.2), (9.9, 10.1), n=3)
     assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "ranges overlap", "quiet")
-    assert wording.change(1.0, 0.0, "lower", (1, 1), (0, 0)).note == "no ratio to zero"
+    assert wording.change(1.0, 0.0, "lower", (1, 1), (0, 0), n=3).note == "no ratio to zero"
+    # Exact numbers of several replicates do have a range; one replicate has none.
+    assert wording.change(11, 10, "lower", (11, 11), (10, 10), n=2).note == "worse, ranges apart"
+    alone = wording.change(11, 10, "lower", (11, 11), (10, 10), n=1)
+    assert (alone.text, alone.note, alone.tone) == ("+10 %", "one replicate has no range", "quiet")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +77,7 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
 def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
     latest: float, previous: float, better: Better, told: tuple[str, str, str]
 ) -> None:
-    change = wording.change(latest, previous, better, (latest, latest), (previous, previous))
+    change = wording.change(latest, previous, better, (latest, latest), (previous, previous), n=3)
     assert (change.text, change.note, change.tone) == told
 
 

@@ -1,0 +1,52 @@
+"""Which nights the overview says are missing, and which one a change is set against."""
+
+from dashboard_pages import OVERVIEW, Open, html
+from mornings import Mornings
+
+from dashboard.overview import load
+
+
+def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    """Nobody fired for two nights; meanwhile one track left, and another one came."""
+    both = ("nightly", ""), ("old", "")
+    for age in (4, 3):
+        mornings.fire(mornings.due(age), *both)
+        mornings.measure(mornings.due(age))
+        mornings.measure(mornings.due(age), version="2.12.0+cpu")
+    for age in (2, 1):
+        mornings.fire(mornings.due(age), how="missed")
+    mornings.fire(mornings.due(0), ("nightly", ""), ("new", ""))
+    mornings.measure(mornings.due(0))
+    mornings.measure(mornings.due(0), version="2.15.0+cpu")
+    parts = {one.newest.track: one for one in load.morning(url).parts}
+    told = {
+        track: ([state for _, state in reversed(one.nights)], one.missing) for track, one in parts.items()
+    }
+    assert told == {
+        "nightly": (["done", "done", "missed", "missed", "done"], 2),
+        "new": (["done"], 0),
+        "old": (["done", "done"], 0),
+    }
+    assert "✓ All quiet" in html(open_page(url, OVERVIEW))
+
+
+def test_nights_that_a_part_misses_after_its_newest_one_are_missed(url: str, mornings: Mornings) -> None:
+    mornings.nights([3, 2])
+    for age in (1, 0):
+        mornings.fire(mornings.due(age), how="missed")
+    (part,) = load.morning(url).parts
+    assert (part.state, part.missing) == ("missed", 2)
+
+
+def test_what_is_set_against_an_earlier_night_says_when_that_was(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    """A pool of two machines: the night before was the other one's."""
+    for age, machine, factor in ((3, "a", 1.0), (2, "b", 2.0), (1, "b", 2.0), (0, "a", 1.25)):
+        mornings.fire(mornings.due(age), ("nightly", ""))
+        mornings.measure(mornings.due(age), machine, factor=factor)
+    page = html(open_page(url, OVERVIEW))
+    table = page.partition("Against the earlier night")[2].partition("</table>")[0]
+    assert table.count("+25 %") == 3 and table.count("3 days ago") == 3
