@@ -87,6 +87,27 @@ def version_places(
         return frozenset((version, where, how) for version, where, how in found)
 
 
+def version_harnesses(database: Database, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By hardware and profile (fingerprints), the harnesses of the runs of a PyTorch version."""
+    run, environment, of_run = tables.Run, tables.Environment, tables.RunEnvironment
+    hardware, profile = tables.Hardware, tables.Profile
+    query = (
+        select(hardware.fingerprint, profile.fingerprint, run.harness)
+        .select_from(environment)
+        .join(of_run, of_run.environment_id == environment.id)
+        .join(run, run.number == of_run.run_number)
+        .join(hardware, hardware.id == run.hardware_id)
+        .join(profile, profile.id == run.profile_id)
+        .where(environment.torch_version == version)
+        .distinct()
+    )
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    with database.reading() as connection:
+        for where, how, harness in sorted(connection.execute(query).all()):
+            found[where, how] = (*found.get((where, how), ()), harness)
+    return found
+
+
 def points_of_version(
     database: Database,
     metric: str,

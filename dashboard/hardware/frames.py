@@ -71,7 +71,7 @@ def cells(columns: Sequence[Column], metric: Metric) -> pd.DataFrame:
             "torch": cell.torch_version,
             "measured_at": cell.measured_at,
             "run": cell.run,
-            "harness": cell.harness,
+            "harness": " ".join(cell.harnesses),
         }
         for column in columns
         for ratios in [normalised.ratios(column, reference, metric.better)]

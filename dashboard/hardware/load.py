@@ -46,7 +46,9 @@ def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[
     """What every case came to on each side, of one version or of the newest run."""
     if version == NEWEST:
         return measured.of_newest(load.headlines(url, metric), sides)
-    return measured.of_version(_releases(url, metric, version), _points(url, metric, version), sides)
+    return measured.of_version(
+        _releases(url, metric, version), _points(url, metric, version), _harnesses(url, version), sides
+    )
 
 
 @_shared
@@ -57,3 +59,8 @@ def _releases(url: str, metric: str, version: str) -> list[ReleasePoint]:
 @_shared
 def _points(url: str, metric: str, version: str) -> list[tuple[SeriesKey, SeriesPoint]]:
     return asked.points_of_version(opened(url), metric, version)
+
+
+@_kept
+def _harnesses(url: str, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    return asked.version_harnesses(opened(url), version)

@@ -9,11 +9,15 @@ from db.records import Headline, ReleasePoint, SeriesKey, SeriesPoint
 
 
 def of_version(
-    releases: Sequence[ReleasePoint], newest: Sequence[tuple[SeriesKey, SeriesPoint]], sides: Sequence[Side]
+    releases: Sequence[ReleasePoint],
+    newest: Sequence[tuple[SeriesKey, SeriesPoint]],
+    harnesses: Mapping[tuple[str, str], tuple[str, ...]],
+    sides: Sequence[Side],
 ) -> list[Column]:
     """One PyTorch version: the median over all runs that measured it, or the one run, if there is but one.
 
     `newest` are the version's newest points: they name the newest run, and its replicates where it is alone.
+    `harnesses` are those of the version's runs, by hardware and profile.
     """
     points = {(key.case, key.hardware, key.profile): point for key, point in newest}
     cells: dict[tuple[str, str], dict[str, Cell]] = {}
@@ -21,7 +25,9 @@ def of_version(
         key = release.key
         point = points.get((key.case, key.hardware, key.profile))
         if point is not None:
-            cells.setdefault((key.hardware, key.profile), {})[key.case] = _of_release(release, point)
+            place = key.hardware, key.profile
+            under = harnesses.get(place, (point.harness,))
+            cells.setdefault(place, {})[key.case] = _of_release(release, point, under)
     return _columns(cells, sides)
 
 
@@ -40,7 +46,7 @@ def of_newest(headlines: Sequence[Headline], sides: Sequence[Side]) -> list[Colu
     return _columns(cells, sides)
 
 
-def _of_release(release: ReleasePoint, newest: SeriesPoint) -> Cell:
+def _of_release(release: ReleasePoint, newest: SeriesPoint, harnesses: tuple[str, ...]) -> Cell:
     if release.runs == 1:
         return _of_point(newest, None)
     return replace(
@@ -51,6 +57,7 @@ def _of_release(release: ReleasePoint, newest: SeriesPoint) -> Cell:
         n=release.runs,
         of="run",
         torch_version=release.torch_version,
+        harnesses=harnesses,
     )
 
 
@@ -64,7 +71,7 @@ def _of_point(point: SeriesPoint, between: float | None) -> Cell:
         measured_at=point.started_at,
         torch_version=point.torch_version,
         run=point.run,
-        harness=point.harness,
+        harnesses=(point.harness,),
         apart=between,
     )
 

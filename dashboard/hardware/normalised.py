@@ -15,7 +15,7 @@ class Cell:
     """One case on one hardware: a median of `n` replicates of a run, or of `n` runs of a version.
 
     `smallest`..`largest` is their range. `apart` says how far runs of the same version lie apart, as a share,
-    where there are several.
+    where there are several. `harnesses` are those under which these runs measured.
     """
 
     value: float
@@ -26,7 +26,7 @@ class Cell:
     measured_at: datetime
     torch_version: str
     run: str
-    harness: str
+    harnesses: tuple[str, ...]
     apart: float | None = None
 
 

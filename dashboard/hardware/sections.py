@@ -154,10 +154,13 @@ def _warnings(columns: Sequence[Column], means: Sequence[Overall], offer: Offer)
             "Not all of these points are of one PyTorch: such a ratio is of the machine and of PyTorch "
             "together. Choose a version that they share, where there is one."
         )
-    if len({cell.harness for column in columns for cell in column.cells.values()}) > 1:
+    cells = [cell for column in columns for cell in column.cells.values()]
+    if len({harness for cell in cells for harness in cell.harnesses}) > 1:
+        several = any(len(cell.harnesses) > 1 for cell in cells)
+        runs = " Medians over runs may hold runs of several." if several else ""
         found.append(
             "Not all of these points were measured by one harness: how a case is measured may have changed "
-            "between them; the CSV file names each."
+            f"between them; the CSV file names each.{runs}"
         )
     beside = [column for column, mean in zip(columns[1:], means[1:], strict=True) if mean.n]
     if any(column.cpus != columns[0].cpus for column in beside):

@@ -42,7 +42,9 @@ def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
                 f"{len(mean.left_out):,}" if place else wording.NONE,
                 f"{column.cpus:,}" if column.cpus else "not pinned",
                 escape(_several({cell.torch_version for cell in cells})),
-                escape(_several({cell.harness[: links.FINGERPRINT] for cell in cells})),
+                escape(
+                    _several({harness[: links.FINGERPRINT] for cell in cells for harness in cell.harnesses})
+                ),
                 escape(wording.NONE if newest is None else wording.utc(newest)),
             )
         )
@@ -122,8 +124,8 @@ def _cell(cell: Cell | None, ratio: float | None, metric: Metric, reference: Cel
     # The same word for both would be read as the same thing.
     if reference is not None and cell.torch_version != reference.torch_version:
         about.append(f"torch {cell.torch_version}")
-    if reference is not None and cell.harness != reference.harness:
-        about.append("other harness")
+    if reference is not None and cell.harnesses != reference.harnesses:
+        about.append("other harness" if len(cell.harnesses) == 1 else "several harnesses")
     times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio))}</strong>"
     return f"{value}{times_as_good}<small>{escape(', '.join(about))}</small>"
 

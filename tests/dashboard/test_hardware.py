@@ -1,7 +1,9 @@
 """The Hardware page through the router: one machine, two, other settings, prices, and nothing at all."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -10,6 +12,7 @@ from dashboard_pages import Open, html, text
 from streamlit.testing.v1 import AppTest
 from technique_runs import CPU, GPU, MLP, RESNET, VERSION, Measured, fingerprint, outcomes, profile, run, save
 
+from dashboard import parts
 from dashboard.settings import PRICES, Prices
 
 PAGE = "app_pages/hardware.py"
@@ -84,6 +87,31 @@ def test_the_other_way_round_is_the_inverse_and_higher_is_better_too(open_page: 
     throughput = html(open_page(two_url, PAGE, to=GPU, metric="throughput"))
     # 8 items in 100 and in 110 ms: 76.4 items/s are the median, of 1,600.
     assert "▼ 0.0477×" in throughput
+
+
+def test_a_median_of_runs_names_every_harness_that_measured_them(
+    open_page: Open, two_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = two_machines(f"sqlite:///{tmp_path}/p.db")
+    frames: dict[str, Any] = {}
+    heading = parts.heading
+
+    def noted(title: str, frame: Any = None, file_name: str = "") -> None:
+        frames[file_name] = frame
+        heading(title, frame, file_name)
+
+    monkeypatch.setattr(parts, "heading", noted)
+    said = "Not all of these points were measured by one harness"
+    assert said not in plain(open_page(two_url, PAGE, to=CPU))
+    # A day after the last of the slower machine, by another harness; the median holds runs of both.
+    newer = replace(run("slow-3", started_at=FIRST_NIGHT + timedelta(days=4)), harness="harness-new")
+    save(url, newer, outcomes(SLOW))
+    shown = plain(open_page(url, PAGE, to=CPU))
+    assert said in shown and "Medians over runs may hold runs of several." in shown
+    cells = frames["hardware-latency_floor-cases.csv"]()
+    found = cells[cells["hardware"] == CPU]["harness"]
+    assert {tuple(sorted(each.split())) for each in found} == {("harness-1f3a", "harness-new")}
+    assert set(cells[cells["hardware"] == GPU]["harness"]) == {"harness-1f3a"}
 
 
 def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_path: Path) -> None:

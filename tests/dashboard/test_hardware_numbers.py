@@ -18,8 +18,8 @@ A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
 OLD, NEW = "2.13.0+cpu", "2.14.0+cpu"
 
 
-def cell(value: float, version: str = OLD, harness: str = "h") -> Cell:
-    return Cell(value, value, value, 3, "replicate", NOW, version, "run-1", harness)
+def cell(value: float, version: str = OLD, *harnesses: str) -> Cell:
+    return Cell(value, value, value, 3, "replicate", NOW, version, "run-1", harnesses or ("h",))
 
 
 def column(label: str, **values: float) -> Column:
@@ -130,9 +130,10 @@ def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> Non
         ReleasePoint(key(A, "elsewhere"), OLD, 1, 5.0, 5.0, 5.0, NOW),
     ]
     points = [(key(A, "x"), point(A, 12.0)), (key(A, "y"), point(A, 5.0, n=5))]
-    first, second = measured.of_version(releases, points, SIDES)
+    first, second = measured.of_version(releases, points, {("x", "p"): ("h", "older")}, SIDES)
     assert (first.cells[A].value, first.cells[A].n, first.cells[A].of) == (11.0, 3, "run")
     assert first.cells[A].apart == pytest.approx(0.2)
+    assert (first.cells[A].harnesses, second.cells[A].harnesses) == (("h", "older"), ("h",))
     assert (second.cells[A].value, second.cells[A].n, second.cells[A].of) == (5.0, 5, "replicate")
     assert (second.cpus, second.cells[A].apart) == (4, None)
 
@@ -250,7 +251,7 @@ def test_the_address_overrides_the_settled_price() -> None:
 
 def test_columns_of_other_versions_and_harnesses_say_so() -> None:
     reference = Column("x", "x", "p", 1, {A: cell(10.0)})
-    other = Column("y", "y", "p", 1, {A: cell(5.0, version=NEW, harness="other")})
+    other = Column("y", "y", "p", 1, {A: cell(5.0, NEW, "other")})
     html, more = tables.cases([reference, other], METRICS["latency"])
     assert f"torch {NEW}" in html and "other harness" in html
     assert html.count("2.00×") == 1

@@ -91,6 +91,18 @@ def test_versions_are_those_of_the_place_alone(database: Database) -> None:
     }
 
 
+def test_harnesses_are_those_of_the_runs_of_a_version_by_place(database: Database) -> None:
+    for night, harness, version in ((1, "old", VERSION), (2, "new", VERSION), (3, "newest", NEWER)):
+        named = run(f"night-{night}", version=version, started_at=FIRST_NIGHT + timedelta(days=night))
+        store.save_run(database, replace(named, harness=harness))
+    measure(database, 4, EAGER, hardware=GPU)
+    assert places.version_harnesses(database, VERSION) == {
+        HERE: ("new", "old"),
+        (fingerprint(GPU), HERE[1]): ("harness-1f3a",),
+    }
+    assert places.version_harnesses(database, "1.0") == {}
+
+
 def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Database) -> None:
     for night in range(4):
         measure(database, night, EAGER, COMPILED, floor=10.0 + night)
