@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .metrics import METRICS
-from .words import percent
+from .words import called, percent
 
 #: What each state of a finding means, for somebody who meets the word for the first time.
 STATES: Mapping[str, str] = {
@@ -33,6 +33,19 @@ def kind(state: str, direction: str) -> str:
     if state != "confirmed":
         return state
     return "regression" if direction == "worse" else "improvement"
+
+
+def because(state: str, evidence: Mapping[str, Any]) -> str:
+    """Why a finding is in its state; empty where nothing beyond the state says so."""
+    # What a candidate waited for stays in its evidence, and says nothing of a later state.
+    waits = evidence.get("waits") if state == "candidate" else None
+    return str(evidence.get("reason") or waits or "")
+
+
+def verdict_word(told: Mapping[str, Any]) -> str:
+    """The word of a verdict as the evidence holds it: `worse`, not `slower`, for what is no time."""
+    said, metric = str(told.get("word")), told.get("metric")
+    return called(said, metric) if metric in METRICS else said
 
 
 def interval(change: float, low: float | None, high: float | None) -> str:

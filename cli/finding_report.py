@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from analysis.finding_words import STATES, TRIAGES, goes_on, interval, kind, moved
+from analysis.finding_words import STATES, TRIAGES, because, goes_on, interval, kind, moved, verdict_word
 from analysis.metrics import METRICS
 from analysis.words import figure, percent, printable
 from db.finding_records import Finding, TriageEntry
@@ -36,8 +36,8 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
 
 def _evidence(one: Finding) -> Iterator[str]:
     evidence = one.evidence
-    if reason := evidence.get("reason") or evidence.get("waits"):
-        yield _row("because", str(reason))
+    if why := because(one.state, evidence):
+        yield _row("because", why)
     yield from _detected(evidence.get("detected") or {}, one.key.metric)
     if verdict := evidence.get("verdict"):
         yield from _verdict(verdict, evidence)
@@ -69,7 +69,7 @@ def _verdict(verdict: Mapping[str, Any], evidence: Mapping[str, Any]) -> Iterato
     sides = [str(each.get("name")) for each in evidence.get("compared") or ()]
     yield f"measured again, {' and '.join(sides) or 'both'} in turns, run {evidence.get('run')}:"
     said = f": {verdict['reason']}" if verdict.get("reason") else ""
-    yield f"{_INDENT}{verdict.get('word')}{said}, from {verdict.get('pairs')} pairs of processes"
+    yield f"{_INDENT}{verdict_word(verdict)}{said}, from {verdict.get('pairs')} pairs of processes"
     yield f"{_INDENT}{_number(verdict.get('old'))} -> {_number(verdict.get('new'))} {unit}"
     if verdict.get("smallest") is not None:
         smallest = percent(float(verdict["smallest"])).lstrip("+")
@@ -96,11 +96,11 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], told: Any) -> Iterator
 
 
 def _neighbour(row: Mapping[str, Any]) -> str:
-    return f"{row.get('case')}: {row.get('word')} {_interval(row)}".rstrip()
+    return f"{row.get('case')}: {verdict_word(row)} {_interval(row)}".rstrip()
 
 
 def _other(row: Mapping[str, Any]) -> str:
-    which = f"finding {row.get('finding')}, {row.get('state')}"
+    which = f"finding {row.get('finding')}, {kind(str(row.get('state')), str(row.get('direction')))}"
     return f"{row.get('case')}: {row.get('metric')} {_interval(row)} ({which})"
 
 

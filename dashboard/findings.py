@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from analysis.finding_words import STATES, TRIAGES, goes_on, interval, kind, moved
+from analysis.finding_words import STATES, TRIAGES, because, goes_on, interval, kind, moved, verdict_word
 from analysis.ratios import in_ratios
 from analysis.words import percent
 from dashboard import links, markup, wording
@@ -90,8 +90,8 @@ def title(one: Finding) -> str:
 
 def cards(one: Finding, now: datetime) -> str:
     """What matters most, in a row."""
-    because = str(one.evidence.get("reason") or one.evidence.get("waits") or "")
-    state = STATES.get(one.state, one.state) + (f"; {because}" if because else "")
+    why = because(one.state, one.evidence)
+    state = STATES.get(one.state, one.state) + (f"; {why}" if why else "")
     before, after = links.run(one.before_run), links.run(one.at_run)
     further = one.evidence.get("goes_on")
     on = [markup.card("Goes on", "yes", escape(goes_on(further)))] if further else []
@@ -164,9 +164,7 @@ def verdict(one: Finding) -> str:
         else None,
         "a side was built anew": rebuilt,
     }
-    return markup.panels(
-        markup.facts("Verdict of the session", str(told.get("word")), pairs), kind="py-facts"
-    )
+    return markup.panels(markup.facts("Verdict of the session", verdict_word(told), pairs), kind="py-facts")
 
 
 def changes(rows: Rows) -> str:
@@ -184,7 +182,7 @@ def neighbours(rows: Rows) -> str:
     cells = (
         (
             markup.case(str(row.get("case"))),
-            escape(str(row.get("word"))),
+            escape(verdict_word(row)),
             escape(_interval(row)),
             escape(str(row.get("pairs"))),
         )
@@ -201,7 +199,7 @@ def moved_with(rows: Rows) -> str:
             markup.case(str(row.get("case"))),
             escape(wording.metric(str(row.get("metric"))).title),
             escape(_interval(row)),
-            markup.chip(str(row.get("state"))),
+            markup.chip(kind(str(row.get("state")), str(row.get("direction")))),
             markup.link(links.finding(int(row.get("finding") or 0)), "Open →"),
         )
         for row in rows

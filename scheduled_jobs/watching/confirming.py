@@ -65,6 +65,7 @@ def confirm(task: Task, hands: Hands) -> Done:
             about = _evidence(database, session, each, results)
             about |= _origin(header, comparison, each.finding.key.case)
             _decide(database, hands, each, {**about, "rebuilt": rebuilt})
+        _note_moved_with(database, [one.finding for one in rulings if one.state == "confirmed"])
     return _done(task.spec, done.run, rulings)
 
 
@@ -123,13 +124,11 @@ def _evidence(
     }
     if found.state != "confirmed":
         return evidence
-    others = stored.findings(database, since=one.found_at - _LOOK_BACK, newest=_OTHERS)
     # Named also where it is the policy's own: nobody knows which one that is where the command is typed.
     options = (*session.options, "--metric", one.key.metric)
     offer = bisect_offer(*session.versions, one.key.case, options)
     return {
         **evidence,
-        "moved_with": moved_with(one, others),
         "operators": operator_difference(database, one.key, *session.versions),
         "bisect": offer if one.direction == "worse" else "",
     }
@@ -159,6 +158,18 @@ def _decide(database: Database, hands: Hands, found: Ruling, evidence: Mapping[s
         "waits": "",
     }
     stored.decide(database, one.id, found.state, *numbers, about, hands.now())
+
+
+def _note_moved_with(database: Database, confirmed: Sequence[Finding]) -> None:
+    """Note what moved with those that were confirmed.
+
+    Only once all of the session are decided: until then one that it refutes looks like one that moved.
+    """
+    if not confirmed:
+        return
+    since = min(one.found_at for one in confirmed) - _LOOK_BACK
+    others = stored.findings(database, since=since, newest=_OTHERS)
+    stored.note_evidence(database, {one.id: {"moved_with": moved_with(one, others)} for one in confirmed})
 
 
 def _done(spec: Mapping[str, Any], run: str, rulings: Sequence[Ruling]) -> Done:

@@ -9,15 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from builders import MLP, RESNET
+from builders import MLP, RESNET, a_night
 from typer.testing import CliRunner, Result
 from watched_nights import HOSTILE, TOML, Nights, a_finding, a_regression
 
+from analysis.verdict import Verdict
 from cli.commands import app
 from cli.finding_report import finding_lines
 from cli.regressions import bad_address, moment_of
 from db import findings
 from db.engine import Database, open_database
+from scheduled_jobs.watching.evidence import verdict_body
+from scheduled_jobs.watching.findings import put_back
 
 
 @pytest.fixture
@@ -75,6 +78,37 @@ def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, rela
     evidence = {**one.evidence, "detected": {**one.evidence["detected"], "relative": relative}}
     lines = finding_lines(replace(one, evidence=evidence), (), UTC, one.found_at)
     assert any("beside the baseline of the same nights" in line for line in lines) == relative
+
+
+@pytest.mark.parametrize(("metric", "word"), [("rss_peak", "worse"), ("latency_floor", "slower")])
+def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
+    database: Database, metric: str, word: str
+) -> None:
+    told = verdict_body(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
+    evidence = {"verdict": told, "neighbours": [{"case": RESNET, **told}]}
+    lines = list(finding_lines(replace(a_finding(database), evidence=evidence), (), UTC, a_night(4)))
+    assert f"    {word}, from 8 pairs of processes" in lines and f"    {RESNET}: {word} +24.6 %" in lines
+    # What was stored before a row named its metric reads as it did.
+    row = {"case": RESNET, "word": "slower"}
+    old = replace(a_finding(database), evidence={"neighbours": [row]})
+    assert f"    {RESNET}: slower" in finding_lines(old, (), UTC, a_night(4))
+
+
+def test_an_operator_that_moved_too_is_called_as_in_its_own_report(database: Database) -> None:
+    row = {"finding": 9, "case": MLP, "metric": "latency_floor", "direction": "better", "change": -0.1}
+    one = replace(a_finding(database), evidence={"moved_with": [{**row, "state": "confirmed"}]})
+    lines = finding_lines(one, (), UTC, a_night(4))
+    assert f"    {MLP}: latency_floor -9.5 % (finding 9, improvement)" in list(lines)
+
+
+def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
+    one = a_finding(database)
+    put_back(database, [one], "no space left", a_night(4))
+    assert "because      no space left" in call("show", str(one.id)).output
+    for state in ("confirming", "no longer"):
+        findings.set_state(database, [one.id], state)
+        assert "no space left" not in call("show", str(one.id)).output
+    assert "because      the session shows it too" in call("show", str(a_regression(database).id)).output
 
 
 def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) -> None:

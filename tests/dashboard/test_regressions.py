@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
 from watched_nights import Nights, a_finding, a_regression
 
-from dashboard import filters, parts, triage
+from analysis.verdict import Verdict
+from dashboard import filters, markup, parts, triage
 from dashboard import findings as page
 from db import finding_counts, findings
 from db.engine import Database, open_database
+from scheduled_jobs.watching.evidence import verdict_body
+from scheduled_jobs.watching.findings import put_back
 
 PAGE = "app_pages/regressions.py"
 
@@ -142,6 +146,48 @@ def test_one_finding_is_shown_whole_and_as_text(open_page: Open, url: str) -> No
     ):
         assert part in shown
     assert "<script" not in html(page)
+
+
+@pytest.mark.parametrize(
+    ("metric", "right", "wrong"), [("rss_peak", "worse", "slower"), ("latency_floor", "slower", "worse")]
+)
+def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
+    database: Database, metric: str, right: str, wrong: str
+) -> None:
+    told = verdict_body(Verdict(metric, "slower", old=512.0, new=640.0, change=0.22))
+    (one,) = findings.findings(database, states=["confirmed"])
+    for shown in (
+        page.verdict(replace(one, evidence={"verdict": told})),
+        page.neighbours([{"case": RESNET, **told}]),
+    ):
+        assert right in shown and wrong not in shown
+    assert told["word"] == "slower"
+
+
+@pytest.mark.parametrize(("direction", "told"), [("worse", "regression"), ("better", "improvement")])
+def test_an_operator_that_moved_too_is_called_as_on_its_own_page(direction: str, told: str) -> None:
+    row = {"finding": 2, "case": RESNET, "metric": "latency_floor", "direction": direction, "change": 0.1}
+    shown = page.moved_with([{**row, "state": "confirmed"}])
+    assert markup.chip(told) in shown and "confirmed" not in shown
+    assert markup.chip("candidate") in page.moved_with([{**row, "state": "candidate"}])
+
+
+def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
+    why = "the environment could not be built: no space left"
+    (one,) = findings.findings(database, states=["candidate"])
+    put_back(database, [one], why, a_night(4))
+
+    def shown() -> str:
+        found = findings.finding(database, one.id)
+        assert found is not None
+        return page.cards(found, a_night(4))
+
+    assert why in shown()
+    for state in ("confirming", "no longer"):
+        findings.set_state(database, [one.id], state)
+        assert why not in shown()
+    (confirmed,) = findings.findings(database, states=["confirmed"])
+    assert "the session shows it too" in page.cards(confirmed, a_night(4))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
 from watched_nights import (
+    CASES,
     PINNED,
     TOML,
     Child,
@@ -33,22 +34,26 @@ from scheduled_jobs.watching.detecting import detect
 from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours, plan_sessions
 
 SLOWER, LAST = 14, 18
+OPERATOR = "matmul/infer/k=768,m=512,n=3072/eager"
 #: The two environments that are compared: of the nights that lie surely before and after.
 OLD, NEW = nightly(SLOWER - 2), nightly(SLOWER + 1)
 MORNING = a_night(LAST).replace(hour=9)
 
 
 class Watched:
-    """A history with a candidate, and a session that is asked for."""
+    """A history with a candidate, and a session that is asked for; `beside`: further ones, by less."""
 
-    def __init__(self, database: Database, folder: Path) -> None:
+    def __init__(self, database: Database, folder: Path, *beside: str) -> None:
         self.database, self.folder, self.looks = database, folder, 0
-        nights = Nights(database)
+        for number, environment in enumerate((OLD, NEW)):
+            build(folder / "data", environment, f"{number:08x}")
+        nights = Nights(database, cases=(*CASES, *beside))
         nights.add(range(SLOWER))
-        nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+        nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1, **dict.fromkeys(beside, 1.08)})
         self.look()
-        (found,) = findings.findings(database)
-        self.id = found.id
+        found = {one.key.case: one.id for one in findings.findings(database)}
+        assert set(found) == {RESNET_COMPILED, *beside}
+        self.id = found[RESNET_COMPILED]
 
     def look(self) -> Done:
         spec = {"schedule": "alone", "track": "nightly", "label": ""}
@@ -76,8 +81,6 @@ class Watched:
 
 @pytest.fixture
 def watched(sqlite: Database, tmp_path: Path) -> Watched:
-    for number, environment in enumerate((OLD, NEW)):
-        build(tmp_path / "data", environment, f"{number:08x}")
     return Watched(sqlite, tmp_path)
 
 
@@ -144,6 +147,19 @@ def test_what_the_pairs_do_not_show_is_refuted(watched: Watched, ratio: float, r
     assert "bisect" not in found.evidence
     # It is kept as that, and nobody asks for it again.
     assert watched.look().follow_ups == () and watched.finding.state == "refuted"
+
+
+@pytest.mark.parametrize(("ratio", "told"), [(1.0, []), (1.08, ["confirmed"])])
+def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
+    sqlite: Database, tmp_path: Path, ratio: float, told: list[str]
+) -> None:
+    watched = Watched(sqlite, tmp_path, OPERATOR)
+    (task,) = waiting(sqlite, "confirm")
+    # The model is decided first: what the session says of the operator is not stored by then.
+    assert len(task.spec["findings"]) == 2 and task.spec["findings"][0] == watched.id
+    watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: ratio}))
+    found = watched.finding
+    assert found.state == "confirmed" and [one["state"] for one in found.evidence["moved_with"]] == told
 
 
 def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
