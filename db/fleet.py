@@ -6,13 +6,20 @@ from . import tables
 from .engine import Database
 from .night_records import EnvironmentUsed
 
+#: In the ids of runs that a script submitted, and of no others. What is imported needs no such word: it has
+#: machines of its own.
+_SUBMITTED = "-submitted-"
+
 
 def newest_of_machines(database: Database) -> dict[str, str]:
-    """By machine fingerprint the id of its newest run; a machine without any is left out."""
+    """By machine fingerprint the id of its newest run; a machine without any is left out.
+
+    Runs that a script submitted are left out too: they are filed under the machine where that was typed.
+    """
     run, machine = tables.Run, tables.Machine
     newest = (
         select(run.id)
-        .where(run.machine_id == machine.id)
+        .where(run.machine_id == machine.id, run.id.not_like(f"%{_SUBMITTED}%"))
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(1)
         .correlate(machine)

@@ -1,14 +1,15 @@
 """The sections of the fleet page, one after the other, each with the worst first."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 import streamlit as st
 
 from dashboard import capabilities, markup, parts, wording
 from dashboard import load as common
 from dashboard.fleet import load, machines, timetable, tracks, waiting
-from dashboard.fleet.load import OpenTasks
+from dashboard.fleet.load import Able, OpenTasks
 from dashboard.fleet.machines import Machine
 from dashboard.overview.load import Morning
 
@@ -104,15 +105,27 @@ def _environments(url: str, now: datetime) -> None:
 
 
 def _abilities(url: str, found: Sequence[Machine]) -> None:
-    told = [
-        (one, able) for one in found[:ABLE] if one.run is not None and (able := load.able(url, one.run.id))
-    ]
-    told = [(one, able) for one, able in told if able.present or able.absent]
-    if not told:
+    ran = [one for one in found if one.run is not None]
+    # Each machine is a question of its own: the page asks few of them, and only the file asks all.
+    shown = list(islice(_able(url, ran[:ROWS]), ABLE))
+    if not shown:
         return
-    parts.heading("What machines can measure", lambda: machines.abilities_frame(told), "capabilities.csv")
+    looked = ran.index(shown[-1][0]) + 1 if len(shown) == ABLE else ROWS
+    parts.heading(
+        "What machines can measure",
+        lambda: machines.abilities_frame(_able(url, ran)),
+        "capabilities.csv",
+    )
     parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
-    parts.html(machines.abilities(told))
+    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked))
+
+
+def _able(url: str, ran: Iterable[Machine]) -> Iterator[tuple[Machine, Able]]:
+    """Those of which anything is known, each with what it can measure."""
+    for one in ran:
+        able = load.able(url, one.run.id) if one.run else None
+        if able and (able.present or able.absent):
+            yield one, able
 
 
 def _rest(items: Sequence[object], word: str, shown: int = ROWS, every: str = "all") -> str:

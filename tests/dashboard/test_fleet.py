@@ -1,16 +1,20 @@
 """The fleet page: who lives, what runs and what waits and why, schedules, freshness, what can be measured."""
 
+import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import streamlit as st
-from builders import a_machine, a_run
+from builders import a_machine, a_night, a_run
 from dashboard_pages import Open, html, text, typed
 from mornings import HOSTILE, Mornings, facts
 from streamlit.testing.v1 import AppTest
+from telemetry_builders import CAPABILITIES
 
 from dashboard import parts
 from dashboard.fleet import timetable, waiting
@@ -18,6 +22,8 @@ from db import queue, store
 from db.engine import Database
 from db.night_records import LastFire
 from db.queue_records import NewTask
+from exchange.errors import Place
+from scheduled_jobs import submitting
 from scheduled_jobs.service.jobs import MEASURING
 
 PAGE = "app_pages/fleet.py"
@@ -211,6 +217,20 @@ def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
     assert "No task of a schedule" not in text(page) and "node-run runs by hand" not in text(page)
 
 
+def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    here, begun = submitting.machine_of([]), mornings.now - 2 * HOUR
+    own = a_run("own-run", started_at=begun, state="running", machine=here)
+    store.save_run(database, own)
+    sent = json.dumps({"suite": "team", "case": "mine/train", "metrics": {"latency": {"value": 12.5}}})
+    (later,), _ = submitting.submit(sent, Place("stdin"), begun + HOUR, database, submitting.machine_of)
+    page = open_page(url, PAGE)
+    (machine,) = rows(page, "Machines")
+    assert machine.startswith(here.name) and "– by hand" in machine and "own-run by hand" in machine
+    assert later not in html(page) and "The database is empty" not in text(page)
+
+
 def test_a_machine_is_told_what_any_machine_may_do_and_it_can(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
@@ -251,6 +271,28 @@ def test_a_thousand_machines_do_not_make_the_page_long(
     ):
         assert len(rows(page, label)) == 40
         assert f"and {many} {word}s more; the CSV has all" in html(page)
+
+
+def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
+    open_page: Open, url: str, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, Callable[[], pd.DataFrame]] = {}
+
+    def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
+        made[title] = frame
+
+    monkeypatch.setattr("dashboard.parts.heading", heading)
+    # The first in the list has a run and told nothing: it takes no place.
+    for number, told in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
+        run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
+        store.save_run(database, replace(run, facts=told))
+    page = open_page(url, PAGE)
+    shown = rows(page, "What machines can measure")
+    assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
+    below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
+    assert "and 4 machines more; the CSV has all" in below
+    frame = made["What machines can measure"]()
+    assert list(frame["machine"].unique()) == [f"m{number:02}" for number in range(1, 13)]
 
 
 def test_of_more_than_is_looked_at_the_oldest_are_told_and_all_are_counted(

@@ -119,6 +119,11 @@ def test_every_machine_has_its_newest_run(database: Database) -> None:
     # It arrived after a newer one.
     store.save_run(database, a_run("early", started_at=a_night(1), machine=a_machine("a")))
     store.save_run(database, a_run("other", started_at=a_night(2), machine=a_machine("b")))
+    for run, name in (
+        ("20260907-020000-submitted-0123abcd", "a"),
+        ("undated-submitted-0123abcd01234567", "c"),
+    ):
+        store.save_run(database, a_run(run, started_at=a_night(6), machine=a_machine(name)))
     assert sorted(fleet.newest_of_machines(database).values()) == ["late", "other"]
 
 
