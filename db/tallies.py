@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, exists, func, select
 
 from .engine import Database
 from .finding_tables import Finding
 from .queue_tables import Fire, Task
-from .series_names import AnySelect
 
 #: How a task ends that did not bring what it was for.
 _FAILURES = ("failed", "lost")
 
-#: Parts that none of so many tasks of a schedule had are not asked for any more.
+#: Parts that none of so many fires of a schedule had are not asked for any more. Not tasks: a fleet may have
+#: more of them in one night, and some of its machines would never be told of.
 _RECENT = 200
 
 #: Jobs whose parts come once and never again: that they succeeded says nothing about today.
@@ -25,6 +25,7 @@ _ONCE = ("confirm",)
 class Tallies:
     """Tasks by state, failed and lost ones by schedule, findings by state and direction; none is left out.
 
+    A schedule that has fired and had no failure has 0: what is not there before cannot be seen to rise.
     `succeeded` says by schedule and part when a task was done last, of parts that are still asked for.
     """
 
@@ -42,13 +43,15 @@ def tallies(database: Database) -> Tallies:
         Finding.state, Finding.direction
     )
     with database.reading() as connection:
+        schedules = schedule_names(connection)
+        failed = {schedule: count for schedule, count in connection.execute(failures)}
         return Tallies(
             {state: count for state, count in connection.execute(tasks)},
-            {schedule: count for schedule, count in connection.execute(failures)},
+            dict.fromkeys(schedules, 0) | failed,
             {(state, direction): count for state, direction, count in connection.execute(findings)},
             {
                 (schedule, part): at
-                for schedule in schedule_names(connection)
+                for schedule in schedules
                 for part, at in _succeeded(connection, schedule).items()
             },
         )
@@ -63,16 +66,19 @@ def schedule_names(connection: Connection) -> list[str]:
 
 
 def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
-    def newest_first(many: int) -> AnySelect:
-        query = select(Task.part, Task.state, Task.ended_at).where(Task.schedule == schedule)
-        return query.order_by(Task.due_at.desc(), Task.part.desc()).limit(many)
-
-    recent = connection.execute(newest_first(_RECENT).where(Task.job.not_in(_ONCE))).all()
-    found: dict[str, datetime | None] = {}
-    for row in recent:
-        if row.state == "done":
-            found.setdefault(row.part, row.ended_at)
-    for part in {row.part for row in recent} - found.keys():
-        last = connection.execute(newest_first(1).where(Task.part == part, Task.state == "done")).first()
-        found[part] = last.ended_at if last is not None else None
+    asked = Task.job.not_in(_ONCE)
+    of_it = exists().where(Task.schedule == Fire.schedule, Task.due_at == Fire.due_at, asked)
+    fires = select(Fire.due_at).where(Fire.schedule == schedule, of_it).order_by(Fire.due_at.desc())
+    since = select(func.min(fires.limit(_RECENT).subquery().c.due_at)).scalar_subquery()
+    # Grouped by the database: of a large fleet these are tens of thousands of tasks.
+    done_at = func.max(case((Task.state == "done", Task.due_at))).label("due_at")
+    recent = select(Task.part, done_at).where(Task.schedule == schedule, Task.due_at >= since, asked)
+    last = recent.group_by(Task.part).subquery()
+    there = (Task.schedule == schedule) & (Task.due_at == last.c.due_at) & (Task.part == last.c.part)
+    rows = connection.execute(select(last, Task.ended_at).outerjoin(Task, there)).all()
+    found: dict[str, datetime | None] = {row.part: row.ended_at for row in rows}
+    for part in (row.part for row in rows if row.due_at is None):
+        before = select(Task.ended_at).where(Task.schedule == schedule, Task.part == part)
+        before = before.where(Task.state == "done").order_by(Task.due_at.desc()).limit(1)
+        found[part] = connection.execute(before).scalar()
     return {part: at for part, at in found.items() if at is not None}

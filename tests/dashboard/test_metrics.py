@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dashboard.metrics import exposition
 from db import queue
 from db.engine import Database, open_database
@@ -110,6 +112,41 @@ def test_a_success_long_before_many_failures_is_still_found(database: Database) 
     samples = parsed(exposition(database))[1]
     then = NOW.timestamp() - 24 * 3600 + 60
     assert sample(samples, "last_success_timestamp_seconds", schedule="nightly", part="") == then
+
+
+def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.tallies._RECENT", 2)
+    first, *later = (NOW - timedelta(days=age) for age in (3, 2, 1))
+    parts = [f"nightly@node{number}" for number in range(5)]
+    did(database, "nightly", "gone", "done", first)
+    for due in later:
+        queue.plan_fire(
+            database, "nightly", due, "timetable", [NewTask(p, "measure", {}) for p in parts], due
+        )
+        for token in (f"{due}{part}" for part in parts):
+            queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=token, now=due)
+            # The last one failed when it was newest.
+            ended = "failed" if due == later[1] and token.endswith("4") else "done"
+            assert queue.finish(database, token, ended, {}, "", due + timedelta(minutes=1))
+    # These ask for no part again: one was missed, and one confirms what is seen once.
+    queue.plan_fire(database, "nightly", NOW, "missed", [], NOW)
+    did(database, "nightly", "once", "done", NOW + timedelta(hours=1), "confirm")
+    samples = parsed(exposition(database))[1]
+    name = "last_success_timestamp_seconds"
+    told = {part: sample(samples, name, schedule="nightly", part=part) for part in [*parts, "gone", "once"]}
+    before, last = (due.timestamp() + 60 for due in later)
+    assert told == dict.fromkeys(parts[:4], last) | {parts[4]: before, "gone": None, "once": None}
+
+
+def test_a_counter_is_there_before_it_rises(database: Database) -> None:
+    did(database, "nightly", "", "done", NOW - timedelta(days=1))
+    before = parsed(exposition(database))[1]
+    did(database, "nightly", "", "failed", NOW)
+    after = parsed(exposition(database))[1]
+    counts = [sample(samples, "task_failures_total", schedule="nightly") for samples in (before, after)]
+    assert counts == [0, 1]
 
 
 def test_of_several_schedulers_of_a_machine_the_newest_speaks_and_no_name_breaks_a_line(
