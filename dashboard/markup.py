@@ -139,7 +139,7 @@ def flat(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             found += flat(value, f"{spelled} ")
         elif isinstance(value, list | tuple):
-            found.append((spelled, ", ".join(map(str, value)) or wording.NONE))
+            found.append((spelled, ", ".join(map(_printed, value)) or wording.NONE))
         else:
             found.append((spelled, wording.NONE if value is None or value == "" else _plain(value)))
     return found
@@ -148,16 +148,26 @@ def flat(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 def _folded(value: str) -> str:
     if len(value) <= _LONG:
         return escape(value)
-    start = escape(value[: _LONG // 2].rsplit(maxsplit=1)[0])
+    words = value.strip()[: _LONG // 2].rsplit(maxsplit=1)
+    start = escape(words[0]) if words else ""
     return f"<details><summary>{start} …</summary><pre>{escape(value)}</pre></details>"
 
 
 def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float) and not value.is_integer():
-        return f"{value:.6g}"
-    return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
+    # An integer keeps every digit, as a seed needs: by way of a float it has 16 of them.
+    return _printed(value, "," if isinstance(value, int) else "")
+
+
+def _printed(value: object, form: str = "") -> str:
+    try:
+        return format(value, form)
+    except ValueError:
+        # Python prints no integer of more than some thousand digits.
+        return "a number too long to print"
 
 
 def _head(title: str, number: bool) -> str:

@@ -135,7 +135,7 @@ def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[
 def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
     """The map of all CPUs: columns began, ended (seconds), cpu, value; nothing where there is no value.
 
-    Of more cells than `MAX_POINTS` neighbouring rows are put together, by their mean.
+    Of more cells than `MAX_POINTS` neighbouring rows are put together, by their mean over time.
     """
     columns = ["began", "ended", "cpu", "value"]
     cells = [column for panel in drawn if panel.heat for column, _ in panel.lines]
@@ -148,11 +148,11 @@ def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.Dat
             "began": (recording.started_ns[int(group[0])] - origin_ns) / 1e9,
             "ended": (recording.ended_ns[int(group[-1])] - origin_ns) / 1e9,
             "cpu": int(column.removeprefix("cpu")),
-            "value": sum(told) / len(told),
+            "value": mean,
         }
         for column in cells
         for group in groups
-        if (told := [value for i in group if (value := recording.values[column][int(i)]) is not None])
+        if (mean := _mean(recording, column, group.tolist())) is not None
     ]
     return pd.DataFrame(rows, columns=columns)
 
@@ -201,6 +201,17 @@ def _told(recording: Recording, column: str) -> bool:
 
 def _cpu(column: str) -> bool:
     return column.startswith("cpu") and column.removeprefix("cpu").isdecimal()
+
+
+def _mean(recording: Recording, column: str, rows: Iterable[int]) -> float | None:
+    """The mean of some rows over the time they cover: some are thirty times as long as others."""
+    told = [
+        (recording.ended_ns[row] - recording.started_ns[row], value)
+        for row in rows
+        if (value := recording.values[column][row]) is not None
+    ]
+    whole = sum(length_ns for length_ns, _ in told)
+    return sum(length_ns * value for length_ns, value in told) / whole if whole else None
 
 
 def _unit(column: str) -> str:

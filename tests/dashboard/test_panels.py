@@ -1,6 +1,7 @@
 """A recording as small charts: gaps stay gaps, rungs stay apart, and nothing is lost on the way."""
 
 from dataclasses import replace
+from itertools import accumulate
 
 import altair as alt
 import pandas as pd
@@ -21,6 +22,7 @@ from telemetry_builders import (
 from analysis.metrics import METRICS
 from dashboard import charts, panels, window_charts, wording
 from db.records import Recording
+from db.telemetry import stored_values
 from runner.telemetry.columns import COLUMNS
 
 #: The columns that answer the one question, how busy the GPU is, by rung.
@@ -116,6 +118,21 @@ def test_few_cpus_are_lines_and_many_are_a_map() -> None:
     assert cells["cpu"].max() == 63
     lines = panels.lines(host, panels.panels(host), BOOTED_NS)
     assert list(lines) == [window_charts.line_set(place) for place in (1, 2, 3, 4, 5, 6)]
+
+
+def test_cells_of_the_map_count_rows_by_how_long_they_are() -> None:
+    # To read the memory of a large machine takes seconds now and then, and the row then is as long.
+    lengths = [ROW_NS] * 5 + [30 * ROW_NS] + [ROW_NS] * 4
+    ends = list(accumulate(lengths, initial=BOOTED_NS))
+    busy = (100.0,) * 5 + (0.0,) + (100.0,) * 4
+    every = {"cpu_busy": busy, **{f"cpu{cpu}": busy for cpu in range(512)}}
+    host = Recording("host", "CPU", "none", tuple(ends[:-1]), tuple(ends[1:]), every, ())
+    cells = panels.heat(host, panels.panels(host), BOOTED_NS)
+    own = cells[cells["cpu"] == 300]
+    assert 1 < len(own) < len(busy)
+    spans = own["ended"] - own["began"]
+    mean = stored_values(host)["utilisation"]
+    assert (spans * own["value"]).sum() / spans.sum() == pytest.approx(mean)
 
 
 @pytest.mark.parametrize("cpus", [64, 384])

@@ -217,3 +217,19 @@ def test_long_facts_are_folded_and_whole() -> None:
     html = markup.facts("Environment", "default", {"build": build, "torch": "2.13.0"})
     assert html.count("<details>") == 1
     assert build.replace("<", "&lt;").replace(">", "&gt;") in html
+
+
+def test_integers_keep_every_digit_and_none_is_too_long_for_the_page() -> None:
+    endless = 10**5000
+    facts = {"seed": 2**63 - 1, "big": 10**400, "small": -7, "endless": endless, "several": [1, endless]}
+    told = dict(markup.flat({**facts, "whole": 2.0, "part": 0.25}))
+    assert told["seed"] == "9,223,372,036,854,775,807"
+    assert told["big"].replace(",", "") == "1" + "0" * 400
+    assert [told[name] for name in ("small", "whole", "part")] == ["-7", "2", "0.25"]
+    assert told["endless"] == "a number too long to print"
+    assert told["several"] == "1, a number too long to print"
+
+
+def test_a_long_text_that_begins_with_blanks_is_folded_below_its_first_words() -> None:
+    html = markup.facts("Facts", "mine", {"table": " " * 70 + "a " * 40, "nothing": "\n" * 200})
+    assert html.count("<details>") == 2 and "<summary>a a " in html and "<summary> …</summary>" in html
