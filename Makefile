@@ -31,8 +31,11 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 	@$(APP)/pyrometer run --suite smoke || [ $$? -eq 1 ]
 	@$(APP)/pyrometer dashboard
 
+# Most tests wait for processes of their own half of the time: more of them at once than a small machine has cores.
+PROCESSES ?= 4
+
 test: setup  ## every test this machine can run, naming what it skipped and why
-	$(APP)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(APP)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 check: setup  ## format, lint, types, import contracts
 	$(APP)/ruff format --check .
