@@ -75,9 +75,7 @@ def test_every_page_of_the_navigation_is_served_with_its_own(served: Any) -> Non
     for page in PAGES:
         status, headers, body = served.get(f"/{page.path}?case=x")
         assert (status, body.decode()) == (200, front.text(page))
-        assert headers["cache-control"] == "no-cache" and headers["content-type"].startswith(
-            "text/html"
-        )
+        assert headers["cache-control"] == "no-cache" and headers["content-type"].startswith("text/html")
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert b"window.__streamlit" not in served.get("/no-such-page")[2]
 
