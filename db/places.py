@@ -87,10 +87,19 @@ def version_places(
         return frozenset((version, where, how) for version, where, how in found)
 
 
-def version_harnesses(database: Database, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By hardware and profile (fingerprints), the harnesses of the runs of a PyTorch version."""
+def version_harnesses(
+    database: Database, version: str, metric: str
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By hardware and profile (fingerprints), the harnesses of runs with a point of a version and metric."""
     run, environment, of_run = tables.Run, tables.Environment, tables.RunEnvironment
     hardware, profile = tables.Hardware, tables.Profile
+    measured, series = tables.Measurement, tables.Series
+    # A run that crashed, or measured something else, is in no median.
+    there = (
+        exists()
+        .where(measured.run_number == run.number, measured.environment_id == environment.id)
+        .where(series.id == measured.series_id, series.metric == metric)
+    )
     query = (
         select(hardware.fingerprint, profile.fingerprint, run.harness)
         .select_from(environment)
@@ -98,7 +107,7 @@ def version_harnesses(database: Database, version: str) -> dict[tuple[str, str],
         .join(run, run.number == of_run.run_number)
         .join(hardware, hardware.id == run.hardware_id)
         .join(profile, profile.id == run.profile_id)
-        .where(environment.torch_version == version)
+        .where(environment.torch_version == version, there)
         .distinct()
     )
     found: dict[tuple[str, str], tuple[str, ...]] = {}

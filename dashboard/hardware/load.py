@@ -47,7 +47,10 @@ def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[
     if version == NEWEST:
         return measured.of_newest(load.headlines(url, metric), sides)
     return measured.of_version(
-        _releases(url, metric, version), _points(url, metric, version), _harnesses(url, version), sides
+        _releases(url, metric, version),
+        _points(url, metric, version),
+        _harnesses(url, metric, version),
+        sides,
     )
 
 
@@ -62,5 +65,5 @@ def _points(url: str, metric: str, version: str) -> list[tuple[SeriesKey, Series
 
 
 @_kept
-def _harnesses(url: str, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    return asked.version_harnesses(opened(url), version)
+def _harnesses(url: str, metric: str, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    return asked.version_harnesses(opened(url), version, metric)

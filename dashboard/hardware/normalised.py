@@ -15,7 +15,8 @@ class Cell:
     """One case on one hardware: a median of `n` replicates of a run, or of `n` runs of a version.
 
     `smallest`..`largest` is their range. `apart` says how far runs of the same version lie apart, as a share,
-    where there are several. `harnesses` are those under which these runs measured.
+    where there are several. `harnesses` are those of the runs that it may be of: all of the
+    version there with that metric.
     """
 
     value: float

@@ -124,8 +124,9 @@ def _cell(cell: Cell | None, ratio: float | None, metric: Metric, reference: Cel
     # The same word for both would be read as the same thing.
     if reference is not None and cell.torch_version != reference.torch_version:
         about.append(f"torch {cell.torch_version}")
-    if reference is not None and cell.harnesses != reference.harnesses:
-        about.append("other harness" if len(cell.harnesses) == 1 else "several harnesses")
+    if reference is not None and set(cell.harnesses) != set(reference.harnesses):
+        apart = set(cell.harnesses).isdisjoint(reference.harnesses)
+        about.append("other harness" if apart else "harness partly another")
     times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio))}</strong>"
     return f"{value}{times_as_good}<small>{escape(', '.join(about))}</small>"
 

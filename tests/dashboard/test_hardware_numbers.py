@@ -256,6 +256,10 @@ def test_columns_of_other_versions_and_harnesses_say_so() -> None:
     assert f"torch {NEW}" in html and "other harness" in html
     assert html.count("2.00×") == 1
     assert more == 0
+    # A median over runs of two harnesses, of which one is the reference's.
+    mixed = Column("z", "z", "p", 1, {A: cell(5.0, OLD, "h", "other")})
+    html, _ = tables.cases([reference, mixed], METRICS["latency"])
+    assert "harness partly another" in html and "other harness" not in html
 
 
 def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:

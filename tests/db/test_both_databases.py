@@ -186,7 +186,9 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     places.version_places: lambda database: places.version_places(
         database, "latency", [OLD.torch_version, NEW.torch_version, "2.0"]
     ),
-    places.version_harnesses: lambda database: places.version_harnesses(database, OLD.torch_version),
+    places.version_harnesses: lambda database: places.version_harnesses(
+        database, OLD.torch_version, "latency"
+    ),
     places.points_of_version: lambda database: places.points_of_version(
         database, "latency", OLD.torch_version, newest=2
     ),

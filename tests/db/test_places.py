@@ -36,11 +36,12 @@ def measure(
     version: str = VERSION,
     hardware: str = CPU,
     floor: float = 10.0,
+    harness: str = "harness-1f3a",
 ) -> None:
     made = run(
         f"night-{night}", version=version, hardware=hardware, started_at=FIRST_NIGHT + timedelta(days=night)
     )
-    store.save_run(database, made)
+    store.save_run(database, replace(made, harness=harness))
     measured = outcomes([Measured(case, (floor, floor)) for case in cases], version=version)
     store.save_outcomes(database, made.id, measured)
     store.save_measurements(database, made.id, measurements_for(measured))
@@ -91,16 +92,18 @@ def test_versions_are_those_of_the_place_alone(database: Database) -> None:
     }
 
 
-def test_harnesses_are_those_of_the_runs_of_a_version_by_place(database: Database) -> None:
+def test_harnesses_are_those_of_the_runs_that_measured_a_version_somewhere(database: Database) -> None:
     for night, harness, version in ((1, "old", VERSION), (2, "new", VERSION), (3, "newest", NEWER)):
-        named = run(f"night-{night}", version=version, started_at=FIRST_NIGHT + timedelta(days=night))
-        store.save_run(database, replace(named, harness=harness))
+        measure(database, night, EAGER, version=version, harness=harness)
     measure(database, 4, EAGER, hardware=GPU)
-    assert places.version_harnesses(database, VERSION) == {
+    # One that crashed before anything was measured.
+    measure(database, 5, harness="never")
+    assert places.version_harnesses(database, VERSION, FLOOR) == {
         HERE: ("new", "old"),
         (fingerprint(GPU), HERE[1]): ("harness-1f3a",),
     }
-    assert places.version_harnesses(database, "1.0") == {}
+    assert places.version_harnesses(database, VERSION, "compile_cold") == {}
+    assert places.version_harnesses(database, "1.0", FLOOR) == {}
 
 
 def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Database) -> None:
