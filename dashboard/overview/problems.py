@@ -15,7 +15,7 @@ from db.records import Outcome
 
 #: Rows at most: a night that failed as a whole has hundreds, and its run's page lists them.
 _ROWS = 20
-_FELL, _NEW, _FIRST = "used to be measured", "not so the night before", "no night before"
+_FELL, _NEW, _FIRST = "used to be measured", "not so in the earlier night", "no earlier night"
 #: How the reason of a replicate begins that was planned and turned out not to be needed.
 _NOT_NEEDED = "not needed"
 
@@ -24,8 +24,8 @@ _NOT_NEEDED = "not needed"
 class Problem:
     """So many replicates of a case that did not end ok in the newest night of a part.
 
-    `since` says in words what is new about it; it is empty where they ended so the night before, too.
-    `newly`: nothing of the case ended badly the night before, or there was none.
+    `since` says in words what is new about it; it is empty where they ended so in the earlier night, too.
+    `newly`: nothing of the case ended badly in the earlier night, or there was none.
     """
 
     part: str
@@ -66,7 +66,7 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
 
 
 def newly_failed(items: Iterable[Problem]) -> int:
-    """How many cases failed that did not the night before, or in a first one; what fell is not among them."""
+    """How many cases failed that did not in the earlier night, or in a first one; without those that fell."""
     return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
 
@@ -88,7 +88,7 @@ def table(items: Sequence[Problem]) -> str:
     if len(rows) > _ROWS:
         parts.append(_rest(f"and {len(rows) - _ROWS:,} more", rows[_ROWS:]))
     if as_before := [one for one in items if not one.since]:
-        parts.append(_rest("As the night before", as_before))
+        parts.append(_rest("As in the earlier night", as_before))
     return "".join(parts)
 
 

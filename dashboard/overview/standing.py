@@ -174,7 +174,7 @@ def standings(
         silent_since = own[0].due_at if schedule in off else since
         gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
         asked_for = (served is None or schedule in served) and not dropped and not gone
-        without = _missed_of(own, missed.get(schedule, ()), max(fires[schedule]))
+        without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
         found.append(Standing(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
@@ -209,14 +209,16 @@ def _nights(own: Iterable[NightTask], missed: Iterable[datetime]) -> list[Night]
     return list(found.items())
 
 
-def _missed_of(own: Sequence[NightTask], missed: Iterable[datetime], last: datetime) -> list[datetime]:
+def _missed_of(
+    own: Sequence[NightTask], missed: Iterable[datetime], fires: Collection[datetime]
+) -> list[datetime]:
     """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
 
-    Not those before its first task that is known, and none after its newest where the `last` fire had no task
-    for it: it joined the schedule meanwhile, or left it.
+    None before its first task where an earlier one of `fires` had none for it, and none after its newest
+    where a later one had none: it joined the schedule meanwhile, or left it.
     """
-    there = own[0].due_at == last
-    return [at for at in missed if own[-1].due_at < at and (there or at < own[0].due_at)]
+    joined, left = own[-1].due_at > min(fires), own[0].due_at < max(fires)
+    return [at for at in missed if not (joined and at < own[-1].due_at) and not (left and at > own[0].due_at)]
 
 
 def _unplanned(

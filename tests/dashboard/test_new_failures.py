@@ -71,7 +71,7 @@ def test_what_failed_the_night_before_too_is_no_news(open_page: Open, url: str, 
     for age in (3, 2, 1, 0):
         a_night(mornings, age, BERT)
     page = html(open_page(url, OVERVIEW))
-    assert morning_line(page) == "✓ All quiet" and "As the night before: 1 crashed in" in page
+    assert morning_line(page) == "✓ All quiet" and "As in the earlier night: 1 crashed in" in page
 
 
 def test_in_a_first_night_every_failure_is_news(open_page: Open, url: str, mornings: Mornings) -> None:
@@ -85,7 +85,7 @@ def test_a_case_that_fails_in_two_ways_is_one_case(open_page: Open, url: str, mo
     a_night(mornings, 0, BERT, replicates=3, last="timeout")
     page = html(open_page(url, OVERVIEW))
     assert morning_line(page) == "! 1 case newly with failures"
-    assert page.count("not so the night before") == 2
+    assert page.count("not so in the earlier night") == 2
 
 
 def test_a_case_that_failed_in_another_way_the_night_before_is_no_new_one(
@@ -97,7 +97,7 @@ def test_a_case_that_failed_in_another_way_the_night_before_is_no_new_one(
     page = html(open_page(url, OVERVIEW))
     assert morning_line(page) == "✓ All quiet"
     # What is new about it still stands in its row.
-    assert "timeout" in page and "not so the night before" in page
+    assert "timeout" in page and "not so in the earlier night" in page
 
 
 def test_a_case_that_was_only_disturbed_the_night_before_is_new_when_it_fails(

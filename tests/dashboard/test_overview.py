@@ -162,7 +162,7 @@ def test_a_case_that_fell_is_bad_news_and_one_that_never_worked_is_none(
     _, _, table = shown.partition('aria-label="What did not end ok"')
     table = table.partition("</table>")[0]
     assert "bert_base" in table and "used to be measured" in table and "mlp_overhead" not in table
-    assert "As the night before: 1 unsupported in" in shown
+    assert "As in the earlier night: 1 unsupported in" in shown
 
 
 def test_a_night_that_broke_off_did_not_reach_its_cases(

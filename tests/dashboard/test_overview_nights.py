@@ -4,6 +4,7 @@ from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings
 
 from dashboard.overview import load
+from dashboard.overview.standing import NIGHTS
 
 
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(
@@ -38,6 +39,17 @@ def test_nights_that_a_part_misses_after_its_newest_one_are_missed(url: str, mor
         mornings.fire(mornings.due(age), how="missed")
     (part,) = load.morning(url).parts
     assert (part.state, part.missing) == ("missed", 2)
+
+
+def test_nights_are_missing_after_an_outage_longer_than_anybody_looks_back(
+    url: str, mornings: Mornings
+) -> None:
+    mornings.nights([42, 41])
+    for age in range(40, 0, -1):
+        mornings.fire(mornings.due(age), how="missed")
+    mornings.nights([0])
+    (part,) = load.morning(url).parts
+    assert (len(part.nights), part.missing) == (NIGHTS, NIGHTS - 1)
 
 
 def test_what_is_set_against_an_earlier_night_says_when_that_was(
