@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, case, exists, func, select
 
@@ -13,9 +13,10 @@ from .queue_tables import Fire, Task
 #: How a task ends that did not bring what it was for.
 _FAILURES = ("failed", "lost")
 
-#: Parts that none of so many fires of a schedule had are not asked for any more. Not tasks: a fleet may have
-#: more of them in one night, and some of its machines would never be told of.
-_RECENT = 200
+#: Parts that none of so many fires of a schedule had, and none within that time before the newest, are not
+#: asked for any more. Not tasks: a fleet may have more of them in one night, and some of its machines would
+#: never be told of. What follows a task has a fire for each, so that the number of fires alone will not do.
+_RECENT, _LATELY = 200, timedelta(days=7)
 
 #: Jobs whose parts come once and never again: that they succeeded says nothing about today.
 _ONCE = ("confirm",)
@@ -69,7 +70,11 @@ def _succeeded(connection: Connection, schedule: str) -> dict[str, datetime]:
     asked = Task.job.not_in(_ONCE)
     of_it = exists().where(Task.schedule == Fire.schedule, Task.due_at == Fire.due_at, asked)
     fires = select(Fire.due_at).where(Fire.schedule == schedule, of_it).order_by(Fire.due_at.desc())
-    since = select(func.min(fires.limit(_RECENT).subquery().c.due_at)).scalar_subquery()
+    moments = fires.limit(_RECENT).subquery().c.due_at
+    oldest, newest = connection.execute(select(func.min(moments), func.max(moments))).one()
+    if newest is None:
+        return {}
+    since = min(oldest, newest - _LATELY)
     # Grouped by the database: of a large fleet these are tens of thousands of tasks.
     done_at = func.max(case((Task.state == "done", Task.due_at))).label("due_at")
     recent = select(Task.part, done_at).where(Task.schedule == schedule, Task.due_at >= since, asked)

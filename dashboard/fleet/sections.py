@@ -117,7 +117,7 @@ def _abilities(url: str, found: Sequence[Machine]) -> None:
         "capabilities.csv",
     )
     parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
-    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked))
+    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all that told anything"))
 
 
 def _able(url: str, ran: Iterable[Machine]) -> Iterator[tuple[Machine, Able]]:

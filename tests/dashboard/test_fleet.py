@@ -290,7 +290,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
     shown = rows(page, "What machines can measure")
     assert [each[:3] for each in shown] == [f"m{number:02}" for number in range(1, 9)]
     below = html(page).partition('aria-label="What machines can measure"')[2].partition("</table>")[2]
-    assert "and 4 machines more; the CSV has all" in below
+    assert "and 4 machines more; the CSV has all that told anything" in below
     frame = made["What machines can measure"]()
     assert list(frame["machine"].unique()) == [f"m{number:02}" for number in range(1, 13)]
 

@@ -118,6 +118,7 @@ def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("db.tallies._RECENT", 2)
+    monkeypatch.setattr("db.tallies._LATELY", timedelta(days=1))
     first, *later = (NOW - timedelta(days=age) for age in (3, 2, 1))
     parts = [f"nightly@node{number}" for number in range(5)]
     did(database, "nightly", "gone", "done", first)
@@ -138,6 +139,19 @@ def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
     told = {part: sample(samples, name, schedule="nightly", part=part) for part in [*parts, "gone", "once"]}
     before, last = (due.timestamp() + 60 for due in later)
     assert told == dict.fromkeys(parts[:4], last) | {parts[4]: before, "gone": None, "once": None}
+
+
+def test_what_has_a_fire_for_each_part_is_told_of_all_of_them(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what follows the tasks of a large night: more fires of one part each than are looked at."""
+    monkeypatch.setattr("db.tallies._RECENT", 2)
+    for number in range(5):
+        did(database, "detect:nightly", f"node{number}", "done", NOW + timedelta(seconds=number), "detect")
+    samples = parsed(exposition(database))[1]
+    name = "last_success_timestamp_seconds"
+    told = [sample(samples, name, schedule="detect:nightly", part=f"node{number}") for number in range(5)]
+    assert None not in told
 
 
 def test_a_counter_is_there_before_it_rises(database: Database) -> None:
