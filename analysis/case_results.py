@@ -91,7 +91,7 @@ def side(statuses: Sequence[tuple[str, str]]) -> Side:
     failed = Counter(name for name in names if name in BROKEN)
     if not failed:
         return Side("ok", "")
-    told = ", ".join(f"{many} {name}" for name, many in failed.items())
+    told = ", ".join(f"{name} ({many})" for name, many in failed.items())
     ended = next(iter(failed)) if len(failed) == 1 else told
     return Side("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
 

@@ -317,7 +317,7 @@ def test_tables_of_their_own() -> None:
         (
             [("crashed", "SIGSEGV"), ("ok", ""), ("oom", ""), ("oom", "")],
             "ok",
-            "3 of 4 replicates ended 1 crashed, 2 oom",
+            "3 of 4 replicates ended crashed (1), oom (2)",
         ),
         ([("crashed", "SIGSEGV"), ("lost", "")], "crashed", "1 of 2 replicates: SIGSEGV"),
         ([("skipped", "no time")], "skipped", "1 of 1 replicates: no time"),
