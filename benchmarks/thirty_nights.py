@@ -24,6 +24,7 @@ from pathlib import Path
 
 from made_up_machine import BERT, DRIFTING, RESNET, VISION
 
+from analysis.finding_words import because
 from configuration.settings import load_settings
 from db import findings as stored
 from db.engine import Database, open_database
@@ -277,7 +278,7 @@ def _report(database: Database) -> None:
 
 
 def _fate(one: Finding, told: str | None) -> str:
-    why = str(one.evidence.get("reason") or one.evidence.get("waits") or "")
+    why = because(one.state, one.evidence)
     people = "" if one.triage == "open" and one.muted_until is None else f", {one.triage}"
     muted = ", muted" if one.muted_until else ""
     change = f"{100 * math.expm1(one.change):+.1f} % {one.shape}"

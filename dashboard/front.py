@@ -88,7 +88,6 @@ def routes() -> list[Route]:
     return [*pages, *below]
 
 
-@cache
 def text(page: Page) -> str:
     """The file for one page, as HTML."""
     front = _FONT.sub("", (_STATIC / "index.html").read_text())
