@@ -3,6 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -61,11 +62,12 @@ def confirm(task: Task, hands: Hands) -> Done:
     rulings = [ruling(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
     _trace(hands, session, rulings)
     with hands.open_database() as database:
+        others = _others(database, rulings)
         for each in rulings:
             about = _evidence(database, session, each, results)
             about |= _origin(header, comparison, each.finding.key.case)
+            about |= {"moved_with": moved_with(each.finding, others)} if each.state == "confirmed" else {}
             _decide(database, hands, each, {**about, "rebuilt": rebuilt})
-        _note_moved_with(database, [one.finding for one in rulings if one.state == "confirmed"])
     return _done(task.spec, done.run, rulings)
 
 
@@ -147,29 +149,33 @@ def _origin(header: Header, comparison: Comparison, case: str) -> dict[str, Any]
 
 
 def _decide(database: Database, hands: Hands, found: Ruling, evidence: Mapping[str, Any]) -> None:
-    one, verdict = found.finding, found.verdict
-    numbers = (one.change, one.low, one.high)
-    if verdict is not None and verdict.change is not None:
-        numbers = (verdict.change, verdict.low, verdict.high)
+    one = _ruled(found)
     about = {
         **evidence,
         "reason": found.reason,
-        "verdict": verdict_body(verdict) if verdict else None,
+        "verdict": verdict_body(found.verdict) if found.verdict else None,
         "waits": "",
     }
-    stored.decide(database, one.id, found.state, *numbers, about, hands.now())
+    stored.decide(database, one.id, one.state, one.change, one.low, one.high, about, hands.now())
 
 
-def _note_moved_with(database: Database, confirmed: Sequence[Finding]) -> None:
-    """Note what moved with those that were confirmed.
+def _ruled(found: Ruling) -> Finding:
+    """The finding as its session leaves it."""
+    one, verdict = replace(found.finding, state=found.state), found.verdict
+    if verdict is None or verdict.change is None:
+        return one
+    return replace(one, change=verdict.change, low=verdict.low, high=verdict.high)
 
-    Only once all of the session are decided: until then one that it refutes looks like one that moved.
+
+def _others(database: Database, rulings: Sequence[Ruling]) -> list[Finding]:
+    """Among which findings those are looked for that moved too: those of the session as it leaves them.
+
+    What it refutes would look like one that moved otherwise, until that is stored.
     """
-    if not confirmed:
-        return
-    since = min(one.found_at for one in confirmed) - _LOOK_BACK
-    others = stored.findings(database, since=since, newest=_OTHERS)
-    stored.note_evidence(database, {one.id: {"moved_with": moved_with(one, others)} for one in confirmed})
+    ruled = {one.finding.id: _ruled(one) for one in rulings}
+    since = min(one.found_at for one in ruled.values()) - _LOOK_BACK
+    newest = stored.findings(database, since=since, newest=_OTHERS)
+    return [ruled.get(one.id, one) for one in newest]
 
 
 def _done(spec: Mapping[str, Any], run: str, rulings: Sequence[Ruling]) -> Done:

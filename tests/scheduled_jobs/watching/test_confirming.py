@@ -162,6 +162,25 @@ def test_an_operator_of_the_same_session_moved_too_only_where_it_is_not_refuted(
     assert found.state == "confirmed" and [one["state"] for one in found.evidence["moved_with"]] == told
 
 
+def test_what_moved_too_is_stored_with_the_decision_itself(
+    sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(sqlite, tmp_path, OPERATOR)
+    decide = findings.decide
+
+    def dies_after_it(*about: object) -> None:
+        decide(*about)  # pyright: ignore[reportArgumentType]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(findings, "decide", dies_after_it)
+    with pytest.raises(KeyboardInterrupt):
+        watched.confirm(watched.child(ratios={RESNET_COMPILED: 1.1, OPERATOR: 1.08}))
+    found = watched.finding
+    assert found.state == "confirmed"
+    told = [(one["case"], one["state"], round(one["change"], 2)) for one in found.evidence["moved_with"]]
+    assert told == [(OPERATOR, "confirmed", 0.08)]
+
+
 def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
     watched: Watched, sqlite: Database
 ) -> None:
