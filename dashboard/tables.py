@@ -362,15 +362,7 @@ def _disturbed(outcome: Outcome) -> str:
 def _change(item: Headline) -> str:
     if item.previous is None:
         return f'{wording.NONE}<small class="py-quiet">nothing before</small>'
-    latest, previous = item.latest, item.previous
-    found = wording.change(
-        latest.point,
-        previous.point,
-        wording.metric(item.key.metric).better,
-        (latest.smallest, latest.largest),
-        (previous.smallest, previous.largest),
-        n=min(latest.n, previous.n),
-    )
+    found = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
     return f'<span class="py-{found.tone}">{escape(found.text)}</span><small>{escape(found.note)}</small>'
 
 

@@ -13,7 +13,7 @@ from analysis.gains import Gain
 from analysis.metrics import METRICS, Better, Metric
 from analysis.words import printable
 from configuration.nearest import nearest
-from db.records import MetricDefinition
+from db.records import MetricDefinition, SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 
@@ -158,33 +158,25 @@ def metric_place(name: str) -> tuple[int, str]:
     return (names.index(name) if name in METRICS else len(names), name)
 
 
-def change(
-    latest: float,
-    previous: float,
-    better: Better,
-    latest_range: tuple[float, float],
-    previous_range: tuple[float, float],
-    *,
-    n: int,
-) -> Change:
+def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Change:
     """The relative change from `previous` to `latest`, with the ranges between replicates beside it.
 
-    `n` are the replicates of the one that has fewer: a single one has no range. Of numbers below zero no
-    share is told, only which of the two is larger.
+    A single replicate has no range. Of numbers below zero no share is told, only which of the two is larger.
     """
-    if previous == 0 or not math.isfinite(latest / previous):
+    new, old = latest.point, previous.point
+    if old == 0 or not math.isfinite(new / old):
         return Change(NONE, "no ratio to zero", "quiet")
-    fraction = latest / previous - 1
+    fraction = new / old - 1
     sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
     text, more = f"{sign}{significant(abs(100 * fraction), 2)} %", ""
-    if previous < 0 or latest < 0:
+    if old < 0 or new < 0:
         text, more = NONE, "; no ratio below zero"
-    if n < 2:
+    if min(latest.n, previous.n) < 2:
         return Change(text, f"one replicate has no range{more}", "quiet")
-    overlap = latest_range[0] <= previous_range[1] and previous_range[0] <= latest_range[1]
+    overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
     if overlap or better == "neither":
         return Change(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
-    worse = (latest > previous) == (better == "lower")
+    worse = (new > old) == (better == "lower")
     word, tone = ("worse", "bad") if worse else ("better", "good")
     return Change(text, f"{word}, ranges apart{more}", tone)
 

@@ -122,12 +122,9 @@ def _point_of(points: Iterable[SeriesPoint], run: str | None) -> SeriesPoint | N
 
 
 def _change(one: Headline) -> wording.Change:
-    latest, before = one.latest, one.previous
-    if before is None:
+    if one.previous is None:
         return wording.Change(wording.NONE, "", "quiet")
-    ranges = (latest.smallest, latest.largest), (before.smallest, before.largest)
-    better = wording.metric(one.key.metric).better
-    return wording.change(latest.point, before.point, better, *ranges, n=min(latest.n, before.n))
+    return wording.change(one.latest, one.previous, wording.metric(one.key.metric).better)
 
 
 def _order(one: Headline) -> tuple[float, str, str]:

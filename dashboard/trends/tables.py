@@ -144,14 +144,7 @@ def point_facts(line: Line, point: SeriesPoint, known: Metric, track: str, level
 
 def change(point: SeriesPoint, before: SeriesPoint, known: Metric) -> str:
     """A card: a point against the one before it in its track, as far as their ranges tell."""
-    found = wording.change(
-        point.point,
-        before.point,
-        known.better,
-        (point.smallest, point.largest),
-        (before.smallest, before.largest),
-        n=min(point.n, before.n),
-    )
+    found = wording.change(point, before, known.better)
     told = f"{wording.quantity(before.point, known.unit)} (n {before.n}) → "
     told += f"{wording.quantity(point.point, known.unit)} (n {point.n}): {found.note}"
     value = f'<span class="py-{found.tone}">{escape(found.text)}</span>'

@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from builders import a_run
+from trend_builders import a_point
 
 from analysis.metrics import Better
 from dashboard import again, wording
+from db.records import SeriesPoint
 
 
 @pytest.mark.parametrize(
@@ -46,20 +48,36 @@ def test_a_quantity_has_its_unit_and_a_missing_interval_a_dash() -> None:
     assert wording.percent(None) == "–"
 
 
+def measured(point: float, smallest: float, largest: float, n: int = 3) -> SeriesPoint:
+    return replace(a_point(0, point=point), smallest=smallest, largest=largest, n=n)
+
+
+TEN = measured(10.0, 9.9, 10.1)
+
+
 def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
-    slower = wording.change(11.0, 10.0, "lower", (10.9, 11.1), (9.9, 10.1), n=3)
+    slower = wording.change(measured(11.0, 10.9, 11.1), TEN, "lower")
     assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, ranges apart", "bad")
-    faster = wording.change(9.0, 10.0, "lower", (8.9, 9.1), (9.9, 10.1), n=3)
+    faster = wording.change(measured(9.0, 8.9, 9.1), TEN, "lower")
     assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, ranges apart", "good")
-    more = wording.change(11.0, 10.0, "higher", (10.9, 11.1), (9.9, 10.1), n=3)
-    assert more.tone == "good"
-    unsure = wording.change(10.1, 10.0, "lower", (9.8, 10.2), (9.9, 10.1), n=3)
+    assert wording.change(measured(11.0, 10.9, 11.1), TEN, "higher").tone == "good"
+    unsure = wording.change(measured(10.1, 9.8, 10.2), TEN, "lower")
     assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "ranges overlap", "quiet")
-    assert wording.change(1.0, 0.0, "lower", (1, 1), (0, 0), n=3).note == "no ratio to zero"
-    # Exact numbers of several replicates do have a range; one replicate has none.
-    assert wording.change(11, 10, "lower", (11, 11), (10, 10), n=2).note == "worse, ranges apart"
-    alone = wording.change(11, 10, "lower", (11, 11), (10, 10), n=1)
-    assert (alone.text, alone.note, alone.tone) == ("+10 %", "one replicate has no range", "quiet")
+    assert wording.change(measured(1, 1, 1), measured(0, 0, 0), "lower").note == "no ratio to zero"
+
+
+@pytest.mark.parametrize(
+    ("latest", "previous", "told"),
+    [
+        # Exact numbers of several replicates do have a range; one replicate, on either side, has none.
+        (2, 2, ("+10 %", "worse, ranges apart", "bad")),
+        (1, 2, ("+10 %", "one replicate has no range", "quiet")),
+        (2, 1, ("+10 %", "one replicate has no range", "quiet")),
+    ],
+)
+def test_one_replicate_has_no_range(latest: int, previous: int, told: tuple[str, str, str]) -> None:
+    change = wording.change(measured(11, 11, 11, latest), measured(10, 10, 10, previous), "lower")
+    assert (change.text, change.note, change.tone) == told
 
 
 @pytest.mark.parametrize(
@@ -77,7 +95,8 @@ def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
 def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
     latest: float, previous: float, better: Better, told: tuple[str, str, str]
 ) -> None:
-    change = wording.change(latest, previous, better, (latest, latest), (previous, previous), n=3)
+    ends = measured(latest, latest, latest), measured(previous, previous, previous)
+    change = wording.change(*ends, better)
     assert (change.text, change.note, change.tone) == told
 
 
