@@ -33,7 +33,7 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 
 # As many as a small machine has cores. Four are a quarter sooner there, and then real measurements of fleet tests
 # may be disturbed by them, which is what `contended` is for.
-PROCESSES ?= 2
+PROCESSES ?= 3
 
 test: setup  ## every test this machine can run, naming what it skipped and why
 	$(APP)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol, TypeVar
 
-from .gains import Gain
+from .gains import Gain, refused
 from .metrics import METRICS
 from .pairs import Measured
 from .replicates import summarise
@@ -54,7 +54,9 @@ def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Me
     scaling), or `value` (the metric itself, in the catalogue's unit).
     """
     if kind == "value":
-        return _value(metric, replicates)
+        # What ran something else, or came to a wrong answer, says nothing of the case's own numbers either.
+        reason = refused(replicates, ())
+        return Finding(None, reason=reason) if reason else _value(metric, replicates)
     wanted = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
     found = [gain for gain in own if gain.kind == wanted]
     if not found:

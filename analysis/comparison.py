@@ -104,8 +104,8 @@ def compared(facts: Mapping[str, Any]) -> Comparison | None:
 
 
 def decision_body(upgrade: Upgrade) -> dict[str, str]:
-    """A verdict in so few words that a list of upgrades can tell it: the decision, and its first reason."""
-    return {"decision": upgrade.decision, "because": upgrade.reasons[0].text}
+    """A verdict in so few words that a list of upgrades can tell it: the decision, and its first ground."""
+    return {"decision": upgrade.decision, "because": upgrade.grounds[0].text}
 
 
 def _number(outcome: Ended) -> int:

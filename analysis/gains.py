@@ -45,8 +45,8 @@ class Gain:
     - `memory`, `size`: what `case` needs / what `against` needs; below 1 is less.
 
     `metric` is what the ratio is made of. `low`..`high`: 95 % interval, None under two pairs. `left_out`
-    counts replicates of either side that found no partner, `disturbed` the pairs of which either side had
-    less than its core: their ratio may be anything.
+    counts replicates of either side that found no partner, `disturbed` those of the `n` pairs of which either
+    side had less than its core: their ratio may be anything.
     """
 
     kind: str
@@ -101,16 +101,17 @@ def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured]
     pairs = partners(case, base)
     numbers = {one.replicate for one in (*case, *base)}
     ratios: list[float] = []
+    spoilt = 0
     for one, other in pairs:
         if (ratio := _ratio(one, other, metric)) is not None:
             ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
+            spoilt += any(disturbed(each.facts) for each in (one, other))
     reason = refused(case, base) or ("" if ratios else _no_pair(case, base, pairs, metric))
     about = (against.kind, case[0].case, case[0].environment, key, metric)
     if reason:
         return Gain(*about, None, None, None, 0, len(numbers), reason)
     summary = summarise(ratios)
     left_out = len(numbers) - summary.n
-    spoilt = sum(1 for pair in pairs if any(disturbed(one.facts) for one in pair))
     return Gain(*about, summary.point, summary.low, summary.high, summary.n, left_out, disturbed=spoilt)
 
 

@@ -14,6 +14,15 @@ def text(anything: str) -> str:
     return re.sub(r"\]([(\[])", lambda found: f"]&#{ord(found[1])};", plain).replace("://", "&#58;//")
 
 
+def fenced(anything: str) -> str:
+    """Lines as they are, in a block of their own."""
+    plain = "\n".join(printable(line) for line in anything.splitlines())
+    fence = "```"
+    while fence in plain:
+        fence += "`"
+    return f"{fence}text\n{plain}\n{fence}"
+
+
 def code(anything: str) -> str:
     """Text as code, also within a table."""
     plain = printable(anything).replace("|", "\\|")

@@ -121,7 +121,7 @@ def log_ratio(metric: str, old: Measured, new: Measured) -> float | None:
 
     Inputs of several shapes have no fastest iteration in common: there the values speak.
     """
-    alike = all(int(one.facts.get("shapes") or 1) == 1 for one in (old, new))
+    alike = all((one.facts.get("shapes") or 1) == 1 for one in (old, new))
     if metric != rounds.METRIC or not alike or not together(old, new):
         return None
     return rounds.change(old.facts, new.facts)

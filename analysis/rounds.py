@@ -7,6 +7,8 @@ from typing import Any, cast
 
 #: The metric whose ratio is known round by round: it is made of each block's fastest iteration.
 METRIC = "latency_floor"
+#: Where the facts list the blocks that do not count, each with its number, a status and a reason.
+TAINTED = "tainted_blocks"
 #: With fewer rounds the two values are compared as they are.
 FEWEST = 4
 
@@ -26,13 +28,24 @@ def change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
     return median(math.log(theirs[number]) - math.log(ours[number]) for number in rounds)
 
 
+def tainted(facts: Mapping[str, Any]) -> frozenset[int]:
+    """The numbers, from 0, of a process's blocks that others disturbed and that do not count.
+
+    A file from elsewhere may hold anything under that name.
+    """
+    listed = facts.get(TAINTED)
+    told = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
+    blocks = [cast("Mapping[str, Any]", one).get("block") for one in told if isinstance(one, Mapping)]
+    return frozenset(block for block in blocks if isinstance(block, int))
+
+
 def _floors(facts: Mapping[str, Any]) -> dict[int, float]:
     """The fastest iteration, in nanoseconds, of each block that counts, by its number."""
     listed = facts.get("block_floors_ns")
     floors = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
-    tainted = {one.get("block") for one in facts.get("tainted_blocks") or ()}
+    left_out = tainted(facts)
     return {
         number: float(floor)
         for number, floor in enumerate(floors)
-        if number not in tainted and isinstance(floor, int | float) and floor > 0
+        if number not in left_out and isinstance(floor, int | float) and floor > 0
     }

@@ -71,6 +71,15 @@ class Upgrade:
     exclusions: tuple[Exclusion, ...]
     tables: tuple[Table, ...]
 
+    @property
+    def grounds(self) -> tuple[Reason, ...]:
+        """The reasons that speak for the decision, what weighs most first; at least one."""
+        speaking = tuple(reason for reason in self.reasons if reason.speaks == self.decision)
+        if self.decision != "go":
+            return speaking
+        # What a case may do is no ground to go: the mean is, and that nothing speaks against it.
+        return tuple(reason for reason in speaking if reason.kind == "overall") or speaking
+
 
 def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Plan | None = None) -> Upgrade:
     """The verdict on an upgrade from every case of a suite, each named once (raises ValueError otherwise).

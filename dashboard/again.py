@@ -3,10 +3,17 @@
 import shlex
 from itertools import pairwise
 
-from db.records import Run
+from analysis.comparison import AGAIN
+from db.records import Environment, Run
 
 #: Options of the original call that decide what is measured and are stored nowhere else.
 _REPEATED = ("--cases", "--python", "--deadline", "--device")
+
+
+def declared_name(environment: Environment) -> str:
+    """What commands call an environment, which has a second name where it was compared with itself."""
+    again = environment.fingerprint.endswith(AGAIN)
+    return environment.name.removesuffix(AGAIN) if again else environment.name
 
 
 def reproduce_command(run: Run, case_key: str, environment: str) -> str:

@@ -12,15 +12,15 @@ from typing import Any
 
 from analysis.finding_words import STATES
 from dashboard import links, wording
-from dashboard.picking import Query, last, pick, pick_fingerprint, sentence
+from dashboard.picking import ALL, Query, last, meant, named, pick, pick_fingerprint, sentence, spelled
 from dashboard.views import View
 from db.finding_records import Finding
 from db.records import OperatorTable, Outcome, Run, TelemetryWindow
 
 #: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
 MAX_DEVICES = 4
-#: Nothing is left out; and what is, or may become, something to act on.
-ALL, ACT = "all", "act"
+#: What is, or may become, something to act on.
+ACT = "act"
 #: Nobody said anything of it yet, nor wants to hear nothing.
 OPEN = "open"
 _TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
@@ -46,7 +46,7 @@ class Utilisation(View):
         return {
             "run": [self.run],
             "case": [self.case],
-            "environment": [self.environment[: links.FINGERPRINT]] if chosen else [],
+            "environment": [links.short(self.environment)] if chosen else [],
             "replicate": [str(self.replicate)] if chosen else [],
             "device": list(self.devices),
         }
@@ -84,12 +84,12 @@ class Findings(View):
     @property
     def asked(self) -> Mapping[str, Any]:
         """What the database is asked for, which may be more than the view holds."""
-        only = {name: getattr(self, name) for name in ("schedule", "direction")}
+        only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
         still = _STILL_OPEN if self.state == ACT else None
         return {
             "states": _TO_ACT_ON if self.state == ACT else None if self.state == ALL else (self.state,),
             "triage": (OPEN,) if self.triage == OPEN else still,
-            **{name: None if value == ALL else value for name, value in only.items()},
+            **only,
         }
 
     def holds(self, one: Finding, now: datetime | None = None) -> bool:
@@ -100,7 +100,8 @@ class Findings(View):
             shown = one.state in _TO_ACT_ON and one.triage in _STILL_OPEN
         else:
             shown = self.state in (ALL, one.state)
-        return shown and self.schedule in (ALL, one.schedule) and self.direction in (ALL, one.direction)
+        own = self.schedule in (ALL, spelled(one.schedule))
+        return shown and own and self.direction in (ALL, one.direction)
 
 
 def utilisation(
@@ -125,15 +126,15 @@ def utilisation(
     return Utilisation(run, case, environment, int(wanted), devices), own, complaints
 
 
-def findings(query: Query, known: Sequence[str]) -> tuple[Findings, tuple[str, ...], list[str]]:
-    """The selection of findings in `query`, the schedules on offer, those `known`, and complaints."""
+def findings(query: Query, known: Sequence[str]) -> tuple[Findings, list[str]]:
+    """The selection of findings in `query`, whose schedules are those `known`, and complaints."""
     complaints: list[str] = []
-    schedules = (ALL, *known)
+    schedules = (ALL, *map(spelled, known))
     state = pick(query, "state", (ACT, ALL, *STATES), ACT, complaints)
     schedule = pick(query, "schedule", schedules, ALL, complaints)
     direction = pick(query, "direction", DIRECTIONS, ALL, complaints)
     triage = pick(query, "triage", (ALL, OPEN), ALL, complaints)
-    return Findings(state, schedule, direction, triage), schedules, complaints
+    return Findings(state, schedule, direction, triage), complaints
 
 
 def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcome | None, list[str]]:
@@ -146,8 +147,9 @@ def outcome(query: Query, run: Run, outcomes: Sequence[Outcome]) -> tuple[Outcom
     if not found:
         return None, [sentence("case", wanted, {o.case for o in outcomes})]
     environment, replicate = last(query, "environment"), last(query, "replicate")
-    if environment is not None:
-        found = [o for o in found if o.environment.startswith(environment)]
+    if environment:
+        fingerprint = named(environment, {o.environment: "" for o in found})
+        found = [o for o in found if o.environment == fingerprint]
     if replicate is not None:
         found = [o for o in found if str(o.replicate) == replicate]
     if not found:

@@ -4,8 +4,18 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from urllib.parse import quote_plus, urlencode
 
+from analysis.comparison import AGAIN
+
 #: How much of a fingerprint an address carries.
 FINGERPRINT = 12
+
+
+def short(environment: str) -> str:
+    """How an address names the environment of a fingerprint: by its beginning.
+
+    One that was compared with itself has a second fingerprint, whose end is all that sets it apart.
+    """
+    return environment[:FINGERPRINT] + (AGAIN if environment.endswith(AGAIN) else "")
 
 
 def runs(page: int = 1, **chosen: str) -> str:
@@ -13,9 +23,9 @@ def runs(page: int = 1, **chosen: str) -> str:
     return "/run?" + urlencode({**chosen, "page": page})
 
 
-def run(run_id: str) -> str:
-    """The page of one run."""
-    return "/run?" + urlencode({"run": run_id})
+def run(run_id: str, query: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The page of one run, with whatever else a `query` opens there."""
+    return "/run?" + urlencode({**(query or {}), "run": run_id}, doseq=True)
 
 
 def outcomes(query: Mapping[str, Sequence[str]], page: int) -> str:
@@ -30,7 +40,7 @@ def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
 
 def result(run_id: str, case: str, environment: str) -> str:
     """The page of one run with the first outcome of a case opened; `environment` is a fingerprint."""
-    return f"/run?run={_quoted(run_id)}&{_opened(case, environment[:FINGERPRINT])}"
+    return f"/run?run={_quoted(run_id)}&{_opened(case, short(environment))}"
 
 
 @lru_cache(maxsize=4096)
@@ -47,13 +57,13 @@ def _opened(case: str, environment: str) -> str:
 
 def windows(run_id: str, case: str, environment: str) -> str:
     """The first telemetry window of a case in a run, in the environment of that fingerprint."""
-    return f"/utilisation?run={_quoted(run_id)}&{_opened(case, environment[:FINGERPRINT])}"
+    return f"/utilisation?run={_quoted(run_id)}&{_opened(case, short(environment))}"
 
 
 def utilisation(run_id: str, case: str, environment: str, replicate: int, *devices: str) -> str:
     """The telemetry window of one replicate; without `devices` of all it has."""
     chosen = "".join(f"&device={quote_plus(device)}" for device in devices)
-    opened = _opened(case, environment[:FINGERPRINT])
+    opened = _opened(case, short(environment))
     return f"/utilisation?run={quote_plus(run_id)}&{opened}&replicate={replicate}{chosen}"
 
 

@@ -130,19 +130,25 @@ def link(address: str, text: str) -> str:
     return f'<a href="{escape(address)}" target="_self">{escape(text)}</a>'
 
 
-def flat(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def flat(pairs: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Nested facts as a list of names and texts: `{"gpu": {"name": "H200"}}` is `gpu name: H200`."""
-    found: list[tuple[str, str]] = []
+    return [(name, _shown(value)) for name, value in named(pairs)]
+
+
+def named(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """The same with each value as it is, a list among them."""
+    found: list[tuple[str, Any]] = []
     for name, value in pairs.items():
         # A variable such as OMP_WAIT_POLICY keeps its own spelling.
         spelled = prefix + (name.replace("_", " ") if name.islower() else name)
-        if isinstance(value, Mapping):
-            found += flat(value, f"{spelled} ")
-        elif isinstance(value, list | tuple):
-            found.append((spelled, ", ".join(map(_printed, value)) or wording.NONE))
-        else:
-            found.append((spelled, wording.NONE if value is None or value == "" else _plain(value)))
+        found += named(value, f"{spelled} ") if isinstance(value, Mapping) else [(spelled, value)]
     return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(printed, value)) or wording.NONE
+    return wording.NONE if value is None or value == "" else _plain(value)
 
 
 def _folded(value: str) -> str:
@@ -159,10 +165,11 @@ def _plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
     # An integer keeps every digit, as a seed needs: by way of a float it has 16 of them.
-    return _printed(value, "," if isinstance(value, int) else "")
+    return printed(value, "," if isinstance(value, int) else "")
 
 
-def _printed(value: object, form: str = "") -> str:
+def printed(value: object, form: str = "") -> str:
+    """A value as a text, as `format` makes it of whatever has one."""
     try:
         return format(value, form)
     except ValueError:

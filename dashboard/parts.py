@@ -10,8 +10,9 @@ from statistics import median
 import pandas as pd
 import streamlit as st
 
+from analysis import rounds
 from analysis.words import printable
-from dashboard import again, charts, filters, frames, links, load, markup, tables, tainted, wording
+from dashboard import again, charts, filters, frames, links, load, markup, tables, wording
 from dashboard.exports import pictures
 from dashboard.exports import shown as kept
 from dashboard.picking import bounded
@@ -222,7 +223,7 @@ def outcome(
 
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
-    measured = {e.fingerprint: e.name for e in run.environments if e.torch_version}
+    measured = {e.fingerprint: again.declared_name(e) for e in run.environments if e.torch_version}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
@@ -237,7 +238,7 @@ def outcome(
     html(tables.outcome_facts(run, opened, defined))
     if any(blocks):
         name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
-        samples(blocks, name, tainted.numbers(opened.facts))
+        samples(blocks, name, rounds.tainted(opened.facts))
     if more is not None:
         more()
     if not source or opened.log_tail:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from configuration.nearest import unknown
+from dashboard import links
 
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]
@@ -61,6 +62,7 @@ def named(wanted: str, labels: Mapping[str, str]) -> str | None:
     """The fingerprint that a text stands for: whole, its beginning, or its label; None for no such."""
     ways: tuple[Callable[[str], bool], ...] = (
         lambda fingerprint: fingerprint == wanted,
+        lambda fingerprint: links.short(fingerprint) == wanted,
         lambda fingerprint: fingerprint.startswith(wanted),
         lambda fingerprint: labels[fingerprint] == wanted,
     )
@@ -68,6 +70,27 @@ def named(wanted: str, labels: Mapping[str, str]) -> str | None:
         if found := [fingerprint for fingerprint in labels if wanted and fits(fingerprint)]:
             return found[0]
     return None
+
+
+#: In an address: nothing is left out.
+ALL = "all"
+
+
+def spelled(name: str) -> str:
+    """How an address has the name of one thing beside `ALL`: `=all` where it is called so itself."""
+    return f"={name}" if name.lstrip("=") == ALL else name
+
+
+def meant(value: str) -> str:
+    """The name that `spelled` wrote; empty for `ALL`."""
+    if value == ALL:
+        return ""
+    return value[1:] if value.lstrip("=") == ALL else value
+
+
+def offered(everything: str, names: Iterable[str]) -> dict[str, str]:
+    """What can be chosen of a list, as an address has it and as it is called."""
+    return {ALL: everything, **{spelled(name): name for name in names}}
 
 
 def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:

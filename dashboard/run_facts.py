@@ -1,7 +1,7 @@
 """All that a run knows of itself: of its machine, environments and profile; as panels and as a CSV file."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import pandas as pd
 import streamlit as st
@@ -12,6 +12,8 @@ from db.records import Run
 
 #: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
 _ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)
+
+_LARGEST = 2**63 - 1
 
 
 def section(run: Run) -> None:
@@ -33,13 +35,22 @@ def panels(run: Run) -> str:
 
 def frame(run: Run) -> pd.DataFrame:
     """Every fact in a row, what the machine could tell among them, for CSV."""
-    told = [
-        (of.lower(), called, name, value)
+    told: list[tuple[str, str, str, object]] = [
+        (of.lower(), called, name, _whole(value))
         for of, called, facts in _about(run)
-        for name, value in markup.flat(facts)
+        for name, value in markup.named(facts)
     ]
     told += [("capability", *each) for each in capabilities.listed(run)]
-    return pd.DataFrame(told, columns=["of", "called", "fact", "value"])
+    # As they are: a column of another kind would round a number, or make one of a missing one.
+    return pd.DataFrame(told, columns=["of", "called", "fact", "value"], dtype=object)
+
+
+def _whole(value: object) -> object:
+    """A fact as a CSV file has it, with all its digits."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(markup.printed, cast("Sequence[object]", value)))
+    # pandas holds none that is larger.
+    return markup.printed(value) if isinstance(value, int) and abs(value) > _LARGEST else value
 
 
 def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:

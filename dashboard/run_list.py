@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from dashboard import filters, frames, links, load, markup, parts, tables, wording
-from dashboard.picking import Query, pick
+from dashboard.picking import ALL, Query, meant, offered, pick, spelled
 from dashboard.views import View
 from db.records import RunsOnly
 
@@ -19,7 +19,10 @@ STATES = ("running", "complete", "interrupted")
 
 @dataclass(frozen=True, slots=True)
 class RunList(View):
-    """Which runs are listed; `filters.ALL` leaves nothing out. Another choice begins at the first page."""
+    """Which runs are listed, as addresses have it: see `picking.spelled`.
+
+    `picking.ALL` leaves nothing out. Another choice begins at the first page.
+    """
 
     suite: str
     machine: str
@@ -32,8 +35,7 @@ class RunList(View):
     @property
     def only(self) -> RunsOnly:
         """What the database is asked for."""
-        asked = (self.suite, self.machine, self.state)
-        return RunsOnly(*("" if value == filters.ALL else value for value in asked))
+        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state))
 
     def address(self, page: int) -> str:
         """A page of the list, from 1."""
@@ -45,7 +47,7 @@ def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[Run
     complaints: list[str] = []
     offers = {"suite": suites, "machine": machines, "state": STATES}
     chosen = [
-        pick(query, name, (filters.ALL, *offer), filters.ALL, complaints) for name, offer in offers.items()
+        pick(query, name, (ALL, *map(spelled, offer)), ALL, complaints) for name, offer in offers.items()
     ]
     return RunList(*chosen), complaints
 
@@ -60,9 +62,9 @@ def section(url: str, query: Query, now: datetime) -> None:
     chosen, complaints = selection(query, suites, machines)
     parts.complain(complaints)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        parts.select("Suite", "suite", _offer("All suites", suites), chosen)
-        parts.select("Machine", "machine", _offer("All machines", machines), chosen)
-        parts.select("State", "state", _offer("All states", STATES), chosen)
+        parts.select("Suite", "suite", offered("All suites", suites), chosen)
+        parts.select("Machine", "machine", offered("All machines", machines), chosen)
+        parts.select("State", "state", offered("All states", STATES), chosen)
     total = load.count_runs(url, chosen.only)
     if total == 0:
         st.text("No run of that kind.")
@@ -75,7 +77,3 @@ def section(url: str, query: Query, now: datetime) -> None:
     parts.html(tables.runs(runs, now, load.sources(url, runs)))
     if pager := markup.pager(chosen.address, page, -(-total // PAGE)):
         st.html(pager)
-
-
-def _offer(everything: str, values: list[str] | tuple[str, ...]) -> dict[str, str]:
-    return {filters.ALL: everything, **{value: value for value in values}}

@@ -6,6 +6,7 @@ from html import escape
 from itertools import groupby
 
 from analysis.disturbance import disturbed
+from analysis.rounds import TAINTED
 from dashboard import frames, links, markup, origins, tainted, wording
 from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey
 from exchange.formats import came_from
@@ -212,9 +213,7 @@ def case(run: Run, key: str, environment: str) -> str:
         alike = [names[each] for each, other in versions.items() if other == torch]
         if len(alike) > 1:
             own = names[environment]
-            name += (
-                f"<small>{escape(own if alike.count(own) == 1 else environment[: links.FINGERPRINT])}</small>"
-            )
+            name += f"<small>{escape(own if alike.count(own) == 1 else links.short(environment))}</small>"
     return name
 
 
@@ -242,7 +241,7 @@ def outcomes(
             markup.chip(o.status),
             markup.case(o.case),
             str(o.replicate),
-            escape(names.get(o.environment, o.environment[: links.FINGERPRINT])),
+            escape(names.get(o.environment, links.short(o.environment))),
             _reason(o) if o.status != "ok" else _disturbed(o),
             escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
             escape(wording.duration(o.wall_seconds)),
@@ -272,7 +271,7 @@ def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | Non
         known[name]: wording.quantity(value, wording.metric(name, defined).unit) for name, value in values
     }
     # The operator table has a place of its own, where it can be sorted; so have blocks that do not count.
-    elsewhere = ("operators", tainted.FACT)
+    elsewhere = ("operators", TAINTED)
     said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
     return markup.panels(
         markup.facts("Outcome", wording.status(outcome.status).text, how),

@@ -26,6 +26,8 @@ NONE = "–"
 HOST = "host"
 
 _FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
+#: What differs from 1 by less is 1; so many digits tell apart what does not.
+_NOTHING, _MOST_DIGITS = 1e-9, 10
 
 _STATUSES: Mapping[str, tuple[str, Tone]] = {
     "ok": ("✓", "good"),
@@ -194,13 +196,21 @@ def gain_interval(found: Gain) -> str:
 
 
 def _gain(found: Gain, value: float) -> str:
-    return percent(value) if found.kind == "efficiency" else f"{significant(value)}×"
+    return percent(value) if found.kind == "efficiency" else times(value)
+
+
+def times(ratio: float) -> str:
+    """A ratio as `1.92×`, with more digits where it would read as 1 and is not: `0.9996×`."""
+    digits = 3
+    while digits < _MOST_DIGITS and abs(ratio - 1) > _NOTHING and float(f"{ratio:.{digits - 1}e}") == 1:
+        digits += 1
+    return f"{significant(ratio, digits)}×"
 
 
 def claimed(kind: str, metric_name: str, value: float) -> str:
     """A number of a claim: a ratio, a share, or a metric with its unit."""
     if kind == "ratio":
-        return f"{significant(value)}×"
+        return times(value)
     return percent(value) if kind in ("saved", "efficiency") else quantity(value, metric(metric_name).unit)
 
 
@@ -209,7 +219,8 @@ ABOUT_GAINS = (
     "Speed-up: time per item of eager fp32 divided by that of the case, from the latency floor (from the "
     "throughput where several processes run at once). Median over n pairs of replicates measured in one "
     "session. Memory and size: what the case needs divided by what the baseline needs; of several "
-    "processes, the one that needs most. Disturbed: pairs in which other programs took part of a core."
+    "processes, the one that needs most. Disturbed: pairs in which other programs took part of a core; their "
+    "ratio may be anything."
 )
 ABOUT_SCALING = (
     "Efficiency: the speed-up per item over one rank, divided by the ranks; 100 % is perfect. Times: the "

@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis import words
 from analysis.metrics import METRICS
-from analysis.thresholds import threshold_of
+from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import Table, Upgrade
 
 from . import wording
@@ -58,8 +58,12 @@ def about_plot(subject: Subject, upgrade: Upgrade) -> str:
 
 
 def about_same(subject: Subject) -> str:
-    """Why the interval of a case that stayed the same may be wider than the threshold."""
-    if subject.plan.alpha == subject.plan.alpha_same:
+    """Why the interval of a case that stayed the same may be wider than the threshold.
+
+    Empty where it is not: where both errors are one, and of an exact metric, which is not tested.
+    """
+    exact = threshold_of(subject.policy.metric, subject.policy.thresholds).exact
+    if exact or subject.plan.alpha == subject.plan.alpha_same:
         return ""
     return (
         f"“Same” is proved with an error of {wording.share(subject.plan.alpha_same)}, a change is called "
@@ -82,11 +86,18 @@ def about_cases(metric: str) -> str:
 
 def about_means(subject: Subject) -> str:
     """How the geomeans are to be read."""
-    weighed = ", weighed by the policy" if subject.policy.weights else ", each case counting once"
+    policy = subject.policy
+    weighed = ", weighed by the policy" if policy.weights else ", each case counting once"
     return (
-        f"Geometric mean of new / old of the {METRICS[subject.policy.metric].title.lower()}{weighed}. It is "
-        "about these cases and no others."
+        f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It is "
+        f"about these cases and no others.{_negligible(threshold_of(policy.metric, policy.thresholds))}"
     )
+
+
+def _negligible(threshold: Threshold) -> str:
+    """That a mean over an exact metric leaves out what is too little to matter: see `analysis.upgrade`."""
+    known = threshold.exact and threshold.absolute
+    return " A difference that is too small to matter counts as none." if known else ""
 
 
 def table_title(table: Table) -> str:
@@ -120,7 +131,7 @@ def about_table(table: Table) -> str:
     many = len(table.verdicts)
     if table.geomean.cases < many:
         text += f" Geomean over {table.geomean.cases} of {wording.plural(many, 'case')}."
-    return text
+    return text + (_negligible(threshold_of(table.metric)) if table.geomean.cases else "")
 
 
 def how(subject: Subject) -> str:

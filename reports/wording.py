@@ -111,13 +111,10 @@ def headline(upgrade: Upgrade) -> str:
 
 def because(upgrade: Upgrade) -> str:
     """What weighs most for the decision."""
-    speaking = [reason for reason in upgrade.reasons if reason.speaks == upgrade.decision]
+    first, more = printable(upgrade.grounds[0].text), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
-        # What a case may do is no ground to go: the mean is, and that nothing speaks against it.
-        told = [reason for reason in speaking if reason.kind == "overall"] or speaking
-        return f"nothing that the policy forbids is left possible. {printable(told[0].text)}"
-    more = len(speaking) - 1
-    return printable(speaking[0].text) + (f"; and {plural(more, 'more reason')}" if more else "")
+        return f"nothing that the policy forbids is left possible. {first}"
+    return first + (f"; and {plural(more, 'more reason')}" if more else "")
 
 
 def settling(one: Settling) -> str:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from analysis.finding_words import STATES
 from dashboard import filters, findings, load, markup, parts, triage, wording
+from dashboard.picking import ALL, offered
 from dashboard.settings import Settings
 
 url = Settings.from_environment().database_url
@@ -21,18 +22,17 @@ def show_list() -> None:
     if not known:
         nothing_found()
         return
-    chosen, schedules, complaints = filters.findings(query, known)
+    chosen, complaints = filters.findings(query, known)
     parts.complain(complaints)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         states = {
             filters.ACT: "To act on",
-            filters.ALL: "All",
+            ALL: "All",
             **{name: name.capitalize() for name in STATES},
         }
         parts.select("State", "state", states, chosen)
-        named = {name: "All schedules" if name == filters.ALL else name for name in schedules}
-        parts.select("Schedule", "schedule", named, chosen)
-        parts.select("Triage", "triage", {filters.ALL: "All", filters.OPEN: "Open, not muted"}, chosen)
+        parts.select("Schedule", "schedule", offered("All schedules", known), chosen)
+        parts.select("Triage", "triage", {ALL: "All", filters.OPEN: "Open, not muted"}, chosen)
         parts.segments(
             "Direction", "direction", {"all": "both", "worse": "worse", "better": "better"}, chosen
         )

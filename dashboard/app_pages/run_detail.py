@@ -20,6 +20,7 @@ from dashboard import (
     tables,
     wording,
 )
+from dashboard.exports import shown as kept
 from dashboard.settings import Settings
 from db.records import Outcome, Run
 
@@ -39,6 +40,9 @@ def show_run(run_id: str) -> None:
         run_list.section(url, {}, now)
         return
     run, summary = found
+    if run_id != run.id:
+        # Tomorrow it is another.
+        kept.pin(links.run(run.id, query))
     outcomes = load.outcomes(url, run.id)
     measurements = load.measurements(url, run.id)
     defined = load.metric_definitions(url)

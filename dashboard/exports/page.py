@@ -70,11 +70,7 @@ def _piece(piece: Piece, home: str) -> str:
 def _code(text: str) -> str:
     lines = text.splitlines()
     left = f"the last {_LOG_LINES} of {len(lines):,} lines:\n\n" if len(lines) > _LOG_LINES else ""
-    kept = "\n".join(lines[-_LOG_LINES:])
-    fence = "```"
-    while fence in kept:
-        fence += "`"
-    return f"{left}{fence}text\n{kept}\n{fence}"
+    return left + markdown.fenced("\n".join(lines[-_LOG_LINES:]))
 
 
 def _rows(frame: pd.DataFrame) -> list[str]:

@@ -75,6 +75,9 @@ class _Reader(HTMLParser):
         self._rows: list[list[str]] = []
         #: Where links begin among the words, and where they lead.
         self._links: list[tuple[int, str]] = []
+        #: What is read of lines that stay as they are, and whether they are what somebody types.
+        self._raw: list[str] | None = None
+        self._typed = False
         #: How deep within something unseen, and within what holds several lines as one.
         self._unseen = self._inline = 0
 
@@ -94,6 +97,11 @@ class _Reader(HTMLParser):
             self._open(tag)
         elif tag in ("small", "br"):
             self._words.append(_APART)
+        elif tag == "pre":
+            self._line("")
+            self._raw, self._typed = [], False
+        elif tag == "code":
+            self._typed = True
         elif tag == "img":
             self._words.append(markdown.text(about.get("alt", "")))
         elif {"py-chip", "py-key", "py-case"}.intersection(classes):
@@ -113,6 +121,8 @@ class _Reader(HTMLParser):
             self._link()
         elif tag == "dt":
             self._words.append(": ")
+        elif tag == "pre":
+            self._lines()
         elif tag in ("dd", "li", "section"):
             self._inline = 0
             self.end()
@@ -120,7 +130,9 @@ class _Reader(HTMLParser):
             self._line("")
 
     def handle_data(self, data: str) -> None:
-        if not self._unseen:
+        if self._raw is not None:
+            self._raw.append(data)
+        elif not self._unseen:
             # What the file is broken into says nothing: only a space between words does.
             self._words.append(markdown.text(re.sub(r"\s+", " ", data)))
 
@@ -144,6 +156,16 @@ class _Reader(HTMLParser):
         else:
             self.end()
             self._mark = tag if tag == "h1" else _MARKS.get(tag, "")
+
+    def _lines(self) -> None:
+        """Lines that stay as they are; in a cell or a list what is typed is code, a line each."""
+        raw, self._raw = "".join(self._raw or ()), None
+        if not self._inline:
+            self.blocks.append(markdown.fenced(raw))
+        elif self._typed:
+            self._words.append(_APART.join(markdown.code(line) for line in raw.splitlines()) + _APART)
+        else:
+            self._words.append(markdown.text(re.sub(r"\s+", " ", raw)) + _APART)
 
     def _link(self) -> None:
         begin, address = self._links.pop()

@@ -11,6 +11,7 @@ from dashboard.techniques.measured import Brought
 
 #: From so many steps on two digits say enough.
 _ROUGHLY = 100
+_NOTHING = 1e-9
 COLD, WARM, FLOOR = "compile_cold", "compile_warm", "latency_floor"
 
 #: The formula, as the page states it.
@@ -64,9 +65,10 @@ def of(case: Brought, cache: str = COLD) -> BreakEven | None:
 
 def in_words(steps: float) -> str:
     """A number of steps, rounded up: to two digits, or to a whole one."""
-    if steps >= _ROUGHLY:
-        return wording.significant(steps, 2)
-    return f"{math.ceil(steps):,}"
+    unit = 10.0 ** (math.floor(math.log10(steps)) - 1) if steps >= _ROUGHLY else 1.0
+    # What is too much only by how floats are divided is not rounded up.
+    whole = math.ceil(steps / unit - _NOTHING) * unit
+    return wording.significant(whole, 2) if steps >= _ROUGHLY else f"{whole:,.0f}"
 
 
 def advice(cases: Sequence[Brought]) -> list[str]:
@@ -79,6 +81,23 @@ def advice(cases: Sequence[Brought]) -> list[str]:
 
 
 def _advice(cases: Sequence[Brought]) -> str:
+    """What the pairs that nobody disturbed say, and which modes have others."""
+    noisy = [case for case in cases if disturbed(case)]
+    told = [_settled([case for case in cases if case not in noisy])] if len(noisy) < len(cases) else []
+    if noisy:
+        told.append(
+            f"{_several(noisy)}: others took part of a core, so that may be anything; measure again when the "
+            "machine is quiet."
+        )
+    return " ".join(told)
+
+
+def disturbed(case: Brought) -> bool:
+    """Whether its speed-up rests on pairs of which others took part of a core."""
+    return case.speed_up is not None and case.speed_up.disturbed > 0
+
+
+def _settled(cases: Sequence[Brought]) -> str:
     faster = [case for case in cases if _low(case) > 1]
     if not faster:
         return f"stay with eager. {_unproven(cases)}"
@@ -160,8 +179,8 @@ def _interval(case: Brought) -> str:
     gain = case.speed_up
     if gain is None:
         return wording.NONE
-    if gain.low is None:
-        return f"{wording.gain(gain)}, one pair"
+    if gain.low is None or gain.high is None:
+        return f"{wording.gain(gain)}, {'one pair' if gain.n < 2 else 'no interval'}"
     return f"{wording.gain(gain)}, {wording.gain_interval(gain)}"
 
 

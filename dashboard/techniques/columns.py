@@ -131,7 +131,7 @@ def standing(found: Gain) -> tuple[str, str, wording.Tone]:
     Of memory and size less is better, of everything else more.
     """
     if found.low is None or found.high is None:
-        return "?", "one pair", "quiet"
+        return "?", "one pair" if found.n < 2 else "no interval", "quiet"
     less_is_better = found.kind in ("memory", "size")
     words = ("more", "less") if less_is_better else ("faster", "slower")
     if found.kind == "efficiency":
@@ -171,7 +171,8 @@ def _pays_cell(case: Brought) -> str:
         return "never<small>not faster</small>" if compiled else wording.NONE
     steps = break_even.in_words(found.steps)
     if found.fewest is None:
-        return f"{steps}<small>one pair: no interval</small>"
+        alone = case.speed_up is not None and case.speed_up.n < 2
+        return f"{steps}<small>{'one pair: ' if alone else ''}no interval</small>"
     fewest = break_even.in_words(found.fewest)
     if found.most is None:
         return f"{steps}<small>{fewest} at best, perhaps never</small>"

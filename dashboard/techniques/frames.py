@@ -60,12 +60,13 @@ def speed_ups(cases: Sequence[Brought]) -> pd.DataFrame:
         if gain is None:
             continue
         sign, word, _ = standing(gain)
+        star = "*" if gain.disturbed else ""
         rows.append(
             {
                 "row": place,
                 # The technique first: what is cut on a phone is the workload.
                 "label": f"{subjects.technique(case.key)} · {subjects.workload(case.key)}",
-                "text": f"{sign} {wording.gain(gain)}",
+                "text": f"{sign} {wording.gain(gain)}{star}",
                 "ratio": gain.ratio,
                 "low": math.nan if gain.low is None else gain.low,
                 "high": math.nan if gain.high is None else gain.high,
@@ -73,6 +74,7 @@ def speed_ups(cases: Sequence[Brought]) -> pd.DataFrame:
                 "to": gain.ratio if gain.high is None else min(gain.high, most),
                 "standing": word,
                 "n": gain.n,
+                "disturbed": gain.disturbed,
                 "run": case.run,
                 "link": links.run(case.run),
             }
@@ -144,7 +146,7 @@ def _by_workload(reading: Reading) -> dict[str, dict[str, list[tuple[int, Metric
     """By workload but for its batch, and by technique: the batches that were measured, with their metrics."""
     found: dict[str, dict[str, list[tuple[int, Metrics]]]] = {}
     for case, metrics in sorted(reading.metrics.items(), key=_eager_first):
-        if (parted := _without_batch(case)) is None or "throughput" not in metrics:
+        if (parted := _without_batch(case)) is None or "throughput" not in metrics or case in reading.spoilt:
             continue
         batch, rest = parted
         lines = found.setdefault(subjects.workload(rest), {})

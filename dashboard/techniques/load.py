@@ -58,7 +58,8 @@ def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPo
         techniques=True,
         newest=_POINTS_OF_A_CASE,
     )
-    return sorted((point for _, point in found), key=lambda point: point.started_at, reverse=True)
+    # Of two that began in one moment the one that was stored last is the newer, as for every other list.
+    return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
 
 
 def pinned(url: str, run_ids: Sequence[str], version: str) -> list[Reading]:

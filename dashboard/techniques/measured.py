@@ -75,8 +75,9 @@ class Reading:
     """What a run says of techniques in one of its environments.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
-    only what ended well tells. `unreached` are the replicates that a run planned and has not come to, which
-    one that is complete never will.
+    only what ended well tells. `spoilt` are the cases that nothing may be compared with, for a replicate was
+    wrong or ran something else (see `analysis.gains.refused`). `unreached` are the replicates that a run
+    planned and has not come to, which one that is complete never will.
     """
 
     run: str
@@ -87,6 +88,7 @@ class Reading:
     metrics: Mapping[str, Metrics]
     claimed: Claimed
     on_cpu: bool
+    spoilt: frozenset[str]
     state: str = "complete"
     unreached: int = 0
 
@@ -110,7 +112,7 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
     environment = environment_of(run, version)
     own = [outcome for outcome in outcomes if outcome.environment == environment]
     found = gains(own, baselines)
-    devices = {outcome.facts.get("device") for outcome in own if outcome.status == "ok"}
+    devices = [outcome.facts.get("device") for outcome in own if outcome.status == "ok"]
     metrics: dict[str, dict[str, Measurement]] = {}
     for each in measurements:
         if each.environment == environment:
@@ -131,7 +133,8 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
         tuple(brought),
         metrics,
         findings(own, found, claims_for),
-        devices == {"cpu"},
+        bool(devices) and all(device == "cpu" for device in devices),
+        frozenset(case for case, each in replicates.items() if refused(each, ())),
     )
 
 
@@ -159,7 +162,8 @@ def eager_of(readings: Sequence[Reading]) -> list[Brought]:
         for case, metrics in reading.metrics.items():
             key = key_of(case)
             if key is not None and key == key.eager and case not in found:
-                found[case] = Brought(case, key, reading.run, "", {}, metrics, {}, {})
+                where = next(iter(metrics.values())).environment
+                found[case] = Brought(case, key, reading.run, where, {}, metrics, {}, {})
     return list(found.values())
 
 

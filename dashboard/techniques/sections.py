@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dashboard import gains, links, markup, parts, wording
-from dashboard.techniques import break_even, charts, columns, frames, subjects
+from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
 from dashboard.techniques.columns import Column, gain, metric
 from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, eager_of
 from runner.worker.case_key import CaseKey
@@ -168,7 +168,7 @@ def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
     well = [case for case in cases if case.failed is None]
     parts.html(runs(readings, cases, now))
     if frames.timed(cases):
-        parts.html(cards(cases, readings))
+        parts.html(cards.row(cases, readings))
     _speed_ups(cases, about)
     for section in _SECTIONS:
         own = [case for case in well if section.holds(case.key)]
@@ -208,48 +208,6 @@ def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
     return f"{told}: {wording.plural(many, 'case')}"
 
 
-def cards(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
-    """What matters most, in a row of numbers."""
-    timed = [(case, found) for case in frames.timed(cases) if (found := case.speed_up) is not None]
-    standings = [columns.standing(found)[1] for _, found in timed]
-    faster, slower = standings.count("faster"), standings.count("slower")
-    unclear = len(timed) - faster - slower
-    shown = [
-        markup.card(
-            "Faster than eager fp32",
-            f'<span class="py-good">▲ {faster:,}</span> of {len(timed):,}',
-            f"▼ {slower:,} slower, ~ {unclear:,} unclear",
-        )
-    ]
-    proven = [each for each in timed if columns.standing(each[1])[1] == "faster"]
-    if proven:
-        best, found = max(proven, key=lambda each: each[1].ratio or 0.0)
-        shown.append(_card("Fastest", f"▲ {wording.gain(found)}", best))
-    small = [(case, found) for case in cases if (found := case.ratio("memory")) is not None]
-    proven = [each for each in small if columns.standing(each[1])[1] == "less"]
-    if proven:
-        best, found = min(proven, key=lambda each: each[1].ratio or 1.0)
-        shown.append(_card("Least memory", f"▼ {wording.gain(found)} of eager's", best))
-    failed = sum(case.failed is not None for case in cases)
-    shown.append(markup.card("Not measured", f"{failed:,}", _ended(cases, readings)))
-    return markup.panels(*shown)
-
-
-def _ended(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
-    """How the replicates of the cases ended, in a few words."""
-    if any(case.failed is not None for case in cases):
-        return "the reasons stand below"
-    if lost := sum(case.lost for case in cases):
-        return f"{wording.plural(lost, 'replicate')} did not end well"
-    told = {case.run for case in cases}
-    unreached = sum(each.unreached for each in readings if each.run in told)
-    return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
-
-
-def _card(title: str, value: str, case: Brought) -> str:
-    return markup.card(title, escape(value), escape(wording.case(case.case).text))
-
-
 def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     timed = frames.timed(cases)
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
@@ -270,6 +228,11 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     records = rows.to_dict("records")
     if any(row["low"] < row["from"] or row["high"] > row["to"] for row in records):
         told += " Intervals that reach far beyond all ratios are cut; the table has their ends."
+    if any(row["disturbed"] for row in records):
+        told += (
+            " *: in some pair other programs took part of a core; such a ratio may be anything: measure "
+            "again when the machine is quiet."
+        )
     parts.caption(told)
     said = [f"{row['label']} {row['text']} {row['standing']}" for row in records]
     alt = f"Speed-up of {wording.plural(len(drawn), 'case')} over eager fp32: {'; '.join(said)}"
@@ -347,9 +310,10 @@ def _scaling(cases: Sequence[Brought], about: _About) -> None:
         points=curves.points,
         ideal=frames.ideal(curves),
     )
-    parts.caption(
-        "Dashed: ideal, twice the ranks do twice the items. Bars: 95 % interval, up to twice the point."
-    )
+    told = "Dashed: ideal, twice the ranks do twice the items. Bars: 95 % interval, up to twice the point."
+    if len(curves.names) < curves.lines:
+        told += f" Drawn are {len(curves.names)} ways of {curves.lines}; the table has all."
+    parts.caption(told)
 
 
 def _batches(readings: Sequence[Reading]) -> None:

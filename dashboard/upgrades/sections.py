@@ -28,11 +28,15 @@ _DRAWN, _WIDEST_GRID = 15, 60
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A chart of `charts.intervals`: its data, how it looks, and what it shows in words."""
+    """A chart of `charts.intervals`: its data, how it looks, and what it shows in words.
+
+    `cut` is a sentence, after a blank, on what it leaves out; empty where it shows all.
+    """
 
     rows: pd.DataFrame
     look: Look
     alt: str
+    cut: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +123,31 @@ def _correctness(judged: Judged) -> Section:
 
 def _cases(run: Run, judged: Judged, ordered: Sequence[Row]) -> Section:
     metric = judged.subject.policy.metric
-    moved = [row for row in ordered if row.standing in ("slower", "faster")]
+    drawn = _drawn_cases(judged, ordered)
     about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
-    said = (
-        f"{wording.plural(len(moved), 'case')} moved: those come first, the largest impact (weight x change) "
-        "before smaller ones."
-        if moved
-        else "No case moved; the largest changes that nobody could tell from noise come first."
-    )
     return Section(
         f"What moved: {METRICS[metric].title}",
         tables.cases(run, judged, ordered),
-        f"{said} {about}",
+        f"{_order_of_cases(ordered)} {about}{drawn.cut if drawn else ''}",
         partial(frames.cases, judged, ordered),
         _file(judged, "cases"),
-        _drawn_cases(judged, ordered),
+        drawn,
     )
+
+
+def _order_of_cases(ordered: Sequence[Row]) -> str:
+    """Which cases come first, and why."""
+    standings = [row.standing for row in ordered]
+    moved = standings.count("slower") + standings.count("faster")
+    if moved:
+        first = "after what broke" if "broken" in standings else "first"
+        return (
+            f"{wording.plural(moved, 'case')} moved: those come {first}, the largest impact (weight x "
+            "change) before smaller ones."
+        )
+    if "unclear" in standings:
+        return "No case moved; the largest changes that nobody could tell from noise come first."
+    return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
 
 
 def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> Drawn | None:
@@ -153,7 +166,13 @@ def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> Drawn | None:
         f"Change of the {metric.lower()}, new against old, of {many} with intervals, largest impact first: "
         f"{dashboard_wording.case(first.case).text} {first.word}, {wording.change(verdicts[0])}"
     )
-    return Drawn(drawn, _look(judged, axis, len(drawn)), alt)
+    return Drawn(
+        drawn, _look(judged, axis, len(drawn)), alt, _cut(len(known), len(every), "of largest impact")
+    )
+
+
+def _cut(drawn: int, every: int, which: str) -> str:
+    return f" Drawn are the {drawn} {which} of {every:,}; the CSV file has all." if drawn < every else ""
 
 
 def _look(judged: Judged, axis: Axis, lines: int) -> Look:
@@ -182,13 +201,15 @@ def _by_workload(row: Row) -> tuple[str, str]:
 
 
 def _means(judged: Judged) -> Section:
+    drawn = _drawn_means(judged)
+    about = f"{sentences.about_means(judged.subject)} What is left out is listed below."
     return Section(
         "Over all, and by technique",
         tables.means(judged),
-        f"{sentences.about_means(judged.subject)} What is left out is listed below.",
+        f"{about}{drawn.cut if drawn else ''}",
         partial(frames.means, judged),
         _file(judged, "techniques"),
-        _drawn_means(judged),
+        drawn,
     )
 
 
@@ -202,7 +223,8 @@ def _drawn_means(judged: Judged) -> Drawn | None:
     many = wording.plural(len(furthest), "technique")
     many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} that moved most"
     alt = f"Geomeans with intervals of {many}; over all {percent(upgrade.overall.change)}"
-    return Drawn(drawn, _look(judged, axis, len(drawn)), alt)
+    cut = _cut(min(_DRAWN, len(furthest)), len(furthest), "that moved most")
+    return Drawn(drawn, _look(judged, axis, len(drawn)), alt, cut)
 
 
 def _axis_of_means(means: Sequence[Geomean]) -> Axis:

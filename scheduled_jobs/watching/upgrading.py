@@ -41,7 +41,8 @@ def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> d
     comparison = told.header.compared
     assert comparison is not None
     verdict = comparison.verdict(comparison.results(told.result.outcomes))
-    reasons: Sequence[str] = [reason.text for reason in verdict.reasons[:_REASONS]]
+    first = dict.fromkeys([*verdict.grounds, *verdict.reasons])
+    reasons: Sequence[str] = [reason.text for reason in first][:_REASONS]
     return {
         "run": run.run,
         "old": old,

@@ -45,10 +45,18 @@ def test_a_claim_on_a_value_is_the_measurement() -> None:
     replicates = [
         an_outcome(replicate=r, metrics={"new_shape": value}) for r, value in enumerate((1.0, 2.0, 4.0))
     ]
-    wrong = an_outcome(replicate=3, status="wrong", metrics={"new_shape": 100.0})
-    found = finding("value", "new_shape", GAINS, [*replicates, wrong])
+    crashed = an_outcome(replicate=3, status="crashed", metrics={"new_shape": 100.0})
+    found = finding("value", "new_shape", GAINS, [*replicates, crashed])
     assert (found.point, found.n) == (2.0, 3)
     assert found.low and found.high and found.low < 2.0 < found.high
+
+
+@pytest.mark.parametrize("status", ["wrong", "not_compiled"])
+def test_a_case_that_was_wrong_or_ran_something_else_has_no_value(status: str) -> None:
+    well = an_outcome(replicate=0, metrics={"new_shape": 1.0})
+    bad = an_outcome(replicate=1, status=status, metrics={})
+    reason = f"1 of 2 replicates ended {status}"
+    assert finding("value", "new_shape", GAINS, [well, bad]) == Finding(None, reason=reason)
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,10 @@ def test_a_pair_with_a_disturbed_side_is_counted() -> None:
     busy = replace(base[1], facts={**base[1].facts, "device": "cpu", "cpu_share": 0.4})
     assert speed_up(case, base).disturbed == 0
     assert speed_up(case, [base[0], busy]).disturbed == 1
+    # Of pairs that count: one without a ratio is left out, whatever disturbed it.
+    unknown = replace(busy, metrics={})
+    found = speed_up(case, [base[0], unknown])
+    assert (found.n, found.left_out, found.disturbed) == (1, 1, 0)
 
 
 def test_who_left_its_cpus_has_no_gain() -> None:

@@ -34,6 +34,19 @@ def test_a_block_that_others_took_does_not_count_nor_does_its_partner() -> None:
     assert rounds.change(old, new) == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize("told", [5, ["x"], [{"block": []}], {"block": 2}])
+def test_what_a_file_from_elsewhere_calls_tainted_is_no_error(told: Any) -> None:
+    assert rounds.tainted({"tainted_blocks": told}) == frozenset()
+    assert rounds.change(facts(1e6), facts(2e6, tainted_blocks=told)) == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("shapes", ["x", [1], 2])
+def test_of_shapes_that_nobody_can_read_there_may_be_several(shapes: Any) -> None:
+    old = an_outcome(metrics={"latency_floor": 2.0}, facts=facts(1e6, shapes=shapes))
+    new = replace(old, metrics={"latency_floor": 1.0})
+    assert pairs_of("latency_floor", [old], [new])[0].log == pytest.approx(math.log(0.5))
+
+
 @pytest.mark.parametrize(
     "other", [{}, {"block_floors_ns": None}, {"block_floors_ns": [1.0, 1.0, 1.0]}, facts(0.0), facts(1e6, ())]
 )

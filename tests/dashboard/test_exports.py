@@ -5,18 +5,19 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from builders import BERT, RESNET
+from builders import BERT, RESNET, a_run
 from dashboard_pages import OVERVIEW, Open, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import HOSTILE, Nights, a_regression
 
 from dashboard import findings as told
-from dashboard import markup, parts, run_facts
+from dashboard import links, markup, parts, run_facts
 from dashboard.exports import foot, page, pictures, prose, shown
 from dashboard.exports.shown import Piece, Shown
 from db import findings, queries
@@ -149,6 +150,17 @@ def test_a_finding_with_hostile_texts_is_nothing_but_text(
     assert "## Where time went" in text and "| aten::mm" in text
 
 
+def test_the_newest_run_is_called_by_its_name_for_tomorrow_there_is_another(
+    open_page: Open, everything: str, records: list[Shown]
+) -> None:
+    with open_database(everything) as database:
+        (newest,) = queries.recent_runs(database, limit=1)
+    open_page(everything, RUN, run="latest", case=RESNET)
+    assert records[-1].pinned == links.run(newest.id, {"run": ["latest"], "case": [RESNET]})
+    open_page(everything, RUN, run="run-11")
+    assert records[-1].pinned == ""
+
+
 def test_the_address_is_the_one_that_shows_the_same_tomorrow() -> None:
     assert page.address(HOME, {"run": ["a b"], "case": ["x", "y"]}, "") == f"{HOME}?run=a+b&case=x&case=y"
     assert page.address("http://bench:8501/trends", {}, "/trends?metric=latency") == (
@@ -268,6 +280,37 @@ def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
     frame = run_facts.frame(run)
     assert set(frame["of"]) == {"machine", "environment", "profile", "run"}
     assert frame.query("fact == 'harness'")["value"].tolist() == ["harness-1f3a"]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (1234567.891, "1234567.891"),
+        (0.123456789, "0.123456789"),
+        (25557032, "25557032"),
+        (-5, "-5"),
+        (2**64, str(2**64)),
+        pytest.param(10**5000, "a number too long to print", id="of 5,001 digits"),
+        ([1, None, "=x"], '"1, None, =x"'),
+        ("=1+1", "'=1+1"),
+        (True, "True"),
+        (None, ""),
+        ({"b": 1.5}, "1.5"),
+    ],
+)
+def test_the_file_of_facts_has_all_their_digits(value: object, told: str) -> None:
+    written = parts.csv(run_facts.frame(replace(a_run(), facts={"a": value}))).decode()
+    assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{told}\r\n")
+
+
+def test_commands_stay_lines_of_their_own() -> None:
+    commands = "<pre><code>pyrometer run &amp;&amp; a\nb  c</code></pre>"
+    body = f"<p>These:</p><details><summary>two</summary>{commands}</details>"
+    assert prose.of_html(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
+    cell = f"<table><tr><td>why</td></tr><tr><td>slower{body}</td></tr></table>"
+    assert "| slower · These: `pyrometer run && a` · `b c` |" in prose.of_html(cell, HOME)
+    long = "<dl><dt>built</dt><dd><details><summary>a …</summary><pre>a\nb *c*</pre></details></dd></dl>"
+    assert prose.of_html(long, HOME) == "- built: a b &#42;c&#42;"
 
 
 def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:

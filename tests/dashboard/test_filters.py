@@ -1,11 +1,37 @@
 """A selection goes into the URL and comes back the same; what nobody knows is said and replaced."""
 
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from builders import MLP, a_run, an_environment, an_outcome
+from builders import MLP, a_night, a_run, an_environment, an_outcome
 
+from analysis.comparison import AGAIN
 from dashboard import filters, links
+from dashboard.again import declared_name
+from db.records import TelemetryWindow
+
+
+def a_window(environment: str, run: str) -> TelemetryWindow:
+    return TelemetryWindow(
+        run=run,
+        started_at=a_night(0),
+        case=MLP,
+        environment=environment,
+        environment_name="default",
+        torch_version="2.13.0",
+        hardware="GPU",
+        machine="bench-1",
+        replicate=0,
+        device="host",
+        name="",
+        rung="host",
+        rows=10,
+        seconds=1.0,
+        utilisation=None,
+        power=None,
+        temperature=None,
+    )
 
 
 def test_an_outcome_is_found_by_what_its_link_says() -> None:
@@ -21,6 +47,30 @@ def test_an_outcome_is_found_by_what_its_link_says() -> None:
     assert "replicate 7" in sentence
     _, (sentence,) = filters.outcome({"case": ["mlp"]}, run, outcomes)
     assert MLP in sentence
+
+
+def test_both_sides_of_an_environment_against_itself_have_links_of_their_own() -> None:
+    once = replace(an_environment(name="default"), fingerprint="0123456789abcdef")
+    again = replace(once, fingerprint=once.fingerprint + AGAIN, name="default-again")
+    run = a_run(environments=[once, again])
+    for order in ((once, again), (again, once)):
+        outcomes = [an_outcome(MLP, environment=each) for each in order]
+        measured = [a_window(each.environment, run.id) for each in outcomes]
+        for place, each in enumerate(order):
+            for address in (
+                links.outcome(run.id, MLP, each.fingerprint, 0),
+                links.result(run.id, MLP, each.fingerprint),
+            ):
+                query = parse_qs(urlsplit(address).query)
+                assert filters.outcome(query, run, outcomes) == (outcomes[place], [])
+            query = parse_qs(urlsplit(links.utilisation(run.id, MLP, each.fingerprint, 0)).query)
+            view, _, complaints = filters.utilisation(query, run.id, measured)
+            assert (view.environment, complaints) == (each.fingerprint, [])
+            # What the page itself writes into its address.
+            assert filters.utilisation(view.query(), run.id, measured)[0] == view
+    # No command knows the second name.
+    assert [declared_name(each) for each in run.environments] == ["default", "default"]
+    assert declared_name(an_environment(name="default-again")) == "default-again"
 
 
 @pytest.mark.parametrize(

@@ -265,8 +265,8 @@ def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url:
 
 
 def test_a_view_holds_what_it_says(database: Database) -> None:
-    view, schedules, complaints = filters.findings({}, finding_counts.schedules_with_findings(database))
-    assert (view.state, schedules, complaints) == (filters.ACT, ("all", "alone"), [])
+    view, complaints = filters.findings({}, finding_counts.schedules_with_findings(database))
+    assert (view.state, view.schedule, complaints) == (filters.ACT, "all", [])
     findings.triage(database, 1, "expected", "ada", "", None, a_night(5))
     known = findings.finding(database, 1)
     assert known is not None and not view.holds(known)

@@ -10,7 +10,7 @@ import pytest
 from builders import a_machine, a_night, a_run
 from dashboard_pages import Open, html, text
 
-from dashboard import filters, run_list, tables
+from dashboard import picking, run_list, tables
 from db import queries
 from db import tables as stored
 from db.engine import open_database
@@ -121,7 +121,23 @@ def test_states_are_those_that_a_run_can_have() -> None:
     assert set(run_list.STATES) == set(stored.STATES)
     view, complaints = run_list.selection({}, ["smoke"], ["bench-1"])
     assert view.only == RunsOnly() and not complaints
-    assert view.query() == {name: [filters.ALL] for name in ("suite", "machine", "state")}
+    assert view.query() == {name: [picking.ALL] for name in ("suite", "machine", "state")}
+
+
+def test_a_suite_that_is_called_all_is_one_of_them() -> None:
+    names = ["all", "=all", "cpu"]
+    assert picking.offered("All suites", names) == {
+        "all": "All suites",
+        "=all": "all",
+        "==all": "=all",
+        "cpu": "cpu",
+    }
+    for name in names:
+        query = {"suite": [picking.spelled(name)]}
+        view, complaints = run_list.selection(query, names, [])
+        assert (view.only, complaints) == (RunsOnly(suite=name), [])
+    view, complaints = run_list.selection({"suite": ["all"]}, names, [])
+    assert (view.only, complaints) == (RunsOnly(), [])
 
 
 def test_a_machine_that_is_called_after_its_hardware_is_named_once(url: str) -> None:

@@ -21,6 +21,7 @@ from technique_runs import (
     ON_CPU,
     ON_GPU,
     RESNET,
+    TRAIN,
     VERSION,
     Measured,
     fingerprint,
@@ -142,6 +143,47 @@ def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
     assert "Drawn are 6 techniques of 8; the CSV file has all." in text(open_page(url, PAGE))
     written = files["techniques-batches.csv"]()["case"].tolist()
     assert (len(set(written)), len(written)) == (8, 16)
+
+
+def test_scaling_that_is_not_drawn_is_said(open_page: Open, tmp_path: Path) -> None:
+    def ways(many: int) -> str:
+        cases = [
+            Measured(f"{TRAIN}/bucket={mib},cpus=all,parallel=ddp{ranks}", (200.0, 201.0), items=items)
+            for mib in range(1, many + 1)
+            for ranks, items in (("", 128), (",ranks=2", 256))
+        ]
+        url = save(f"sqlite:///{tmp_path}/{many}.db", run(), outcomes(cases))
+        return text(open_page(url, PAGE))
+
+    assert "Drawn are 6 ways of 8; the table has all." in ways(8)
+    shown = ways(6)
+    assert "Dashed: ideal" in shown and "Drawn are" not in shown
+
+
+def test_a_star_says_what_it_means_where_others_disturbed(open_page: Open, tmp_path: Path) -> None:
+    def shown(share: float) -> str:
+        made = [replace(each, facts={**each.facts, "cpu_share": share}) for each in outcomes(ON_CPU[:2])]
+        return text(open_page(save(f"sqlite:///{tmp_path}/{share}.db", run(), made), PAGE))
+
+    told = "*: in some pair other programs took part of a core; such a ratio may be anything"
+    assert told in shown(0.5) and told not in shown(1.0)
+
+
+def test_of_two_runs_of_one_moment_the_one_stored_last_speaks(open_page: Open, tmp_path: Path) -> None:
+    for name, floor in (("run-b", 50.0), ("run-a", 25.0)):
+        faster = Measured(f"{RESNET}/compile=default", (floor, floor * 1.01, floor), cold=10.0, warm=1.0)
+        url = save(f"sqlite:///{tmp_path}/p.db", run(name), outcomes([ON_CPU[0], faster]))
+    shown = html(open_page(url, PAGE))
+    assert "4.00×" in shown and "2.00×" not in shown
+
+
+def test_an_odd_fact_of_a_file_from_elsewhere_is_no_error(open_page: Open, tmp_path: Path) -> None:
+    for place, odd in enumerate([{"tainted_blocks": 5}, {"shapes": [1]}, {"device": ["a"]}]):
+        made = [replace(each, facts={**each.facts, **odd}) for each in outcomes(ON_CPU[:2])]
+        url = save(f"sqlite:///{tmp_path}/{place}.db", run(), made)
+        for page, query in ((PAGE, {}), ("app_pages/run_detail.py", {"run": "run-1"})):
+            at = open_page(url, page, **query)
+            assert not at.exception and "2.00×" in text(at)
 
 
 def test_launch_bound_shares_are_told_where_they_were_measured(open_page: Open, measured_url: str) -> None:

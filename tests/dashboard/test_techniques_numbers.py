@@ -24,7 +24,8 @@ from technique_runs import (
 
 from analysis.gains import Gain
 from dashboard import charts as shared
-from dashboard.techniques import break_even, charts, columns, frames, sections, subjects
+from dashboard import wording
+from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
 from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, read
 from db.records import Outcome
 from runner.worker.case_key import CaseKey
@@ -212,7 +213,7 @@ def test_all_ended_well_only_if_every_replicate_did() -> None:
             for each in outcomes(ON_CPU[:2])
         ]
         readings = [reading(one)]
-        return sections.cards(best_of(readings), readings)
+        return cards.row(best_of(readings), readings)
 
     assert "all ended well" in card("ok")
     assert "1 replicate did not end well" in card("crashed")
@@ -295,6 +296,82 @@ def test_a_batch_curve_needs_several_batches_in_one_run() -> None:
     assert list(curve.points["last"]) == [False, False, True]
     apart = [reading(outcomes([at(1, 10.0)]), "a"), reading(outcomes([at(4, 10.0)]), "b")]
     assert frames.batch_curves(apart) == []
+
+
+@pytest.mark.parametrize("status", ["wrong", "not_compiled"])
+def test_no_batch_curve_of_a_case_that_was_wrong_or_ran_something_else(status: str) -> None:
+    made = outcomes(
+        [
+            Measured(f"vit_b/infer/batch={batch},image=224/{how}", (10.0 * batch,) * 3, items=batch)
+            for how in ("eager", "compile=default")
+            for batch in (1, 4)
+        ]
+    )
+    assert frames.batch_curves([reading(made)])[0].lines == 2
+    made = [
+        replace(each, status=status) if "compile" in each.case and each.replicate == 1 else each
+        for each in made
+    ]
+    (curve,) = frames.batch_curves([reading(made)])
+    assert curve.names == ("vit_b/infer/image=224/eager",)
+
+
+def test_what_others_disturbed_is_neither_the_fastest_nor_advised() -> None:
+    made = [
+        replace(each, facts={**each.facts, "cpu_share": 0.5 if each.case == TUNED else 1.0})
+        for each in outcomes(ON_CPU[:3])
+    ]
+    readings = [reading(made)]
+    brought = best_of(readings)
+    shown = cards.row(brought, readings)
+    # Max-autotune is faster still, by pairs that may be anything.
+    assert "▲ 2.00×" in shown and "* 1 disturbed" in shown and "2.50×" not in shown
+    (said,) = break_even.advice(brought)
+    assert "then compile=default" in said and "ahead of it" not in said
+    assert "compile=max-autotune (2.50×, 2.49× to 2.51×): others took part of a core" in said
+    rows = frames.speed_ups(frames.drawn(brought)).to_dict("records")
+    assert [(row["text"], row["disturbed"]) for row in rows] == [("▲ 2.50×*", 3), ("▲ 2.00×", 0)]
+    (alone,) = break_even.advice([case for case in brought if case.case == TUNED])
+    assert "stay with eager" not in alone and "measure again when the machine is quiet" in alone
+
+
+@pytest.mark.parametrize(
+    ("ratio", "told"),
+    [
+        (1.0, "1.00×"),
+        (1.0004, "1.0004×"),
+        (0.9996, "0.9996×"),
+        (1.002, "1.002×"),
+        (1 + 1e-12, "1.00×"),
+        (2, "2.00×"),
+    ],
+)
+def test_only_one_reads_as_one(ratio: float, told: str) -> None:
+    assert wording.times(ratio) == told
+    assert wording.gain(gain(ratio)) == told
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (0.2, "1"),
+        (20.0, "20"),
+        (20.1, "21"),
+        (99.5, "100"),
+        (200 * (1 + 1e-15), "200"),
+        (1049.0, "1,100"),
+        (999.5, "1,000"),
+        (5000.0, "5,000"),
+        (123_456.0, "130,000"),
+    ],
+)
+def test_steps_are_rounded_up(steps: float, told: str) -> None:
+    assert break_even.in_words(steps) == told
+
+
+def test_without_an_interval_nothing_else_than_one_pair_is_called_one() -> None:
+    assert columns.standing(gain(2.0))[:2] == ("?", "no interval")
+    assert columns.standing(replace(gain(2.0), n=1))[:2] == ("?", "one pair")
 
 
 def test_launch_bound_shares_stand_beside_each_other() -> None:

@@ -14,6 +14,7 @@ from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 from telemetry_builders import H200, H200_TWO
 
+from analysis import rounds
 from dashboard import capabilities, filters, links, tainted
 from dashboard import telemetry as telemetry_parts
 from db import telemetry
@@ -240,13 +241,14 @@ def test_capabilities_stand_on_the_run_page_with_their_reasons(show: Any) -> Non
     assert len(show(page="run_detail", run="on-a100").expander) == 0
 
 
-@pytest.mark.parametrize("told", [None, [], {"gpu": 7, "cpu": 7}, {"gpu": {"gpus": [{}]}, "cpu": [{}]}])
+@pytest.mark.parametrize(
+    "told", [None, 5, [], ["x"], [{"block": []}], {"gpu": 7, "cpu": 7}, {"gpu": {"gpus": [{}]}, "cpu": [{}]}]
+)
 def test_facts_of_another_version_are_no_error(told: Any) -> None:
-
     run = replace(a_run(), facts={"telemetry": told})
     assert (capabilities.tables(run), capabilities.absent(run)) == ("", [])
     facts = {"tainted_blocks": told}
-    assert (tainted.numbers(facts), tainted.in_words(facts)) == (frozenset(), "")
+    assert (rounds.tainted(facts), tainted.in_words(facts)) == (frozenset(), "")
 
 
 def test_an_outcome_of_which_no_block_counts_shows_its_samples_and_no_median(

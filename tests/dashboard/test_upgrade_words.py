@@ -1,0 +1,85 @@
+"""What the upgrade page says of its tables: what comes first, what is left out, what counts as nothing."""
+
+from collections.abc import Sequence
+
+import pytest
+from builders import a_run
+from report_builders import a_result, an_exact_verdict, reported
+
+from analysis.case_results import CaseResult, Side
+from analysis.comparison import decision_body
+from analysis.policy import Policy
+from dashboard.upgrades.sections import Report, report
+from reports import sentences, wording
+from reports.judged import Judged
+
+GONE = a_result("gone/infer/-/eager", new=Side("crashed", "no"), verdicts={})
+NOISE = {"noise": 0.3}
+
+
+def told(cases: Sequence[CaseResult], policy: Policy | None = None) -> Report:
+    return report(a_run(), Judged(*reported(cases, policy)))
+
+
+def section(found: Report, title: str) -> str:
+    """What stands above the table of a section, before what its metric is."""
+    return next(each.about for each in found.sections if each.title.startswith(title))
+
+
+@pytest.mark.parametrize(
+    ("cases", "first"),
+    [
+        ([a_result("a/infer/-/eager", 5.0)], "1 case moved: those come first, the largest impact"),
+        ([a_result("a/infer/-/eager", 5.0), GONE], "1 case moved: those come after what broke, the largest"),
+        ([a_result("a/infer/-/eager", **NOISE)], "No case moved. Latency floor"),
+        (
+            [a_result("a/infer/-/eager", 0.9)],
+            "No case moved; the largest changes that nobody could tell from",
+        ),
+        ([a_result("a/infer/-/eager", verdicts={})], "Of no case is it known whether it moved."),
+    ],
+    ids=["moved", "broken", "same", "unclear", "no number"],
+)
+def test_which_cases_come_first_is_what_does(cases: Sequence[CaseResult], first: str) -> None:
+    assert section(told(cases), "What moved").startswith(first)
+
+
+@pytest.mark.parametrize(("many", "cut"), [(15, ""), (20, "Drawn are the 15 of largest impact of 20;")])
+def test_a_chart_that_leaves_cases_out_says_so(many: int, cut: str) -> None:
+    found = told([a_result(f"case{n:02}/infer/-/eager", 3.0 + n / 10) for n in range(many)])
+    (chart,) = [each.chart for each in found.sections if each.title.startswith("What moved")]
+    # One line is that of the whole.
+    assert chart is not None and len(chart.rows) == 16
+    assert (cut in section(found, "What moved")) and ("Drawn" in section(found, "What moved")) == bool(cut)
+
+
+def test_a_chart_that_leaves_techniques_out_says_so() -> None:
+    found = told([a_result(f"a/infer/-/technique={n:02}", 3.0) for n in range(17)])
+    assert "Drawn are the 15 that moved most of 17; the CSV file has all." in section(found, "Over all")
+    assert "Drawn" not in section(told([a_result("a/infer/-/eager", 3.0)]), "Over all")
+
+
+def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_nothing() -> None:
+    memory = an_exact_verdict("rss_peak_steady", 600.0, 603.0)
+    cases = [a_result("m/infer/-/eager", more={"rss_peak_steady": memory})]
+    found = told(cases, Policy(metric="rss_peak_steady"))
+    assert "is proved with an error" not in section(found, "What moved")
+    assert "is proved with an error" in section(told(cases), "What moved")
+    nothing = "A difference that is too small to matter counts as none."
+    assert nothing in section(found, "Over all") and nothing not in section(told(cases), "Over all")
+    (table,) = found.judged.upgrade.tables
+    assert (table.metric, table.geomean.change) == ("rss_peak_steady", 0.0)
+    assert nothing in sentences.about_table(table)
+
+
+def test_what_a_case_may_do_is_no_ground_to_go() -> None:
+    cases = [a_result(f"case{n}/infer/-/eager", -3.0) for n in range(4)]
+    policy = Policy(may_break=("gone/*",), slower_share=0.5, unmeasured_share=0.5)
+    upgrade = reported([*cases, GONE], policy)[2]
+    assert upgrade.decision == "go" and upgrade.reasons[0].text.startswith("gone/infer/-/eager broke")
+    body = decision_body(upgrade)
+    assert body["because"].startswith("Latency floor over 4 cases")
+    assert wording.because(upgrade).endswith(body["because"])
+    # Elsewhere the heaviest reason is the ground.
+    upgrade = reported([*cases, GONE])[2]
+    assert decision_body(upgrade) == {"decision": "no-go", "because": upgrade.reasons[0].text}
