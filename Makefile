@@ -31,8 +31,8 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 	@$(APP)/pyrometer run --suite smoke || [ $$? -eq 1 ]
 	@$(APP)/pyrometer dashboard
 
-# As many as a small machine has cores. Four are a quarter sooner there, and then real measurements of fleet tests
-# may be disturbed by them, which is what `contended` is for.
+# One more than a small machine has cores, for tests wait much of their time. Of four it has too many: real measurements
+# of fleet tests may be disturbed by them, which is what `contended` is for.
 PROCESSES ?= 3
 
 test: setup  ## every test this machine can run, naming what it skipped and why
