@@ -96,7 +96,10 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     """
     complaints: list[str] = []
     wanted = last(query, "run") or NEWEST
-    names = [] if wanted == NEWEST else wanted.split(_AND)[:_NAMED_RUNS]
+    asked = [] if wanted == NEWEST else wanted.split(_AND)
+    names = asked[:_NAMED_RUNS]
+    if len(names) < len(asked):
+        complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
     named = {name: ask.run(name) if origins.measured(name) else None for name in names}
     first = next((run for run in named.values() if run is not None), None)
     home = _home(first, places)

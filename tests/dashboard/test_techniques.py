@@ -224,6 +224,11 @@ def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, measured
     assert "What each technique brings" in text(at)
 
 
+def test_runs_beyond_those_that_count_are_said(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE, run=",".join(["run-1"] * 9))
+    assert [each.value for each in at.warning] == ["The address names 9 runs; the first 8 count."]
+
+
 def test_a_version_goes_by_its_release_too(open_page: Open, measured_url: str) -> None:
     at = open_page(measured_url, PAGE, version="2.13.0")
     assert not at.warning
