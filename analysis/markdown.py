@@ -16,7 +16,7 @@ def text(anything: str) -> str:
 
 def fenced(anything: str) -> str:
     """Lines as they are, in a block of their own."""
-    plain = "\n".join(printable(line) for line in anything.splitlines())
+    plain = "\n".join("\t".join(map(printable, line.split("\t"))) for line in anything.splitlines())
     fence = "```"
     while fence in plain:
         fence += "`"

@@ -36,7 +36,8 @@ def tainted(facts: Mapping[str, Any]) -> frozenset[int]:
     listed = facts.get(TAINTED)
     told = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
     blocks = [cast("Mapping[str, Any]", one).get("block") for one in told if isinstance(one, Mapping)]
-    return frozenset(block for block in blocks if isinstance(block, int))
+    # A number that JSON writers spell as 2.0 is a number all the same.
+    return frozenset(int(block) for block in blocks if isinstance(block, int | float) and block == block // 1)
 
 
 def _floors(facts: Mapping[str, Any]) -> dict[int, float]:

@@ -1,5 +1,6 @@
 """All that a run knows of itself: of its machine, environments and profile; as panels and as a CSV file."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -49,6 +50,8 @@ def _whole(value: object) -> object:
     """A fact as a CSV file has it, with all its digits."""
     if isinstance(value, list | tuple):
         return ", ".join(map(markup.printed, cast("Sequence[object]", value)))
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     # pandas holds none that is larger.
     return markup.printed(value) if isinstance(value, int) and abs(value) > _LARGEST else value
 

@@ -24,7 +24,7 @@ def _listed(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     told = facts.get(TAINTED)
     if not isinstance(told, list | tuple):
         return []
-    return [each for each in told if isinstance(each, Mapping) and isinstance(each.get("block"), int)]
+    return [each for each in told if isinstance(each, Mapping) and isinstance(each.get("block"), int | float)]
 
 
 def _share(each: Mapping[str, Any]) -> float:

@@ -8,6 +8,7 @@ from analysis.case_results import CaseResult
 from analysis.markdown import code as _code
 from analysis.markdown import text as _text
 from analysis.metrics import METRICS
+from analysis.policy import Policy
 from analysis.upgrade import Table, Upgrade
 
 from . import sentences, wording
@@ -31,7 +32,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
         _correctness(subject, upgrade),
         _cases(subject, each, upgrade),
         _means(subject, results, upgrade),
-        *(_own_table(table) for table in upgrade.tables),
+        *(_own_table(table, subject.policy) for table in upgrade.tables),
         _exclusions(each, upgrade),
         _differences(subject),
         _how(subject),
@@ -142,7 +143,7 @@ def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) ->
     return f"### Over all, and by technique\n\n{about}\n\n" + _table(columns, listed, numbers=(1, 2, 3, 4))
 
 
-def _own_table(table: Table) -> str:
+def _own_table(table: Table, policy: Policy) -> str:
     metric = table.metric
     listed = [
         (
@@ -158,7 +159,7 @@ def _own_table(table: Table) -> str:
     ]
     columns = ("case", "old", "new", "change", "interval", "n", "verdict")
     missing = without_ratio(table)
-    about = sentences.about_table(table)
+    about = sentences.about_table(table, policy)
     if missing:
         about += f" Without a ratio: {', '.join(map(_code, missing))}."
     return _details(

@@ -6,6 +6,7 @@ from importlib import resources
 from analysis import words
 from analysis.case_results import CaseResult
 from analysis.metrics import METRICS
+from analysis.policy import Policy
 from analysis.reasons import Decision
 from analysis.upgrade import Table, Upgrade
 from analysis.verdict import Verdict
@@ -56,7 +57,7 @@ def upgrade_html(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             _grid(each),
             _cases(subject, each, upgrade),
             _means(subject, results, upgrade),
-            _own_tables(upgrade),
+            _own_tables(upgrade, subject.policy),
             _exclusions(each, upgrade),
             _differences(subject),
             _how(subject),
@@ -278,14 +279,14 @@ def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) ->
     )
 
 
-def _own_tables(upgrade: Upgrade) -> str:
+def _own_tables(upgrade: Upgrade, policy: Policy) -> str:
     if not upgrade.tables:
         return ""
-    parts = [_own_table(table) for table in upgrade.tables]
+    parts = [_own_table(table, policy) for table in upgrade.tables]
     return elements.section("others", "Compile time, memory, first call, graph breaks", *parts)
 
 
-def _own_table(table: Table) -> str:
+def _own_table(table: Table, policy: Policy) -> str:
     columns = (
         *_heads(table.metric),
         Column("interval", number=True),
@@ -302,7 +303,7 @@ def _own_table(table: Table) -> str:
         )
         for case, judged in table_rows(table)
     ]
-    about = [elements.paragraph(sentences.about_table(table))]
+    about = [elements.paragraph(sentences.about_table(table, policy))]
     if missing := without_ratio(table):
         about.append(elements.paragraph(f"Without a ratio: {', '.join(missing)}."))
     summary = f"{sentences.table_title(table)}: {sentences.table_summary(table)}"

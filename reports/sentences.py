@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis import words
 from analysis.metrics import METRICS
+from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import Table, Upgrade
 
@@ -120,8 +121,8 @@ def table_summary(table: Table) -> str:
     )
 
 
-def about_table(table: Table) -> str:
-    """How a table of one metric is to be read."""
+def about_table(table: Table, policy: Policy) -> str:
+    """How a table of one metric, judged by a policy, is to be read."""
     known = METRICS[table.metric]
     text = f"{known.title}: {known.meaning}; {known.better} is better."
     judged = table.verdicts.values()
@@ -131,7 +132,7 @@ def about_table(table: Table) -> str:
     many = len(table.verdicts)
     if table.geomean.cases < many:
         text += f" Geomean over {table.geomean.cases} of {wording.plural(many, 'case')}."
-    return text + (_negligible(threshold_of(table.metric)) if table.geomean.cases else "")
+    return text + (_negligible(threshold_of(table.metric, policy.thresholds)) if table.geomean.cases else "")
 
 
 def how(subject: Subject) -> str:

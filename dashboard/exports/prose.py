@@ -163,7 +163,9 @@ class _Reader(HTMLParser):
         if not self._inline:
             self.blocks.append(markdown.fenced(raw))
         elif self._typed:
-            self._words.append(_APART.join(markdown.code(line) for line in raw.splitlines()) + _APART)
+            self._words.append(
+                _APART.join(markdown.code(line) for line in raw.splitlines() if line.strip()) + _APART
+            )
         else:
             self._words.append(markdown.text(re.sub(r"\s+", " ", raw)) + _APART)
 

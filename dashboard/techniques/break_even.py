@@ -39,8 +39,9 @@ class BreakEven:
 def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakEven | None:
     """When compiling for `compile_seconds` has paid for a case whose step takes `step_ms`.
 
-    None where it never does at the speed-up that was measured. Case and baseline do the same items in a step,
-    as a technique that compiles does: a step then saves step x (speed-up - 1).
+    None where it never does at the speed-up that was measured, or after more steps than a float holds. Case
+    and baseline do the same items in a step, as a technique that compiles does: a step then saves
+    step x (speed-up - 1).
     """
     ratio = speed_up.ratio
     if ratio is None or ratio <= 1 or step_ms <= 0 or compile_seconds < 0:
@@ -48,10 +49,14 @@ def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakE
     step = step_ms / 1e3
 
     def after(at: float | None) -> float | None:
-        return None if at is None or at <= 1 else compile_seconds / (step * (at - 1))
+        found = math.inf if at is None or at <= 1 else compile_seconds / (step * (at - 1))
+        return found if math.isfinite(found) else None
 
     steps = compile_seconds / (step * (ratio - 1))
-    return BreakEven(steps, after(speed_up.high), after(speed_up.low), steps * step * ratio)
+    seconds = steps * step * ratio
+    if not (math.isfinite(steps) and math.isfinite(seconds)):
+        return None
+    return BreakEven(steps, after(speed_up.high), after(speed_up.low), seconds)
 
 
 def of(case: Brought, cache: str = COLD) -> BreakEven | None:

@@ -6,8 +6,8 @@ from dashboard import row_charts
 from dashboard.charts import QUIET, RENDERED, TONES, Spec
 from dashboard.row_charts import SCHEMA, TIMES
 
-_STANDINGS = ("faster", "slower", "unclear", "one pair")
-_SHAPES = ("triangle-up", "triangle-down", "circle", "diamond")
+_STANDINGS = ("faster", "slower", "unclear", "one pair", "no interval")
+_SHAPES = ("triangle-up", "triangle-down", "circle", "diamond", "diamond")
 _SERIES_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _TITLE = "speed-up over eager fp32 (×, higher is better)"
 
@@ -20,7 +20,7 @@ def speed_ups(cases: int, *, dark: bool) -> Spec:
     """
     good, bad = TONES[dark]["good"], TONES[dark]["bad"]
     # A shape and a sign say the same.
-    y, tone = row_charts.height(cases), _scaled("standing", (good, bad, QUIET, QUIET))
+    y, tone = row_charts.height(cases), _scaled("standing", (good, bad, QUIET, QUIET, QUIET))
     tooltip = [
         {"field": "label", "type": "nominal", "title": "case"},
         {"field": "text", "type": "nominal", "title": "speed-up"},

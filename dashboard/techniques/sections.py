@@ -218,7 +218,8 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     drawn = frames.drawn(timed)
     told = (
         "Speed-up over eager fp32 of the same workload, median of n pairs with its 95 % interval, higher is "
-        "better. ▲ faster, ▼ slower: the interval leaves out 1×; ~ unclear: it holds 1×; ? one pair has none."
+        "better. ▲ faster, ▼ slower: the interval leaves out 1×; ~ unclear: it holds 1×; ? there is none, as "
+        "for one pair."
     )
     if any(subjects.several_ranks(case.key) for case in cases):
         told += " Several ranks, which are more hardware, stand below under Scaling."

@@ -139,14 +139,14 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
     """Which cases come first, and why."""
     standings = [row.standing for row in ordered]
     moved = standings.count("slower") + standings.count("faster")
+    first = "after what broke" if "broken" in standings else "first"
     if moved:
-        first = "after what broke" if "broken" in standings else "first"
         return (
             f"{wording.plural(moved, 'case')} moved: those come {first}, the largest impact (weight x "
             "change) before smaller ones."
         )
     if "unclear" in standings:
-        return "No case moved; the largest changes that nobody could tell from noise come first."
+        return f"No case moved; the largest changes that nobody could tell from noise come {first}."
     return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
 
 
@@ -163,12 +163,10 @@ def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> Drawn | None:
     many = wording.plural(len(every), "case")
     many = many if len(known) == len(every) else f"{len(known)} of {many}"
     alt = (
-        f"Change of the {metric.lower()}, new against old, of {many} with intervals, largest impact first: "
+        f"Change of the {metric.lower()}, new against old, of {many} with intervals, in the table's order: "
         f"{dashboard_wording.case(first.case).text} {first.word}, {wording.change(verdicts[0])}"
     )
-    return Drawn(
-        drawn, _look(judged, axis, len(drawn)), alt, _cut(len(known), len(every), "of largest impact")
-    )
+    return Drawn(drawn, _look(judged, axis, len(drawn)), alt, _cut(len(known), len(every), "that come first"))
 
 
 def _cut(drawn: int, every: int, which: str) -> str:
@@ -244,7 +242,12 @@ def _beside(judged: Judged) -> list[Section]:
         name = title.replace(" ", "-")
         frame = partial(frames.tables, listed)
         found.append(
-            Section(title.capitalize(), tables.beside(listed), frame=frame, file=_file(judged, name))
+            Section(
+                title.capitalize(),
+                tables.beside(listed, judged.subject.policy),
+                frame=frame,
+                file=_file(judged, name),
+            )
         )
     return found
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape as _escape
 
 from analysis.metrics import METRICS
+from analysis.policy import Policy
 from analysis.reasons import Decision
 from analysis.upgrade import Table, Upgrade
 from analysis.verdict import Verdict
@@ -247,12 +248,12 @@ def means(judged: Judged) -> str:
     return markup.table("Geomeans", columns, rows, tall=True, folded=True)
 
 
-def beside(listed: Sequence[Table]) -> str:
+def beside(listed: Sequence[Table], policy: Policy) -> str:
     """Tables of metrics that do not decide, one below the other, what moved first."""
-    return "".join(map(_beside, listed))
+    return "".join(_beside(table, policy) for table in listed)
 
 
-def _beside(table: Table) -> str:
+def _beside(table: Table, policy: Policy) -> str:
     columns = [
         ("Case", False),
         *((title, True) for title in _capital(wording.headings(table.metric))),
@@ -267,7 +268,7 @@ def _beside(table: Table) -> str:
         for case, one in every[:_MOST_BESIDE]
     )
     title = METRICS[table.metric].title
-    about = sentences.about_table(table)
+    about = sentences.about_table(table, policy)
     if missing := without_ratio(table):
         named = ", ".join(missing[:_MOST_BESIDE]) + (" …" if len(missing) > _MOST_BESIDE else "")
         about += f" Without a ratio: {named}."

@@ -40,7 +40,12 @@ def test_what_a_file_from_elsewhere_calls_tainted_is_no_error(told: Any) -> None
     assert rounds.change(facts(1e6), facts(2e6, tainted_blocks=told)) == pytest.approx(math.log(2))
 
 
-@pytest.mark.parametrize("shapes", ["x", [1], 2])
+def test_a_number_of_a_block_is_one_however_json_spells_it() -> None:
+    told = [{"block": number} for number in (2.0, 3, 4.0, 2.5, math.nan, None)]
+    assert rounds.tainted({"tainted_blocks": told}) == {2, 3, 4}
+
+
+@pytest.mark.parametrize("shapes", ["x", [1]])
 def test_of_shapes_that_nobody_can_read_there_may_be_several(shapes: Any) -> None:
     old = an_outcome(metrics={"latency_floor": 2.0}, facts=facts(1e6, shapes=shapes))
     new = replace(old, metrics={"latency_floor": 1.0})

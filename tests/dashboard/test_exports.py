@@ -294,6 +294,8 @@ def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
         ([1, None, "=x"], '"1, None, =x"'),
         ("=1+1", "'=1+1"),
         (True, "True"),
+        (float("nan"), "nan"),
+        (float("-inf"), "'-inf"),
         (None, ""),
         ({"b": 1.5}, "1.5"),
     ],
@@ -301,6 +303,10 @@ def test_the_facts_of_a_run_are_a_csv_file(everything: str) -> None:
 def test_the_file_of_facts_has_all_their_digits(value: object, told: str) -> None:
     written = parts.csv(run_facts.frame(replace(a_run(), facts={"a": value}))).decode()
     assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{told}\r\n")
+
+
+def test_a_log_keeps_its_tabs() -> None:
+    assert "a\tb\n\tc" in written(Shown("x", [Piece("code", "a\tb\n\tc\n")]))
 
 
 def test_commands_stay_lines_of_their_own() -> None:

@@ -5,9 +5,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import MLP, a_night, a_run, an_environment, an_outcome
+from telling_builders import a_finding
 
 from analysis.comparison import AGAIN
-from dashboard import filters, links
+from dashboard import filters, links, picking
 from dashboard.again import declared_name
 from db.records import TelemetryWindow
 
@@ -66,11 +67,23 @@ def test_both_sides_of_an_environment_against_itself_have_links_of_their_own() -
             query = parse_qs(urlsplit(links.utilisation(run.id, MLP, each.fingerprint, 0)).query)
             view, _, complaints = filters.utilisation(query, run.id, measured)
             assert (view.environment, complaints) == (each.fingerprint, [])
+            first = parse_qs(urlsplit(links.windows(run.id, MLP, each.fingerprint)).query)
+            assert filters.utilisation(first, run.id, measured)[0] == view
             # What the page itself writes into its address.
             assert filters.utilisation(view.query(), run.id, measured)[0] == view
     # No command knows the second name.
     assert [declared_name(each) for each in run.environments] == ["default", "default"]
     assert declared_name(an_environment(name="default-again")) == "default-again"
+
+
+def test_a_schedule_that_is_called_all_is_one_of_them() -> None:
+    for name, others in (("all", "nightly"), ("nightly", "all")):
+        view, complaints = filters.findings({"schedule": [picking.spelled(name)]}, ["all", "nightly"])
+        assert (view.asked["schedule"], complaints) == (name, [])
+        assert [view.holds(a_finding(schedule=each)) for each in (name, others)] == [True, False]
+    view, _ = filters.findings({"schedule": ["all"]}, ["all", "nightly"])
+    assert view.asked["schedule"] is None
+    assert all(view.holds(a_finding(schedule=each)) for each in ("all", "nightly"))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """The outcomes of a large run: a page at a time, what is not ok first, every one of them within reach."""
 
 import re
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import MLP, RESNET, a_run, an_environment, an_outcome
-from dashboard_pages import Open, html
+from dashboard_pages import Open, html, typed
 
+from analysis.comparison import AGAIN
 from dashboard import frames, tables
 from db import queries, store
 from db.engine import open_database
@@ -75,3 +78,25 @@ def test_a_page_that_there_is_not_is_the_nearest(open_page: Open, url: str, want
 def test_the_file_has_all_of_them_whatever_page_is_shown(url: str) -> None:
     with open_database(url) as database:
         assert len(frames.outcomes(queries.outcomes_of_run(database, "run-1"))) == MANY
+
+
+def test_both_sides_of_an_environment_against_itself_open_and_name_what_was_declared(
+    open_page: Open, tmp_path: Path
+) -> None:
+    once = replace(an_environment(name="default"), fingerprint="0123456789abcdef")
+    again = replace(once, fingerprint=once.fingerprint + AGAIN, name="default-again")
+    made = f"sqlite:///{tmp_path}/again.db"
+    with open_database(made) as database:
+        run = a_run("run-1", environments=[once, again], planned=2)
+        store.save_run(database, run)
+        outcomes = [an_outcome(MLP, environment=each, latency=ms) for each, ms in ((once, 2.0), (again, 3.0))]
+        store.save_outcomes(database, run.id, outcomes)
+    listed = html(open_page(made, PAGE, run="run-1"))
+    found = [unescape(each) for each in re.findall(r'href="([^"]*replicate=0)"[^>]*>Open', listed)]
+    told: list[str] = []
+    for address in found:
+        query = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
+        at = open_page(made, PAGE, **query)
+        told += re.findall(r"<dt>Latency</dt><dd>(.*?)</dd>", html(at))
+        assert "--environment default " in typed(at)[0]
+    assert told == ["2.00 ms", "3.00 ms"]

@@ -26,7 +26,7 @@ from analysis.gains import Gain
 from dashboard import charts as shared
 from dashboard import wording
 from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
-from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, read
+from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, eager_of, read
 from db.records import Outcome
 from runner.worker.case_key import CaseKey
 
@@ -68,6 +68,33 @@ def test_what_may_be_no_faster_may_never_pay() -> None:
 @pytest.mark.parametrize("found", [gain(1.0, 0.9, 1.1), gain(0.8, 0.7, 0.9), gain(None)])
 def test_what_is_no_faster_never_pays(found: Gain) -> None:
     assert break_even.break_even(10.0, 50.0, found) is None
+
+
+def test_after_more_steps_than_a_float_holds_it_never_pays() -> None:
+    assert break_even.break_even(1e308, 50.0, gain(1.5, 1.4, 1.6)) is None
+    edge = break_even.break_even(1e306, 50.0, gain(2.0, 1 + 1e-12, 3.0))
+    assert edge is not None and edge.most is None and edge.fewest is not None
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_whatever_a_gain_proves_has_a_colour_and_a_shape(dark: bool) -> None:
+    found = [
+        gain(2.0, 1.5, 3.0),
+        gain(0.5, 0.4, 0.6),
+        gain(1.0, 0.9, 1.1),
+        gain(2.0),
+        replace(gain(2.0), n=1),
+    ]
+    words = [columns.standing(each)[1] for each in found]
+    assert len(set(words)) == len(words)
+    drawn = [
+        each["encoding"]
+        for each in charts.speed_ups(5, dark=dark)["layer"]
+        if each["encoding"].get("color", {}).get("field") == "standing"
+    ]
+    assert len(drawn) == 2
+    for scale in [each[name]["scale"] for each in drawn for name in ("color", "shape") if name in each]:
+        assert set(words) <= set(scale["domain"]) and len(scale["domain"]) == len(scale["range"])
 
 
 def test_a_warm_cache_pays_sooner() -> None:
@@ -379,6 +406,7 @@ def test_launch_bound_shares_stand_beside_each_other() -> None:
     measured = outcomes(ON_GPU, device="cuda")
     found = read(made, VERSION, measured, measurements_for(measured))
     assert not found.on_cpu and READ.on_cpu
+    assert {each.environment for each in eager_of([found])} == {environment().fingerprint}
     (case,) = (case for case in found.brought if case.case == f"{MLP}/graph=capture")
     assert (case.base["launch_bound"].point, case.own["launch_bound"].point) == (0.7, 0.1)
     # On a device, memory is what its allocator holds.

@@ -1,5 +1,6 @@
 """What the upgrade page says of its tables: what comes first, what is left out, what counts as nothing."""
 
+import math
 from collections.abc import Sequence
 
 import pytest
@@ -9,6 +10,7 @@ from report_builders import a_result, an_exact_verdict, reported
 from analysis.case_results import CaseResult, Side
 from analysis.comparison import decision_body
 from analysis.policy import Policy
+from analysis.thresholds import Threshold
 from dashboard.upgrades.sections import Report, report
 from reports import sentences, wording
 from reports.judged import Judged
@@ -36,15 +38,19 @@ def section(found: Report, title: str) -> str:
             [a_result("a/infer/-/eager", 0.9)],
             "No case moved; the largest changes that nobody could tell from",
         ),
+        (
+            [a_result("a/infer/-/eager", 0.9), GONE],
+            "No case moved; the largest changes that nobody could tell from noise come after what broke.",
+        ),
         ([a_result("a/infer/-/eager", verdicts={})], "Of no case is it known whether it moved."),
     ],
-    ids=["moved", "broken", "same", "unclear", "no number"],
+    ids=["moved", "broken", "same", "unclear", "unclear and broken", "no number"],
 )
 def test_which_cases_come_first_is_what_does(cases: Sequence[CaseResult], first: str) -> None:
     assert section(told(cases), "What moved").startswith(first)
 
 
-@pytest.mark.parametrize(("many", "cut"), [(15, ""), (20, "Drawn are the 15 of largest impact of 20;")])
+@pytest.mark.parametrize(("many", "cut"), [(15, ""), (20, "Drawn are the 15 that come first of 20;")])
 def test_a_chart_that_leaves_cases_out_says_so(many: int, cut: str) -> None:
     found = told([a_result(f"case{n:02}/infer/-/eager", 3.0 + n / 10) for n in range(many)])
     (chart,) = [each.chart for each in found.sections if each.title.startswith("What moved")]
@@ -69,7 +75,16 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
     assert nothing in section(found, "Over all") and nothing not in section(told(cases), "Over all")
     (table,) = found.judged.upgrade.tables
     assert (table.metric, table.geomean.change) == ("rss_peak_steady", 0.0)
-    assert nothing in sentences.about_table(table)
+    assert nothing in sentences.about_table(table, Policy())
+    # Where a policy lets nothing be too small, nothing counts as none.
+    strict = Policy(thresholds={"rss_peak_steady": Threshold(0.02, absolute=0.0, exact=True)})
+    found = told(cases, strict)
+    (table,) = found.judged.upgrade.tables
+    assert table.geomean.change == pytest.approx(math.log(603 / 600))
+    assert nothing not in sentences.about_table(table, strict)
+    assert nothing not in section(found, "Memory") and all(
+        nothing not in each.html for each in found.sections
+    )
 
 
 def test_what_a_case_may_do_is_no_ground_to_go() -> None:
