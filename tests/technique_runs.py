@@ -7,6 +7,8 @@ from hashlib import sha256
 
 from builders import FIRST_NIGHT, a_machine, a_profile, a_run, an_environment, an_outcome, measurements_for
 
+from analysis.gains import Gain
+from dashboard.techniques.measured import Reading, read
 from db.engine import open_database
 from db.records import Environment, Machine, Outcome, Profile, Run
 from db.store import save_measurements, save_outcomes, save_run
@@ -165,3 +167,27 @@ def save(url: str, made: Run, measured: Sequence[Outcome]) -> str:
         save_outcomes(database, made.id, measured)
         save_measurements(database, made.id, measurements_for([o for o in measured if o.status == "ok"]))
     return url
+
+
+def reading(measured: Sequence[Outcome], id: str = "run-1", night: int = 0) -> Reading:
+    """What a run of so many nights later says of these outcomes."""
+    made = run(id, started_at=FIRST_NIGHT + timedelta(days=night))
+    return read(made, VERSION, measured, measurements_for([o for o in measured if o.status == "ok"]))
+
+
+def gain(ratio: float | None, low: float | None = None, high: float | None = None) -> Gain:
+    """A speed-up over three pairs."""
+    reason = "" if ratio is not None else "no"
+    return Gain(
+        "speed-up",
+        f"{RESNET}/compile=default",
+        "e",
+        f"{RESNET}/eager",
+        "latency_floor",
+        ratio,
+        low,
+        high,
+        3,
+        0,
+        reason,
+    )

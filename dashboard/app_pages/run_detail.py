@@ -22,7 +22,7 @@ from dashboard import (
 )
 from dashboard.exports import shown as kept
 from dashboard.settings import Settings
-from db.records import Outcome, Run
+from db.records import Measurement, Outcome, Run
 
 settings = Settings.from_environment()
 url = settings.database_url
@@ -67,21 +67,26 @@ def show_run(run_id: str) -> None:
         parts.heading("What could not be measured, and why")
         parts.html(markup.notes(run.notes))
     if measurements:
-        parts.heading(
-            "Measurements",
-            lambda: frames.measurements(run, measurements, defined),
-            f"measurements-{run.id}.csv",
-        )
-        parts.caption(
-            "Over n replicates, each a process of its own. Spread: standard deviation of their logarithms."
-        )
-        parts.html(tables.measurements(run, measurements, defined))
+        show_measurements(run, measurements, defined)
     # Of what others measured nobody knows what was alive together.
     if origins.measured(run.id):
         gains.section(run, outcomes, measurements)
     if outcomes:
         show_outcomes(run, outcomes, observed)
     run_facts.section(run)
+
+
+def show_measurements(run: Run, measurements: Sequence[Measurement], defined: wording.Definitions) -> None:
+    """Every metric of every case, over its replicates."""
+    parts.heading(
+        "Measurements",
+        lambda: frames.measurements(run, measurements, defined),
+        f"measurements-{run.id}.csv",
+    )
+    parts.caption(
+        "Over n replicates, each a process of its own. Spread: standard deviation of their logarithms."
+    )
+    parts.html(tables.measurements(run, measurements, defined))
 
 
 def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]) -> None:
