@@ -47,6 +47,8 @@ def print_upgrade(
     console.print()
     console.print(_cases(subject, each, console.width))
     _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
+    if told := sentences.about_same(subject):
+        _line(console, told)
     _means(console, results, upgrade)
     for table in upgrade.tables:
         _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")

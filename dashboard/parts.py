@@ -258,7 +258,7 @@ def log(text: str) -> None:
 def nothing_measured() -> None:
     """The page of an empty database: what to type."""
     with lonely("Nothing measured yet"):
-        st.write("The database is empty. This measures about eight small cases and takes a few minutes:")
+        st.write("The database is empty. This measures ten small cases and takes a few minutes:")
         st.html(markup.code("pyrometer run --suite smoke"))
         st.caption("Then load this page again; a run shows up while it is still running.")
 

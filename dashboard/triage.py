@@ -8,6 +8,7 @@ import streamlit as st
 from dashboard import load, parts
 from dashboard.access import reader
 from dashboard.errors import NotAllowed
+from dashboard.overview import load as overview
 from db.finding_records import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
@@ -54,6 +55,8 @@ def section(url: str, one: Finding) -> None:
     except NotAllowed as refusal:
         st.warning(parts.plain(str(refusal)))
         return
+    # The first page tells of it too, and whoever comes from here would find it as it was.
+    overview.recent_findings.clear()
     st.rerun()
 
 

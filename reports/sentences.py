@@ -92,6 +92,18 @@ def about_means(subject: Subject) -> str:
     return (
         f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It is "
         f"about these cases and no others.{_negligible(threshold_of(policy.metric, policy.thresholds))}"
+        f"{_of_one_look(subject)}"
+    )
+
+
+def _of_one_look(subject: Subject) -> str:
+    """Why the interval of a geomean over one case is not that of the case: see `analysis.geomean`."""
+    plan, policy = subject.plan, subject.policy
+    if plan.smallest == plan.largest or threshold_of(policy.metric, policy.thresholds).exact:
+        return ""
+    return (
+        " Its interval is that of all its pairs, looked at once; a case is looked at again and again, and "
+        "its interval is wider for it."
     )
 
 

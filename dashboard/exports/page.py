@@ -13,6 +13,8 @@ from dashboard.exports.shown import Piece, Shown
 
 #: Lines of a log that are kept: its end.
 _LOG_LINES = 40
+#: Columns of a table that Markdown keeps: nobody reads forty in an issue.
+_MOST_COLUMNS = 12
 
 
 def address(home: str, query: dict[str, list[str]], pinned: str) -> str:
@@ -76,10 +78,13 @@ def _code(text: str) -> str:
 def _rows(frame: pd.DataFrame) -> list[str]:
     if frame.empty:
         return []
-    shown = frame.head(prose.MOST_ROWS)
-    rows = [[markdown.text(str(name)) for name in frame.columns]]
+    shown = frame.iloc[: prose.MOST_ROWS, :_MOST_COLUMNS]
+    rows = [[markdown.text(str(name)) for name in shown.columns]]
     rows += [[_cell(value) for value in row] for row in shown.itertuples(index=False, name=None)]
-    return [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
+    found = [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
+    if (more := frame.shape[1] - _MOST_COLUMNS) > 0:
+        found.append(f"and {more:,} more columns, which the CSV file has")
+    return found
 
 
 def _cell(value: object) -> str:

@@ -123,6 +123,8 @@ def _without_prices(example: str) -> None:
 def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) -> str:
     what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
     told = f"{metric.title} of {what} under profile {chosen.profile}"
+    if any(cell.of == "run" for column in columns for cell in column.cells.values()):
+        told += ", over several runs the median of their points, one for each environment that has it"
     if len(columns) > 1:
         told += (
             f", in times as good as on {columns[0].label}: above 1× is better, whichever way the metric "
@@ -135,7 +137,7 @@ def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) ->
         return told
     share, series = noise
     return (
-        f"{told} Here, runs of one PyTorch on one hardware lie {wording.percent(share)} apart from the "
+        f"{told} Here, points of one PyTorch on one hardware lie {wording.percent(share)} apart from the "
         f"least to the most (median, {series:,} series)."
     )
 

@@ -65,7 +65,7 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
     missing = [line for line in drawn if line.letter not in levels]
     without = [line.letter for line in missing if not lines.measured(line, baseline)]
     nothing = [line.letter for line in missing if lines.measured(line, baseline)]
-    of_which = "that run's point" if run else "the median over its runs"
+    of_which = "that run's point" if run else "the median over the points of its runs"
     told = [f"0 % is {baseline}, {of_which}: {each}."] if each else []
     if without:
         verb = "has" if len(without) == 1 else "have"

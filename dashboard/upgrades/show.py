@@ -42,9 +42,11 @@ def one(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> str | N
     """The upgrade of that run, or the newest where there is no such run; answers which one is shown."""
     found = records.run(url, run_id)
     if found is None:
-        parts.complain([wording.no_such_run(run_id, [each.run.id for each in items])])
         newest = wanted({}, items).run
         found = records.run(url, newest) if newest else None
+        told = wording.no_such_run(run_id, [each.run.id for each in items])
+        instead = f" Shown is another upgrade, the newest: {newest}." if found else ""
+        parts.complain([f"{told}{instead}"])
     if found is None:
         return None
     run, summary = found

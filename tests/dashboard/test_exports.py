@@ -305,6 +305,12 @@ def test_the_file_of_facts_has_all_their_digits(value: object, told: str) -> Non
     assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{told}\r\n")
 
 
+def test_a_wide_table_keeps_its_first_columns_and_says_so() -> None:
+    frame = pd.DataFrame([range(20)], columns=[f"c{n}" for n in range(20)])
+    text = written(Shown("x", [Piece("heading", "A", lambda: frame)]))
+    assert "| c11 |\n" in text and "c12" not in text and "and 8 more columns, which the CSV file has" in text
+
+
 def test_a_log_keeps_its_tabs() -> None:
     assert "a\tb\n\tc" in written(Shown("x", [Piece("code", "a\tb\n\tc\n")]))
 

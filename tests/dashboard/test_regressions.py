@@ -18,6 +18,7 @@ from watched_nights import Nights, a_finding, a_regression
 from analysis.verdict import Verdict
 from dashboard import filters, markup, parts, triage
 from dashboard import findings as page
+from dashboard.overview import load as overview
 from db import finding_counts, findings
 from db.engine import Database, open_database
 from scheduled_jobs.watching.evidence import verdict_body
@@ -238,6 +239,17 @@ def test_triage_is_written_with_who_and_why(open_page: Open, url: str, database:
     page.button[0].click().run()
     one = findings.finding(database, 1)
     assert one is not None and one.triage == "fixed"
+
+
+def test_the_first_page_knows_at_once_what_was_said(open_page: Open, url: str) -> None:
+    def told() -> dict[int, str]:
+        return {one.id: one.triage for each in overview.recent_findings(url, 9999)[:2] for one in each}
+
+    page = open_page(url, PAGE, finding="1")
+    assert told()[1] == "open"
+    page.text_input(key="triage-who").input("ada")
+    page.button[0].click().run()
+    assert told()[1] == "acknowledged"
 
 
 def test_what_says_nothing_is_refused() -> None:

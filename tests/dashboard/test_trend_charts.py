@@ -321,12 +321,14 @@ def test_the_scale_says_its_direction_in_both_spellings() -> None:
 def test_the_caption_of_a_relative_scale_says_what_zero_is_and_what_is_left_out() -> None:
     both = [a_line([a_point(0), a_point(1, "2.14.0")]), a_line([a_point(0, "2.12.0", RESNET)], "B")]
     told = words.against(metric("latency"), "2.13.0", {"A": 2.0}, both, run=False)
-    assert told.startswith("0 % is 2.13.0, the median over its runs: A 2.00 ms.")
+    assert told.startswith("0 % is 2.13.0, the median over the points of its runs: A 2.00 ms.")
     assert "B has nothing measured with 2.13.0" in told and "a hint, not a verdict" in told
     assert "that run's point" in words.against(metric("latency"), "run-0", {"A": 2.0}, both, run=True)
     builds = [a_line([a_point(0, "2.13.0+cu126"), a_point(1, "2.13.0+cu130")])]
     told = words.against(metric("latency"), "2.13.0", {"A": 2.0}, builds, run=False)
-    assert told.startswith("0 % is 2.13.0, the median over its runs: A 2.00 ms of 2.13.0+cu130.")
+    assert told.startswith(
+        "0 % is 2.13.0, the median over the points of its runs: A 2.00 ms of 2.13.0+cu130."
+    )
 
 
 def test_the_meaning_of_a_metric_is_its_tellers() -> None:

@@ -133,12 +133,17 @@ def test_relative_is_against_the_version_in_the_address(shown: Any) -> None:
         each.value for each in at.header
     ]
     told = text(at).replace("\\", "")
-    assert "0 % is 2.13.0, the median over its runs: A 10.0 ms." in told and "a hint, not a verdict" in told
+    assert (
+        "0 % is 2.13.0, the median over the points of its runs: A 10.0 ms." in told
+        and "a hint, not a verdict" in told
+    )
     (upgrade,) = addresses(at, "Measured in turns")
     query = parse_qs(urlsplit(upgrade).query)
     assert query["from"] == ["2.13.0"] and query["to"] == ["2.16.0.dev20260924"]
     only = text(shown(scale="relative", baseline="2.13.0", track="nightly")).replace("\\", "")
-    assert "0 % is 2.13.0, the median over its runs: A 10.0 ms." in only, "its track need not be drawn"
+    assert "0 % is 2.13.0, the median over the points of its runs: A 10.0 ms." in only, (
+        "its track need not be drawn"
+    )
     # The track that takes a tenth more, and the pinned one.
     rows = re.findall(r"([+−±][\d.]+) %</td>", html(at))
     assert {round(float(each.replace("−", "-").replace("±", ""))) for each in rows} <= {-1, 0, 1, 9, 10, 11}

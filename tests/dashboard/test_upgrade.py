@@ -254,7 +254,8 @@ def test_what_was_never_measured_together_is_not_compared(open_page: Open, fille
 
 def test_an_unknown_run_is_said_and_the_newest_shown(open_page: Open, filled: Filled) -> None:
     page = open_page(filled(), PAGE, run=RUN[:-1])
-    assert "There is no run" in page.warning[0].value and RUN[-4:] in page.warning[0].value
+    assert "There is no run" in page.warning[0].value
+    assert page.warning[0].value.endswith(f"Shown is another upgrade, the newest\\: {RUN}.")
     assert "No-go</p>" in html(page)
 
 

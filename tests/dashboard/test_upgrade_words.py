@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from builders import a_run
@@ -85,6 +86,15 @@ def test_of_an_exact_metric_no_test_is_claimed_and_what_is_too_small_counts_as_n
     assert nothing not in section(found, "Memory") and all(
         nothing not in each.html for each in found.sections
     )
+
+
+def test_why_the_interval_of_a_mean_over_one_case_is_not_the_cases_own() -> None:
+    told_once = "Its interval is that of all its pairs, looked at once"
+    cases = [a_result("a/infer/-/eager", 3.0)]
+    assert told_once in section(told(cases), "Over all")
+    subject, results, upgrade = reported(cases)
+    one_look = replace(subject, plan=replace(subject.plan, smallest=6, largest=6))
+    assert told_once not in section(report(a_run(), Judged(one_look, results, upgrade)), "Over all")
 
 
 def test_what_a_case_may_do_is_no_ground_to_go() -> None:
