@@ -31,9 +31,9 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 	@$(APP)/pyrometer run --suite smoke || [ $$? -eq 1 ]
 	@$(APP)/pyrometer dashboard
 
-# One more than a small machine has cores, for tests wait much of their time. Of four it has too many: real measurements
-# of fleet tests may be disturbed by them, which is what `contended` is for.
-PROCESSES ?= 3
+# As many as a small machine has cores. With three it is a sixth sooner there and with four a quarter; then what tests
+# wait for comes later than some of them expect, and real measurements of fleet tests may be `contended`.
+PROCESSES ?= 2
 
 test: setup  ## every test this machine can run, naming what it skipped and why
 	$(APP)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
