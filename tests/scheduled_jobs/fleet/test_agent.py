@@ -83,7 +83,7 @@ def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
     examined.start_anew()
     agent = examined.agent
     with monkeypatch.context() as soon:
-        # On a busy machine somebody may hold the machine still, or again: it is asked anew, and not in a minute.
+        # On a busy machine somebody else may hold it still, or again: it is asked anew, and not in a minute.
         soon.setattr(examining, "_RETRY_SECONDS", 0.0)
         until(lambda: agent.describe() and looks(examined) == 1, "the doctor is there")
     last = agent.look(TOKEN, 0, 0, 0)["last"]
