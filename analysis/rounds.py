@@ -29,15 +29,21 @@ def change(old: Mapping[str, Any], new: Mapping[str, Any]) -> float | None:
 
 
 def tainted(facts: Mapping[str, Any]) -> frozenset[int]:
-    """The numbers, from 0, of a process's blocks that others disturbed and that do not count.
+    """The numbers, from 0, of a process's blocks that others disturbed and that do not count."""
+    return frozenset(int(each["block"]) for each in tainted_blocks(facts))
 
-    A file from elsewhere may hold anything under that name.
-    """
+
+def tainted_blocks(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What is told of each of them; a file from elsewhere may hold anything under that name."""
     listed = facts.get(TAINTED)
     told = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
-    blocks = [cast("Mapping[str, Any]", one).get("block") for one in told if isinstance(one, Mapping)]
-    # A number that JSON writers spell as 2.0 is a number all the same.
-    return frozenset(int(block) for block in blocks if isinstance(block, int | float) and block == block // 1)
+    blocks = [cast("Mapping[str, Any]", one) for one in told if isinstance(one, Mapping)]
+    return [each for each in blocks if _is_number(each.get("block"))]
+
+
+def _is_number(block: object) -> bool:
+    """Whether it numbers a block; some write 2.0 for 2."""
+    return isinstance(block, int | float) and block == block // 1
 
 
 def _floors(facts: Mapping[str, Any]) -> dict[int, float]:

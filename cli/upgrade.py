@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.comparison import MOST_PAIRS, Comparison
+from analysis.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.plan import FEWEST, Plan
 from analysis.policy import Policy
 from analysis.thresholds import threshold_of
@@ -268,7 +268,7 @@ def told_apart(asked: Asked) -> Asked:
 
 def _again(environment: Environment) -> Environment:
     facts = {**environment.facts, "fingerprint": again(environment.fingerprint)}
-    return replace(environment, name=f"{environment.name}-again", facts=facts)
+    return replace(environment, name=f"{environment.name}{AGAIN}", facts=facts)
 
 
 def _note_unmatched(policy: Policy, name: str, cases: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis import words
 from analysis.metrics import METRICS
+from analysis.plan import Plan
 from analysis.policy import Policy
 from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import Table, Upgrade
@@ -88,18 +89,17 @@ def about_cases(metric: str) -> str:
 def about_means(subject: Subject) -> str:
     """How the geomeans are to be read."""
     policy = subject.policy
+    threshold = threshold_of(policy.metric, policy.thresholds)
     weighed = ", weighed by the policy" if policy.weights else ", each case counting once"
     return (
         f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It is "
-        f"about these cases and no others.{_negligible(threshold_of(policy.metric, policy.thresholds))}"
-        f"{_of_one_look(subject)}"
+        f"about these cases and no others.{_negligible(threshold)}{_of_one_look(subject.plan, threshold)}"
     )
 
 
-def _of_one_look(subject: Subject) -> str:
+def _of_one_look(plan: Plan, threshold: Threshold) -> str:
     """Why the interval of a geomean over one case is not that of the case: see `analysis.geomean`."""
-    plan, policy = subject.plan, subject.policy
-    if plan.smallest == plan.largest or threshold_of(policy.metric, policy.thresholds).exact:
+    if plan.smallest == plan.largest or threshold.exact:
         return ""
     return (
         " Its interval is that of all its pairs, looked at once; a case is looked at again and again, and "

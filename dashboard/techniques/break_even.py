@@ -87,8 +87,8 @@ def advice(cases: Sequence[Brought]) -> list[str]:
 
 def _advice(cases: Sequence[Brought]) -> str:
     """What the pairs that nobody disturbed say, and which modes have others."""
-    noisy = [case for case in cases if disturbed(case)]
-    told = [_settled([case for case in cases if case not in noisy])] if len(noisy) < len(cases) else []
+    quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
+    told = [_settled(quiet)] if quiet else []
     if noisy:
         told.append(
             f"{_several(noisy)}: others took part of a core, so that may be anything; measure again when the "
@@ -97,7 +97,7 @@ def _advice(cases: Sequence[Brought]) -> str:
     return " ".join(told)
 
 
-def disturbed(case: Brought) -> bool:
+def _disturbed(case: Brought) -> bool:
     """Whether its speed-up rests on pairs of which others took part of a core."""
     return case.speed_up is not None and case.speed_up.disturbed > 0
 

@@ -168,10 +168,12 @@ def _ruled(found: Ruling) -> Finding:
 
 
 def _others(database: Database, rulings: Sequence[Ruling]) -> list[Finding]:
-    """Among which findings those are looked for that moved too: those of the session as it leaves them.
+    """Among which findings those are looked for that moved with confirmed ones; nothing is read without any.
 
-    What it refutes would look like one that moved otherwise, until that is stored.
+    Those of the session are as it leaves them: until that is stored, one it refutes looks as if it had moved.
     """
+    if all(one.state != "confirmed" for one in rulings):
+        return []
     ruled = {one.finding.id: _ruled(one) for one in rulings}
     since = min(one.found_at for one in ruled.values()) - _LOOK_BACK
     newest = stored.findings(database, since=since, newest=_OTHERS)
