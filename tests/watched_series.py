@@ -27,7 +27,7 @@ def a_series(nights: int = 12) -> MachineSeries:
 
 
 def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> Judged:
-    return Judged(candidates, returned, (), 0.01, 0.05, True)
+    return Judged(candidates, returned, 0.01, 0.05, True)
 
 
 def known(**changes: Any) -> Finding:
