@@ -11,7 +11,7 @@ from .metrics import METRICS
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
-from .words import called, change_beside, share, share_beside, word
+from .words import called, change_beside, of_cases, plural, share, share_beside, word
 
 Decision = Literal["no-go", "unclear", "go"]
 Kind = Literal["broke", "guarded", "worst", "share", "overall", "shaky", "unmeasured", "repaired", "gained"]
@@ -219,12 +219,15 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     # A share of exactly what is allowed is allowed, however the sum was rounded.
     allowed = policy.slower_share + 1e-9
     speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
-    many = f"{len(slower)}" if slower else "none"
+    worse = called("slower", policy.metric)
     shares = [share_beside(one, policy.slower_share) for one in (proved, possible)]
-    text = f"{many} of {len(known)} cases are {called('slower', policy.metric)}, {shares[0]} by weight"
+    text = f"{of_cases(len(slower), len(known))} {worse}"
+    text += f", {shares[0]} by weight" if slower else ""
     if doubtful:
-        text += f", and {len(doubtful)} more could be ({shares[1]} in all)"
-    text += f": at most {share(policy.slower_share)} may be"
+        text += f". {len(doubtful)} {'is' if len(doubtful) == 1 else 'are'} not yet measured precisely enough"
+        # Of equal weights everybody can count.
+        text += f", {shares[1]} by weight in all" if policy.weights or slower else ""
+    text += f" (policy: at most {share(policy.slower_share)} may be {worse})"
     about = slower if speaks == "no-go" else doubtful or slower
     yield Reason(speaks, "share", text, about, policy.metric, proved)
 
@@ -242,10 +245,20 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
     told, allowed = change_beside(overall.change, overall.low, overall.high, limit * cost)
-    text = f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: {told}"
+    over = f"{plural(overall.cases, 'case')} and {plural(overall.pairs, 'pair')}"
+    text = f"{METRICS[policy.metric].title} over {over}: {told}"
     if speaks != "go":
         text += f": at most {allowed} is allowed"
+    text += reduced(overall)
     return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
+
+
+def reduced(mean: Geomean) -> str:
+    """Which cases count less in a mean, as a part of a sentence; empty where all count whole."""
+    if not mean.reduced:
+        return ""
+    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in mean.reduced)
+    return f"; measured too imprecisely to count whole: {parts}"
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
@@ -267,9 +280,9 @@ def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reaso
     missing, limit = math.fsum(policy.weight(case) for case in cases) / total, policy.unmeasured_share
     speaks: Decision = "unclear" if missing > limit + 1e-9 else "go"
     text = (
-        f"{len(cases)} of {len(results)} cases have no interval, {share_beside(missing, limit)} by weight: "
-        f"at most {share(limit)} may have none"
+        f"{of_cases(len(cases), len(results), 'have')} no interval, {share_beside(missing, limit)} by weight"
     )
+    text += f": at most {share(limit)} may have none"
     yield Reason(speaks, "unmeasured", text, cases, policy.metric, missing)
 
 
@@ -280,5 +293,5 @@ def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     for kind in ("faster", "same"):
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
         if cases:
-            text = f"{len(cases)} of {len(verdicts)} cases are {called(kind, policy.metric)}"
+            text = f"{of_cases(len(cases), len(verdicts))} {called(kind, policy.metric)}"
             yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from .case_results import CaseResult
 from .discovery import control
-from .geomean import Geomean, geomean
+from .geomean import Geomean, geomean, precision_factors
 from .location import Location
 from .plan import Plan
 from .policy import Policy
@@ -146,7 +146,10 @@ def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
     """Over the cases that have a ratio."""
     each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
     if not each or any(one.location for one, _ in each):
-        return geomean((one.location, weight) for one, weight in each if one.location)
+        located = {case: one.location for case, one in verdicts.items() if one.location}
+        factors = precision_factors([location.error for location in located.values()])
+        reduced = tuple((case, part) for case, part in zip(located, factors, strict=True) if part < 1)
+        return replace(geomean((own, policy.weight(case)) for case, own in located.items()), reduced=reduced)
     low, mean, high = (
         geomean((Location(_ends(one, policy)[at], 0.0, 1, one.n, 0), weight) for one, weight in each)
         for at in range(3)

@@ -12,7 +12,7 @@ from analysis.settling import Settling
 from analysis.thresholds import threshold_of
 from analysis.upgrade import Upgrade
 from analysis.verdict import Verdict
-from analysis.words import NONE, ends, figure, percent, printable, share, word
+from analysis.words import NONE, ends, figure, percent, plural, printable, share, word
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -154,11 +154,6 @@ def duration(begun: datetime, ended: datetime | None) -> str:
 def moment(when: datetime | None) -> str:
     """A moment to the minute, in UTC."""
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if when else NONE
-
-
-def plural(many: int, noun: str) -> str:
-    """`1 pair`, `2 pairs`."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
 def counted(words: Iterable[str]) -> str:
