@@ -7,14 +7,26 @@ from typing import Literal
 
 from .case_results import CaseResult
 from .geomean import Geomean
-from .metrics import METRICS
+from .metrics import METRICS, PEAK_MEMORY
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
 from .words import called, change_beside, of_cases, plural, share, share_beside, word
 
 Decision = Literal["no-go", "unclear", "go"]
-Kind = Literal["broke", "guarded", "worst", "share", "overall", "shaky", "unmeasured", "repaired", "gained"]
+Kind = Literal[
+    "broke",
+    "guarded",
+    "worst",
+    "share",
+    "overall",
+    "compile",
+    "memory",
+    "shaky",
+    "unmeasured",
+    "repaired",
+    "gained",
+]
 
 _SPEAKS: tuple[Decision, ...] = ("no-go", "unclear", "go")
 #: In order of weight: correctness first.
@@ -24,6 +36,8 @@ _KINDS: tuple[Kind, ...] = (
     "worst",
     "share",
     "overall",
+    "memory",
+    "compile",
     "shaky",
     "unmeasured",
     "repaired",
@@ -36,7 +50,7 @@ class Reason:
     """One reason: for which decision it speaks, of which kind, in a sentence.
 
     `cases` are those it is about, `metric` what it is about there; `weight` is by how much it counts among
-    reasons of its kind.
+    reasons of its kind. A `warning` speaks for `go` and is nothing to pass over.
     """
 
     speaks: Decision
@@ -45,13 +59,16 @@ class Reason:
     cases: tuple[str, ...] = ()
     metric: str = ""
     weight: float = 0.0
+    warning: bool = False
 
 
 def ordered(found: Iterable[Reason]) -> list[Reason]:
-    """Reasons by weight: no-go before unclear before go, correctness before speed, much before little."""
-    return sorted(
-        found, key=lambda one: (_SPEAKS.index(one.speaks), _KINDS.index(one.kind), -one.weight, one.text)
-    )
+    """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
+
+    def _key(one: Reason) -> tuple[int, bool, int, float, str]:
+        return _SPEAKS.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight, one.text
+
+    return sorted(found, key=_key)
 
 
 def worsening(verdict: Verdict) -> tuple[float, float]:
@@ -118,21 +135,22 @@ def _broke(result: CaseResult, policy: Policy) -> Reason:
 
 def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
     guarded = policy.guards(result.case)
-    for metric in dict.fromkeys((policy.metric, *policy.worst)):
+    named = (policy.metric, *policy.worst)
+    for metric in dict.fromkeys((*named, *(PEAK_MEMORY if guarded else ()))):
         verdict = result.verdicts.get(metric)
         if verdict is None:
             continue
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
-        about = ((result.case,), metric, size)
-        if guarded and could_be_slower(verdict):
-            text = f"{_about(result.case, verdict)[0]}: it must not regress"
-            yield _reason(verdict.word == "slower", "guarded", text, *about)
+        case = ((result.case,), metric, size)
+        if guarded and could_be_slower(verdict) and (verdict.word == "slower" or metric in named):
+            text = f"{about(result.case, verdict)[0]}: it must not regress"
+            yield _reason(verdict.word == "slower", "guarded", text, *case)
         # Cases without a number have a share of their own.
         known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
         if known and metric in policy.worst and (found := _beyond(verdict, policy)):
-            told, limit = _about(result.case, verdict, math.log1p(policy.worst[metric]) * verdict.cost)
+            told, limit = about(result.case, verdict, math.log1p(policy.worst[metric]) * verdict.cost)
             why = found[1] or f"at most {limit} is allowed"
-            yield _reason(found[0], "worst", f"{told}: {why}", *about)
+            yield _reason(found[0], "worst", f"{told}: {why}", *case)
 
 
 def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, str] | None:
@@ -183,8 +201,8 @@ def _reason(proved: bool, kind: Kind, text: str, cases: tuple[str, ...], metric:
     return Reason("no-go" if proved else "unclear", kind, text, cases, metric, size)
 
 
-def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
-    """What the pairs of a case say of a metric, and the limit that they are held against."""
+def about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
+    """What the pairs of a case say of a metric, and the limit (a logarithm) that they are held against."""
     told, allowed = change_beside(verdict.change, verdict.low, verdict.high, limit)
     return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {told}, n = {verdict.n}", allowed
 

@@ -11,6 +11,7 @@ from .location import Location
 from .plan import Plan
 from .policy import Policy
 from .reasons import Decision, Reason, negligible, ordered, reasons
+from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .settling import Settling, settlings
 from .verdict import Verdict
 
@@ -57,7 +58,7 @@ class Upgrade:
 
     `reasons` are in order of weight: what speaks for the decision first. `settle` says what would decide an
     `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
-    is either in `overall` or in `exclusions`.
+    is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
     """
 
     decision: Decision
@@ -70,6 +71,12 @@ class Upgrade:
     repaired: tuple[CaseResult, ...]
     exclusions: tuple[Exclusion, ...]
     tables: tuple[Table, ...]
+    scorecard: Scorecard
+
+    @property
+    def warnings(self) -> tuple[Reason, ...]:
+        """What is no reason against it, and nothing to pass over, what weighs most first."""
+        return tuple(reason for reason in self.reasons if reason.warning)
 
     @property
     def grounds(self) -> tuple[Reason, ...]:
@@ -92,13 +99,14 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
     if len({result.case for result in results}) < len(results):
         raise ValueError("a case is judged once")
     judged = _controlled(results, policy, plan)
+    scores = {metric: metric_score(metric, own, _mean(own, policy)) for metric, own in judged.items()}
     results = [
         replace(r, verdicts={metric: judged[metric][r.case] for metric in r.verdicts}) if r.works else r
         for r in results
     ]
     verdicts = judged.get(policy.metric, {})
     overall = _mean(verdicts, policy)
-    found = ordered(reasons(results, overall, policy))
+    found = ordered([*reasons(results, overall, policy), *limit_reasons(scores, policy)])
     decision = found[0].speaks
     return Upgrade(
         decision=decision,
@@ -115,6 +123,7 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
             if r.case not in verdicts or not verdicts[r.case].has_ratio
         ),
         tables=_tables(judged, policy),
+        scorecard=scorecard(results, scores, found, policy),
     )
 
 
