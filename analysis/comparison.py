@@ -88,7 +88,8 @@ class Comparison:
                 policy[name] = tuple(policy[name])
             for name in ("compile_time", "peak_memory"):
                 if name in policy:
-                    policy[name] = Limits(**{**policy[name], "blocks": tuple(policy[name]["blocks"])})
+                    own: dict[str, Any] = {**policy[name], "blocks": tuple(policy[name]["blocks"])}
+                    policy[name] = Limits(**own)
             sides, (old, new) = (str(body["old"]), str(body["new"])), map(str, body["asked"])
             options = tuple(map(str, body["options"]))
             plan = Plan(**body["plan"])

@@ -272,11 +272,10 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
 
 
 def reduced(mean: Geomean) -> str:
-    """Which cases count less in a mean, as a part of a sentence; empty where all count whole."""
-    if not mean.reduced:
-        return ""
-    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in mean.reduced)
-    return f"; measured too imprecisely to count whole: {parts}"
+    """Which cases count less than half in a mean, as a part of a sentence; empty where none does."""
+    little = [(case, part) for case, part in mean.reduced if part < 0.5]
+    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in little)
+    return f"; too imprecise to count whole: {parts}" if parts else ""
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:

@@ -208,14 +208,15 @@ class _Judge:
         material = [case for case in self._score.worse if self._point(case) >= limit]
         proved = self._share([case for case in self._score.worse if self._least(case) >= limit])
         too_many = proved > self._policy.slower_share + 1e-9
-        if not cases and not too_many:
+        if not cases and not (too_many and "case" in self._limits.blocks):
+            # Each of them has been named as beyond `worst`.
             return
         word, known = called("slower", self._metric), len(self._score.verdicts)
         text = f"{self._title}: {of_cases(len(self._score.worse), known)} {word}"
         if cases:
             verdict = self._score.verdicts[cases[0]]
             told = change_beside(verdict.change, verdict.low, verdict.high)[0]
-            text += f", {'the next' if len(cases) < len(self._score.worse) else 'the most'} {cases[0]} {told}"
+            text += f"; {'next' if len(cases) < len(self._score.worse) else 'largest'}: {cases[0]} {told}"
             text += f", n = {verdict.n}"
         if material:
             text += f"; {len(material)} by {share(self._limits.case)} or more"
@@ -250,7 +251,7 @@ class _Judge:
         verdict = self._score.verdicts[cases[0]]
         text = (
             f"{self._title}: {of_cases(len(cases), len(self._score.verdicts))} not settled and may be "
-            f"{called('slower', self._metric)} by {share(self._limits.case)} or more, the most {cases[0]} "
+            f"{called('slower', self._metric)} by {share(self._limits.case)} or more; largest: {cases[0]} "
             f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
         )
         return Reason("go", self._kind, text, tuple(cases), self._metric, self._point(cases[0]), warning=True)

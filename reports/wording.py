@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.reasons import Decision
+from analysis.reasons import Decision, Reason
 from analysis.settling import Settling
 from analysis.thresholds import threshold_of
 from analysis.upgrade import Upgrade
@@ -113,8 +113,23 @@ def because(upgrade: Upgrade) -> str:
     """What weighs most for the decision."""
     first, more = printable(upgrade.grounds[0].text), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
-        return f"nothing that the policy forbids is left possible. {first}"
-    return first + (f"; and {plural(more, 'more reason')}" if more else "")
+        text = f"nothing that the policy forbids is left possible. {first}"
+    else:
+        text = first + (f"; and {plural(more, 'more reason')}" if more else "")
+    if not upgrade.warnings:
+        return text
+    warned = printable(upgrade.warnings[0].text)
+    return f"{text.removesuffix('.')}. {plural(len(upgrade.warnings), 'warning')}: {warned}"
+
+
+def speaks(reason: Reason) -> str:
+    """For what a reason speaks: a decision, or a warning."""
+    return "warning" if reason.warning else reason.speaks
+
+
+def sign(reason: Reason) -> str:
+    """The sign of that."""
+    return "!" if reason.warning else DECISION_SIGNS[reason.speaks]
 
 
 def settling(one: Settling) -> str:
