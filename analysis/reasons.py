@@ -310,5 +310,6 @@ def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     for kind in ("faster", "same"):
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
         if cases:
-            text = f"{of_cases(len(cases), len(verdicts))} {called(kind, policy.metric)}"
+            said = "the same" if kind == "same" else called(kind, policy.metric)
+            text = f"{of_cases(len(cases), len(verdicts))} {said}"
             yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))

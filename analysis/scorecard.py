@@ -219,12 +219,10 @@ class _Judge:
             text += f"; {'next' if len(cases) < len(self._score.worse) else 'largest'}: {cases[0]} {told}"
             text += f", n = {verdict.n}"
         if material:
-            text += f"; {len(material)} by {share(self._limits.case)} or more"
+            text += f"; {len(material)} of them by {share(self._limits.case)} or more"
         if too_many:
-            text += (
-                f" ({share_beside(proved, self._policy.slower_share)} by weight are proved to be; policy: "
-            )
-            text += f"at most {share(self._policy.slower_share)} may be)"
+            text += f", {share_beside(proved, self._policy.slower_share)} by weight for certain (policy: at "
+            text += f"most {share(self._policy.slower_share)} may be)"
         weight = max((self._point(case) for case in cases or material), default=0.0)
         if too_many:
             yield self._reason("case", text, self._score.worse, weight)

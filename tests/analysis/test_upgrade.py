@@ -21,7 +21,7 @@ def test_nothing_worse_is_a_go() -> None:
     upgrade = decide(alike())
     assert (upgrade.decision, upgrade.settle, upgrade.exclusions) == ("go", (), ())
     assert (upgrade.overall.cases, upgrade.overall.pairs) == (10, 60)
-    assert upgrade.reasons[-1].text == "10 of 10 cases are same"
+    assert upgrade.reasons[-1].text == "10 of 10 cases are the same"
 
 
 @pytest.mark.parametrize("status", BROKEN)
