@@ -27,12 +27,16 @@ TONES: Mapping[State, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One of the four: its title, its state, the number that stands for it, and sentences about it."""
+    """One of the four: its title, its state, the number that stands for it, and sentences about it.
+
+    `largest` is what stands out of that number: the case that is worst, or what broke; empty for nothing.
+    """
 
     title: str
     state: State
     value: str
     notes: tuple[str, ...]
+    largest: str = ""
 
     @property
     def sign(self) -> str:
@@ -60,7 +64,9 @@ def _pass_rate(rate: PassRate) -> Entry:
     if rate.unknown:
         notes.append(f"{wording.plural(rate.unknown, 'case')} not measured to the end")
     value = f"{rate.new:,} of {rate.cases:,}" if rate.cases else words.NONE
-    return Entry("Pass rate", rate.state, value, tuple(notes))
+    return Entry(
+        "Pass rate", rate.state, value, tuple(notes), f"{rate.broken:,} broke" if rate.broken else ""
+    )
 
 
 def _entry(title: str, score: Score, limits: str) -> Entry:
@@ -72,7 +78,9 @@ def _entry(title: str, score: Score, limits: str) -> Entry:
     elif hints := [one.hint for one in ordered if one.hint is not None]:
         value = f"{words.percent(hints[0])}, not proved"
     notes = [metric_note(one) for one in ordered]
-    return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])))
+    worse = [(case, one.verdicts[case]) for one in ordered[:1] for case in one.worse[:1]]
+    largest = "".join(f"{wording.change(verdict)} {case}" for case, verdict in worse)
+    return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])), largest)
 
 
 def _most(score: MetricScore) -> float:
