@@ -18,7 +18,8 @@ from .words import called, change_beside, of_cases, percent, plural, share, shar
 #: What the steady latency is where a policy judges by something else.
 _LATENCY = "latency_floor"
 
-State = Literal["ok", "warning", "unclear", "no-go", "not measured"]
+#: `not settled`: nothing speaks against it, and of no case is it proved better, worse or the same.
+State = Literal["ok", "warning", "unclear", "no-go", "not settled", "not measured"]
 #: Kinds of reasons that are about the pass rate.
 _PASS_RATE: tuple[Kind, ...] = ("broke", "shaky")
 
@@ -124,7 +125,11 @@ def _score(metrics: Iterable[str], scores: Mapping[str, MetricScore], found: Seq
     known = tuple(scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts)
     named = {one.metric for one in known}
     own = [one for one in found if one.metric in named and one.kind not in _PASS_RATE]
-    return Score(_state(own) if known else "not measured", known)
+    if not known:
+        return Score("not measured", known)
+    state = _state(own)
+    proved = any(verdict.word != "unclear" for one in known for verdict in one.verdicts.values())
+    return Score("not settled" if state == "ok" and not proved else state, known)
 
 
 def _state(found: Sequence[Reason]) -> State:

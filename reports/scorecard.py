@@ -15,12 +15,20 @@ from . import wording
 from .rows import Tone
 
 #: A sign and a tone of each state; the word of a state is its name.
-SIGNS: Mapping[State, str] = {"ok": "✓", "warning": "!", "unclear": "?", "no-go": "✗", "not measured": "–"}
+SIGNS: Mapping[State, str] = {
+    "ok": "✓",
+    "warning": "!",
+    "unclear": "?",
+    "no-go": "✗",
+    "not settled": "?",
+    "not measured": "–",
+}
 TONES: Mapping[State, Tone] = {
     "ok": "good",
     "warning": "odd",
     "unclear": "odd",
     "no-go": "bad",
+    "not settled": "quiet",
     "not measured": "quiet",
 }
 

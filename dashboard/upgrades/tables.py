@@ -43,7 +43,7 @@ def verdict(judged: Judged, rows: Sequence[Row]) -> str:
     decision = upgrade.decision
     cards = markup.panels(
         *(
-            markup.card(one.title, f"{text(one.value)} {_state(one)}", "<br>".join(map(text, one.notes)))
+            markup.card(one.title, text(one.value), "<br>".join([_state(one), *map(text, one.notes)]))
             for one in entries(upgrade.scorecard, subject.policy)
         )
     )
@@ -58,7 +58,7 @@ def verdict(judged: Judged, rows: Sequence[Row]) -> str:
 
 
 def _state(one: Entry) -> str:
-    return f'<small class="py-chip py-{one.tone}">{one.sign} {one.state}</small>'
+    return f'<span class="py-chip py-{one.tone}">{one.sign} {one.state}</span>'
 
 
 def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> str:

@@ -105,7 +105,7 @@ def test_a_wide_interval_is_no_wall_either() -> None:
     upgrade = decide([*alike(), wild])
     assert upgrade.decision == "go"
     (warm,) = upgrade.scorecard.compile_time.metrics
-    assert (warm.open, warm.worse) == (1, ())
+    assert (warm.open, warm.worse, upgrade.scorecard.compile_time.state) == (1, (), "not settled")
 
 
 def test_memory_of_which_the_pairs_are_not_of_one_mind_is_not_called() -> None:
