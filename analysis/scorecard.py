@@ -28,10 +28,10 @@ _PASS_RATE: tuple[Kind, ...] = ("broke", "shaky")
 class MetricScore:
     """One metric over all cases that work and have a verdict on it.
 
-    `worse` are the cases proved worse, the worst first; `better` how many are proved better, `open` how many
-    are proved neither worse nor better nor the same. `mean` is over the cases with an interval. Of cases with
-    too few pairs for an interval `hint` is the median log ratio, which proves nothing, `hinted` how many
-    there are, and `hinted_pairs` how many pairs each has, at least and at most.
+    `worse` are the cases proved worse, the largest change first; `better` how many are proved better, `open`
+    how many are proved neither worse nor better nor the same. `mean` is over the cases with an interval. Of
+    cases with too few pairs for an interval `hint` is the median log ratio, which proves nothing, `hinted`
+    how many there are, and `hinted_pairs` how many pairs each has, at least and at most.
     """
 
     metric: str
@@ -93,7 +93,7 @@ def metric_score(metric: str, verdicts: Mapping[str, Verdict], mean: Geomean) ->
         metric,
         known,
         mean,
-        tuple(sorted(worse, key=lambda case: (-worsening(known[case])[0], case))),
+        tuple(sorted(worse, key=lambda case: (-_point(known[case]), case))),
         sum(one.word == "faster" for one in known.values()),
         sum(one.word == "unclear" for one in known.values()),
         median(one.change for one in hints if one.change is not None) if hints else None,
@@ -195,8 +195,7 @@ class _Judge:
         return worsening(self._score.verdicts[case])[0]
 
     def _point(self, case: str) -> float:
-        verdict = self._score.verdicts[case]
-        return math.inf if verdict.change is None else verdict.change * self._cost
+        return _point(self._score.verdicts[case])
 
     def _too_much(self, cases: Sequence[str]) -> Reason:
         verdict = self._score.verdicts[cases[0]]
@@ -289,6 +288,11 @@ class _Judge:
             weight,
             warning=not blocks,
         )
+
+
+def _point(verdict: Verdict) -> float:
+    """By how much the metric is worse, as a logarithm; infinite where it was 0."""
+    return math.inf if verdict.change is None else verdict.change * verdict.cost
 
 
 def _hint(verdict: Verdict) -> bool:

@@ -188,3 +188,10 @@ def test_limits_are_stored_with_the_comparison_and_a_stored_one_without_them_has
     for name in ("compile_time", "peak_memory"):
         del body["policy"][name]
     assert Comparison.from_body(body).policy == Policy()
+
+
+def test_the_largest_change_comes_first_however_precisely_it_is_known() -> None:
+    cases = [compiles("loose", 24.0, noise=20.0), compiles("tight", 22.0, noise=1.0)]
+    upgrade = decide([*alike(), *cases])
+    assert upgrade.scorecard.compile_time.metrics[0].worse == ("loose", "tight")
+    assert "largest: loose +2" in about(upgrade, WARM)[-1].text
