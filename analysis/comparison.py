@@ -8,7 +8,7 @@ from typing import Any
 
 from .case_results import CaseResult, Ended, judge_case
 from .plan import Plan
-from .policy import Policy
+from .policy import Limits, Policy
 from .thresholds import Threshold
 from .upgrade import Upgrade, decide
 
@@ -86,6 +86,10 @@ class Comparison:
             policy["thresholds"] = {name: Threshold(**one) for name, one in thresholds.items()}
             for name in ("must_not_regress", "may_break"):
                 policy[name] = tuple(policy[name])
+            for name in ("compile_time", "peak_memory"):
+                if name in policy:
+                    own: dict[str, Any] = {**policy[name], "blocks": tuple(policy[name]["blocks"])}
+                    policy[name] = Limits(**own)
             sides, (old, new) = (str(body["old"]), str(body["new"])), map(str, body["asked"])
             options = tuple(map(str, body["options"]))
             plan = Plan(**body["plan"])

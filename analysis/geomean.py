@@ -1,13 +1,18 @@
 """The mean change over cases, from the pairs of each."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from . import student
 from .location import Location
 
 CONFIDENCE = 0.99
+#: A case whose error is larger than so many times the median error of the cases counts less.
+_IMPRECISE = 3.0
+#: Errors (of log ratios) below this are all the same: a mean is never wanted finer.
+_FINEST = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +30,26 @@ class Geomean:
     cases: int
     pairs: int
     confidence: float | None = CONFIDENCE
+    reduced: tuple[tuple[str, float], ...] = ()
+
+
+def precision_factors(errors: Sequence[float]) -> list[float]:
+    """With which part of its weight (0..1) each case counts in a mean, by the errors of their log ratios.
+
+    1 up to three times the median error, and from there on in proportion to 1 / error^2, as in a mean
+    weighted by precision (Cochran, The combination of estimates from different experiments, Biometrics 10,
+    1954). Weights by precision alone would make a mean of the two or three quietest cases; so only a case
+    that says next to nothing is kept from deciding the mean of all others.
+    """
+    limit = _IMPRECISE * max(_FINEST, median(errors)) if errors else 0.0
+    return [1.0 if error <= limit else (limit / error) ** 2 for error in errors]
 
 
 def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE) -> Geomean:
     """The geometric mean over (location, weight) of each case; raises ValueError for a weight not above 0.
 
-    Every case counts by its weight, however many pairs it has; the error is that of independent cases, with
+    A case counts by its weight, however many pairs it has, and by less where its error is far larger than
+    that of the others (see `precision_factors`); the error is that of independent cases, with
     the effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of variance
     components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme lie a
     little too far out, and so does a mean over them.
@@ -41,6 +60,8 @@ def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDE
     pairs = sum(location.n for location, _ in each)
     if not each:
         return Geomean(None, None, None, 0, 0, confidence)
+    factors = precision_factors([location.error for location, _ in each])
+    each = [(location, weight * factor) for (location, weight), factor in zip(each, factors, strict=True)]
     total = math.fsum(weight for _, weight in each)
     change = math.fsum(location.point * weight / total for location, weight in each)
     parts = [((location.error * weight / total) ** 2, location.degrees) for location, weight in each]

@@ -147,3 +147,7 @@ COLD = frozenset(
         "cuda_peak_reserved_compile",
     }
 )
+
+#: Compile time and peak memory, by the metrics that an upgrade's are judged by.
+COMPILE_TIME = ("compile_warm", "compile_cold", "first_call")
+PEAK_MEMORY = ("cuda_peak_allocated", "rss_peak_steady")

@@ -11,8 +11,47 @@ from .thresholds import Threshold
 _MOST = 1e6
 
 
+#: The three limits of a kind of metric, by the names of their fields.
+RULES = ("case", "worst", "mean")
+
+
 def _worst() -> dict[str, float]:
-    return {"latency_floor": 0.10, "rss_peak_steady": 0.20, "cuda_peak_allocated": 0.10}
+    return {"latency_floor": 0.10}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """By how much a kind of metric may be worse, as shares: 0.05 is 5 %. Raises ValueError for no limits.
+
+    - `case`: at most the policy's `slower_share` of the cases may be worse by this or more.
+    - `worst`: no single case may be worse by more.
+    - `mean`: the geomean may not be worse by more.
+    - `blocks`: which of these three are a no-go where they are proved to be exceeded; of the others that is
+      a warning.
+    """
+
+    case: float
+    worst: float
+    mean: float
+    blocks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that limits are numbers above 0, and that what blocks is one of them."""
+        for limit in (self.case, self.worst, self.mean):
+            if not 0 < limit <= _MOST:
+                raise ValueError(f"a limit is a number above 0, at most 1e6, and {limit:g} is not")
+        if self.case > self.worst:
+            raise ValueError(f"the limit `case` ({self.case:g}) is above the limit `worst` ({self.worst:g})")
+        for rule in self.blocks:
+            if rule not in RULES:
+                raise ValueError(f'what can block is one of {", ".join(RULES)}, not "{rule}"')
+
+
+#: Compiling is paid once a process, and a cache spares most of it: nothing stops working, so it warns.
+_COMPILE_TIME = Limits(case=0.25, worst=0.50, mean=0.10)
+#: What needs a tenth more memory may not fit any more; what all cases have in common (libraries that grew by
+#: 3 % from one release to the next) is seldom a reason to stay.
+_PEAK_MEMORY = Limits(case=0.05, worst=0.10, mean=0.02, blocks=("worst",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +60,16 @@ class Policy:
 
     - `metric` is what cases and the geomean are judged by.
     - `thresholds` say from what on a change of a metric matters; see `thresholds` for the defaults.
-    - `must_not_regress`: globs of case keys of which none may be worse, in `metric` or any metric of `worst`.
+    - `must_not_regress`: globs of case keys of which none may be worse, in `metric`, in any metric of `worst`
+      or in peak memory.
     - `may_break`: globs of cases that may stop working, but for those that must not regress. Of all others,
       one that breaks outweighs any gain.
     - `weights`: glob to weight, the first that matches counts; 1 where none does. The user's own mix.
     - `slower_share`: at most this share of the measured cases, by weight, may be slower.
     - `worst`: by how much any single case may be worse, by metric. 0.10 is 10 %.
     - `overall`: by how much the geomean may be worse; below 0 a gain is demanded.
+    - `compile_time` and `peak_memory`: their limits, and which of them block. A metric that `worst` names has
+      its single case judged by that.
     - `unmeasured_share`: more cases than this without a number, by weight, and nothing is decided.
     - `false_discovery_rate`: of what is called faster or slower, the share that may be chance; above 0, below
       0.5.
@@ -41,6 +83,8 @@ class Policy:
     slower_share: float = 0.10
     worst: Mapping[str, float] = field(default_factory=_worst)
     overall: float = 0.01
+    compile_time: Limits = _COMPILE_TIME
+    peak_memory: Limits = _PEAK_MEMORY
     unmeasured_share: float = 0.10
     false_discovery_rate: float = 0.05
 

@@ -7,14 +7,26 @@ from typing import Literal
 
 from .case_results import CaseResult
 from .geomean import Geomean
-from .metrics import METRICS
+from .metrics import METRICS, PEAK_MEMORY
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
-from .words import called, change_beside, share, share_beside, word
+from .words import called, change_beside, of_cases, plural, share, share_beside, word
 
 Decision = Literal["no-go", "unclear", "go"]
-Kind = Literal["broke", "guarded", "worst", "share", "overall", "shaky", "unmeasured", "repaired", "gained"]
+Kind = Literal[
+    "broke",
+    "guarded",
+    "worst",
+    "share",
+    "overall",
+    "compile",
+    "memory",
+    "shaky",
+    "unmeasured",
+    "repaired",
+    "gained",
+]
 
 _SPEAKS: tuple[Decision, ...] = ("no-go", "unclear", "go")
 #: In order of weight: correctness first.
@@ -24,6 +36,8 @@ _KINDS: tuple[Kind, ...] = (
     "worst",
     "share",
     "overall",
+    "memory",
+    "compile",
     "shaky",
     "unmeasured",
     "repaired",
@@ -36,7 +50,7 @@ class Reason:
     """One reason: for which decision it speaks, of which kind, in a sentence.
 
     `cases` are those it is about, `metric` what it is about there; `weight` is by how much it counts among
-    reasons of its kind.
+    reasons of its kind. A `warning` speaks for `go` and is nothing to pass over.
     """
 
     speaks: Decision
@@ -45,13 +59,16 @@ class Reason:
     cases: tuple[str, ...] = ()
     metric: str = ""
     weight: float = 0.0
+    warning: bool = False
 
 
 def ordered(found: Iterable[Reason]) -> list[Reason]:
-    """Reasons by weight: no-go before unclear before go, correctness before speed, much before little."""
-    return sorted(
-        found, key=lambda one: (_SPEAKS.index(one.speaks), _KINDS.index(one.kind), -one.weight, one.text)
-    )
+    """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
+
+    def _key(one: Reason) -> tuple[int, bool, int, float, str]:
+        return _SPEAKS.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight, one.text
+
+    return sorted(found, key=_key)
 
 
 def worsening(verdict: Verdict) -> tuple[float, float]:
@@ -118,21 +135,22 @@ def _broke(result: CaseResult, policy: Policy) -> Reason:
 
 def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
     guarded = policy.guards(result.case)
-    for metric in dict.fromkeys((policy.metric, *policy.worst)):
+    named = (policy.metric, *policy.worst)
+    for metric in dict.fromkeys((*named, *(PEAK_MEMORY if guarded else ()))):
         verdict = result.verdicts.get(metric)
         if verdict is None:
             continue
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
-        about = ((result.case,), metric, size)
-        if guarded and could_be_slower(verdict):
-            text = f"{_about(result.case, verdict)[0]}: it must not regress"
-            yield _reason(verdict.word == "slower", "guarded", text, *about)
+        case = ((result.case,), metric, size)
+        if guarded and could_be_slower(verdict) and (verdict.word == "slower" or metric in named):
+            text = f"{about(result.case, verdict)[0]}: it must not regress"
+            yield _reason(verdict.word == "slower", "guarded", text, *case)
         # Cases without a number have a share of their own.
         known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
         if known and metric in policy.worst and (found := _beyond(verdict, policy)):
-            told, limit = _about(result.case, verdict, math.log1p(policy.worst[metric]) * verdict.cost)
+            told, limit = about(result.case, verdict, math.log1p(policy.worst[metric]) * verdict.cost)
             why = found[1] or f"at most {limit} is allowed"
-            yield _reason(found[0], "worst", f"{told}: {why}", *about)
+            yield _reason(found[0], "worst", f"{told}: {why}", *case)
 
 
 def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, str] | None:
@@ -183,8 +201,8 @@ def _reason(proved: bool, kind: Kind, text: str, cases: tuple[str, ...], metric:
     return Reason("no-go" if proved else "unclear", kind, text, cases, metric, size)
 
 
-def _about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
-    """What the pairs of a case say of a metric, and the limit that they are held against."""
+def about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
+    """What the pairs of a case say of a metric, and the limit (a logarithm) that they are held against."""
     told, allowed = change_beside(verdict.change, verdict.low, verdict.high, limit)
     return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {told}, n = {verdict.n}", allowed
 
@@ -219,12 +237,15 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     # A share of exactly what is allowed is allowed, however the sum was rounded.
     allowed = policy.slower_share + 1e-9
     speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
-    many = f"{len(slower)}" if slower else "none"
+    worse = called("slower", policy.metric)
     shares = [share_beside(one, policy.slower_share) for one in (proved, possible)]
-    text = f"{many} of {len(known)} cases are {called('slower', policy.metric)}, {shares[0]} by weight"
+    text = f"{of_cases(len(slower), len(known))} {worse}"
+    text += f", {shares[0]} by weight" if slower else ""
     if doubtful:
-        text += f", and {len(doubtful)} more could be ({shares[1]} in all)"
-    text += f": at most {share(policy.slower_share)} may be"
+        text += f". {len(doubtful)} {'is' if len(doubtful) == 1 else 'are'} not yet measured precisely enough"
+        # Of equal weights everybody can count.
+        text += f", {shares[1]} by weight in all" if policy.weights or slower else ""
+    text += f" (policy: at most {share(policy.slower_share)} may be {worse})"
     about = slower if speaks == "no-go" else doubtful or slower
     yield Reason(speaks, "share", text, about, policy.metric, proved)
 
@@ -242,10 +263,19 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
     told, allowed = change_beside(overall.change, overall.low, overall.high, limit * cost)
-    text = f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: {told}"
+    over = f"{plural(overall.cases, 'case')} and {plural(overall.pairs, 'pair')}"
+    text = f"{METRICS[policy.metric].title} over {over}: {told}"
     if speaks != "go":
         text += f": at most {allowed} is allowed"
+    text += reduced(overall)
     return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
+
+
+def reduced(mean: Geomean) -> str:
+    """Which cases count less than half in a mean, as a part of a sentence; empty where none does."""
+    little = [(case, part) for case, part in mean.reduced if part < 0.5]
+    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in little)
+    return f"; too imprecise to count whole: {parts}" if parts else ""
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
@@ -267,9 +297,9 @@ def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reaso
     missing, limit = math.fsum(policy.weight(case) for case in cases) / total, policy.unmeasured_share
     speaks: Decision = "unclear" if missing > limit + 1e-9 else "go"
     text = (
-        f"{len(cases)} of {len(results)} cases have no interval, {share_beside(missing, limit)} by weight: "
-        f"at most {share(limit)} may have none"
+        f"{of_cases(len(cases), len(results), 'have')} no interval, {share_beside(missing, limit)} by weight"
     )
+    text += f": at most {share(limit)} may have none"
     yield Reason(speaks, "unmeasured", text, cases, policy.metric, missing)
 
 
@@ -280,5 +310,6 @@ def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     for kind in ("faster", "same"):
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
         if cases:
-            text = f"{len(cases)} of {len(verdicts)} cases are {called(kind, policy.metric)}"
+            said = "the same" if kind == "same" else called(kind, policy.metric)
+            text = f"{of_cases(len(cases), len(verdicts))} {said}"
             yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))

@@ -42,7 +42,7 @@ def settlings(
     for reason in found:
         if reason.speaks != "unclear":
             continue
-        cases = _noisiest(results, policy) if reason.kind == "overall" else reason.cases
+        cases = _noisiest(results, overall, policy) if reason.kind == "overall" else reason.cases
         for case in cases:
             pairs = _pairs(reason, known[case], overall, policy, plan)
             before, why = wanted.get(case, (0, reason.kind))
@@ -105,13 +105,15 @@ def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | N
     return 2 * math.ceil(verdict.n * (half / margin) ** 2 / 2)
 
 
-def _noisiest(results: Sequence[CaseResult], policy: Policy) -> list[str]:
+def _noisiest(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> list[str]:
     """The cases that together make four fifths of the geomean's variance.
 
     Of an exact metric, which has none: those that are unclear.
     """
+    reduced = dict(overall.reduced)
     parts: Mapping[str, float] = {
-        result.case: (policy.weight(result.case) * verdict.location.error) ** 2
+        result.case: (policy.weight(result.case) * reduced.get(result.case, 1.0) * verdict.location.error)
+        ** 2
         for result in results
         if (verdict := result.verdicts.get(policy.metric)) and verdict.location and result.works
     }

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from .case_results import CaseResult
 from .discovery import control
-from .geomean import Geomean, geomean
+from .geomean import Geomean, geomean, precision_factors
 from .location import Location
 from .plan import Plan
 from .policy import Policy
 from .reasons import Decision, Reason, negligible, ordered, reasons
+from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
 from .settling import Settling, settlings
 from .verdict import Verdict
 
@@ -57,7 +58,7 @@ class Upgrade:
 
     `reasons` are in order of weight: what speaks for the decision first. `settle` says what would decide an
     `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
-    is either in `overall` or in `exclusions`.
+    is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
     """
 
     decision: Decision
@@ -70,6 +71,12 @@ class Upgrade:
     repaired: tuple[CaseResult, ...]
     exclusions: tuple[Exclusion, ...]
     tables: tuple[Table, ...]
+    scorecard: Scorecard
+
+    @property
+    def warnings(self) -> tuple[Reason, ...]:
+        """What is no reason against it, and nothing to pass over, what weighs most first."""
+        return tuple(reason for reason in self.reasons if reason.warning)
 
     @property
     def grounds(self) -> tuple[Reason, ...]:
@@ -92,13 +99,14 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
     if len({result.case for result in results}) < len(results):
         raise ValueError("a case is judged once")
     judged = _controlled(results, policy, plan)
+    scores = {metric: metric_score(metric, own, _mean(own, policy)) for metric, own in judged.items()}
     results = [
         replace(r, verdicts={metric: judged[metric][r.case] for metric in r.verdicts}) if r.works else r
         for r in results
     ]
     verdicts = judged.get(policy.metric, {})
     overall = _mean(verdicts, policy)
-    found = ordered(reasons(results, overall, policy))
+    found = ordered([*reasons(results, overall, policy), *limit_reasons(scores, policy)])
     decision = found[0].speaks
     return Upgrade(
         decision=decision,
@@ -115,6 +123,7 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
             if r.case not in verdicts or not verdicts[r.case].has_ratio
         ),
         tables=_tables(judged, policy),
+        scorecard=scorecard(results, scores, found, policy),
     )
 
 
@@ -146,7 +155,10 @@ def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
     """Over the cases that have a ratio."""
     each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
     if not each or any(one.location for one, _ in each):
-        return geomean((one.location, weight) for one, weight in each if one.location)
+        located = {case: one.location for case, one in verdicts.items() if one.location}
+        factors = precision_factors([location.error for location in located.values()])
+        reduced = tuple((case, part) for case, part in zip(located, factors, strict=True) if part < 1)
+        return replace(geomean((own, policy.weight(case)) for case, own in located.items()), reduced=reduced)
     low, mean, high = (
         geomean((Location(_ends(one, policy)[at], 0.0, 1, one.n, 0), weight) for one, weight in each)
         for at in range(3)

@@ -12,7 +12,7 @@ from configuration.settings import DEFAULT_ENVIRONMENT, Settings
 from runner import environment as environment_room
 from runner import harness
 from runner.environment import Environment
-from runner.environments.building import Workshop
+from runner.environments.building import Workshop, check_offered
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.spec import Wanted, parse_spec, which_torch
 from runner.environments.store import Built, Store
@@ -129,6 +129,7 @@ def make_ready(here: Context, texts: Sequence[str], defaults: Recipe | None = No
     """
     meant = _distinct([wanted(here.settings, text, defaults) for text in texts])
     recipes = {one.name: one.recipe for one in meant if one.recipe}
+    _check_offered(here, recipes)
     built = _build(here, recipes) if recipes else {}
     failures = [made for made in built.values() if isinstance(made, BuildFailed)]
     for failure in failures[1:]:
@@ -138,6 +139,18 @@ def make_ready(here: Context, texts: Sequence[str], defaults: Recipe | None = No
     found = {name: made for name, made in built.items() if isinstance(made, Built)}
     known = declared(here.settings)
     return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
+
+
+def _check_offered(here: Context, recipes: Mapping[str, Recipe]) -> None:
+    """Raise BuildFailed for the first that the package index does not offer, before another is built for it.
+
+    One that is to be built alone says so itself, as soon.
+    """
+    store = store_of(here)
+    missing = [one for one in recipes.values() if not (one.dated and store.find(one))]
+    if len(recipes) > 1:
+        for recipe in missing:
+            check_offered(recipe)
 
 
 def built_alone(here: Context, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:

@@ -26,8 +26,13 @@ def choose_policy(settings: Settings, name: str | None) -> Policy:
     try:
         shares: dict[str, float] = values.pop("thresholds", {})
         thresholds = {metric: _threshold(metric, share) for metric, share in shares.items()}
-        worst = {**Policy().worst, **values.pop("worst", {})}
-        return Policy(thresholds=thresholds, worst=worst, **values)
+        usual = Policy()
+        worst = {**usual.worst, **values.pop("worst", {})}
+        limits = {
+            kind: replace(own, **values.pop(kind, {}))
+            for kind, own in (("compile_time", usual.compile_time), ("peak_memory", usual.peak_memory))
+        }
+        return Policy(thresholds=thresholds, worst=worst, **limits, **values)
     except ValueError as error:
         raise UsageError(f"policy {name}: {error}") from None
 

@@ -12,6 +12,7 @@ from analysis.upgrade import Upgrade
 from analysis.words import printable
 from reports import sentences, wording
 from reports.rows import Row, Tone, left_out, rows, standings, techniques
+from reports.scorecard import entries
 from reports.subject import Subject
 
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
@@ -42,6 +43,8 @@ def print_upgrade(
     if told := sentences.so_far(subject):
         _line(console, told)
     console.print()
+    console.print(_scorecard(subject, upgrade))
+    console.print()
     console.print(_reasons(upgrade))
     _settle(console, subject, upgrade)
     console.print()
@@ -58,6 +61,18 @@ def print_upgrade(
         _line(console, f"{'go on with:' if here else sentences.GOES_ON} {subject.resume}")
 
 
+def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
+    """Pass rate, latency, compile time and memory: a line each, and what there is to say of it."""
+    table = Table.grid(padding=(0, 2))
+    for fold in (False, False, False, True):
+        table.add_column(no_wrap=not fold, overflow="fold" if fold else "ellipsis")
+    for one in entries(upgrade.scorecard, subject.policy):
+        state = Text(f"{one.sign} {one.state}", _STYLES[one.tone])
+        notes = Text("\n".join(map(printable, one.notes)))
+        table.add_row(one.title, state, one.value, notes)
+    return table
+
+
 def _reasons(upgrade: Upgrade) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", no_wrap=True)
@@ -65,7 +80,9 @@ def _reasons(upgrade: Upgrade) -> Table:
     table.add_column(overflow="fold")
     for number, reason in enumerate(upgrade.reasons, 1):
         table.add_row(
-            f"{number}.", Text(reason.speaks, _DECISIONS[reason.speaks]), Text(printable(reason.text))
+            f"{number}.",
+            Text(wording.speaks(reason), _STYLES["odd"] if reason.warning else _DECISIONS[reason.speaks]),
+            Text(printable(reason.text)),
         )
     return table
 

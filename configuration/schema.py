@@ -157,6 +157,21 @@ class SuiteSettings(Table):
     observe_seconds: SomeSeconds | None = Field(default=None, description="a number of seconds, 0 for none")
 
 
+class LimitsSettings(Table):
+    """By how much compile time or peak memory may be worse; what is left out is as in the built-in policy.
+
+    At most `slower_share` of the cases may be worse by the share `case` or more, none by more than `worst`,
+    the geomean by no more than `mean`. Those that `blocks` names are a no-go, the others a warning.
+    """
+
+    case: Positive | None = Field(default=None, description="a share above 0")
+    worst: Positive | None = Field(default=None, description="a share above 0")
+    mean: Positive | None = Field(default=None, description="a share above 0")
+    blocks: tuple[Literal["case", "worst", "mean"], ...] | None = Field(
+        default=None, description='a list of "case", "worst", "mean"'
+    )
+
+
 class PolicySettings(Table):
     """`[policies.NAME]`: when an upgrade is a go; what is left out is as in the built-in policy.
 
@@ -182,6 +197,8 @@ class PolicySettings(Table):
         default=None, description="a table of shares above 0, one for each metric"
     )
     overall: Change | None = Field(default=None, description="a share above -1, below 0 for a gain")
+    compile_time: LimitsSettings | None = Field(default=None, description="a table of limits")
+    peak_memory: LimitsSettings | None = Field(default=None, description="a table of limits")
     unmeasured_share: Share | None = Field(default=None, description=SHARE)
     false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
 

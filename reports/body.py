@@ -14,6 +14,7 @@ from analysis.verdict import Verdict
 
 from . import wording
 from .rows import Row, rows, table_rows, techniques, without_ratio
+from .scorecard import scorecard_json
 from .subject import Environment, Subject, changes
 
 SCHEMA = "pyrometer.upgrade/1"
@@ -37,6 +38,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         "settle": [{**asdict(one), "reproduce": subject.settle(one)} for one in upgrade.settle],
         "broken": [result.case for result in upgrade.broken],
         "repaired": [result.case for result in upgrade.repaired],
+        "scorecard": scorecard_json(upgrade.scorecard, subject.policy),
         "overall": _mean(upgrade.overall),
         "techniques": [
             {
@@ -108,6 +110,7 @@ def _mean(found: Geomean) -> dict[str, Any]:
         "confidence": found.confidence,
         "cases": found.cases,
         "pairs": found.pairs,
+        "reduced": [{"case": case, "part": part} for case, part in found.reduced],
     }
 
 

@@ -12,7 +12,8 @@ from analysis.policy import Policy
 from analysis.upgrade import Table, Upgrade
 
 from . import sentences, wording
-from .rows import Row, left_out, rows, standings, table_rows, techniques, without_ratio
+from .rows import Row, left_out, rows, table_rows, techniques, without_ratio
+from .scorecard import entries
 from .subject import Subject, changes
 
 #: Tables of more rows than this are folded.
@@ -27,6 +28,7 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
     each = rows(subject, results, upgrade)
     sections = [
         _head(subject, each, upgrade),
+        _scorecard(subject, upgrade),
         _reasons(upgrade),
         _settle(subject, upgrade),
         _correctness(subject, upgrade),
@@ -50,14 +52,22 @@ def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
             f"## {sign} {wording.DECISIONS[upgrade.decision]}: {_text(sentences.title(subject))}",
             f"**{wording.DECISIONS[upgrade.decision]}:** {_text(wording.because(upgrade))}",
             *([f"**{told}**{resume}"] if told else ()),
-            f"{_text(sentences.place(subject))}. {', '.join(standings(each))}.",
+            f"{_text(sentences.place(subject))}. {_text(sentences.counted(each, upgrade))}",
         ]
     )
 
 
+def _scorecard(subject: Subject, upgrade: Upgrade) -> str:
+    listed = [
+        (f"**{one.title}**", _text(one.value), f"{one.sign} {one.state}", _text(". ".join(one.notes)))
+        for one in entries(upgrade.scorecard, subject.policy)
+    ]
+    return _table(("", "new against old", "by the policy", "about it"), listed)
+
+
 def _reasons(upgrade: Upgrade) -> str:
     lines = [
-        f"{number}. **{reason.speaks}**: {_text(reason.text)}"
+        f"{number}. **{wording.speaks(reason)}**: {_text(reason.text)}"
         for number, reason in enumerate(upgrade.reasons, 1)
     ]
     return "\n".join(["### Reasons, in order of weight", "", *lines])

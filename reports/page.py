@@ -22,12 +22,12 @@ from .rows import (
     left_out,
     rows,
     sign,
-    standings,
     table_rows,
     techniques,
     tone,
     without_ratio,
 )
+from .scorecard import entries
 from .subject import Subject, changes
 
 #: More techniques than this do not fit beside each other.
@@ -78,30 +78,12 @@ def _packaged(name: str) -> str:
 
 
 def _header(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
-    decision, overall = upgrade.decision, upgrade.overall
-    known = METRICS[subject.policy.metric]
-    counted = standings(each)
-    mean = elements.text(words.percent(overall.change))
-    spans = wording.interval(overall.low, overall.high)
-    cards = [
-        (
-            f"{known.title}, geomean",
-            mean,
-            f"{spans}, {wording.confidence(overall)}; {known.better} is better",
-        ),
-        ("Broken", str(len(upgrade.broken)), f"repaired: {len(upgrade.repaired)}"),
-        ("Cases", str(len(each)), ", ".join(counted) or "none"),
-        (
-            "Pairs of processes",
-            f"{overall.pairs:,}",
-            f"over {wording.plural(overall.cases, 'case')}; "
-            f"{wording.plural(len(upgrade.exclusions), 'case')} left out",
-        ),
-    ]
+    decision = upgrade.decision
     shown = "".join(
-        f'<div class="card"><dt>{elements.text(name)}</dt><dd><strong>{value}</strong>'
-        f"<span>{elements.text(note)}</span></dd></div>"
-        for name, value, note in cards
+        f'<div class="card"><dt>{elements.text(one.title)} '
+        f"{elements.chip(one.tone, one.sign, one.state)}</dt><dd><strong>{elements.text(one.value)}</strong>"
+        f"{''.join(f'<span>{elements.text(note)}</span>' for note in one.notes)}</dd></div>"
+        for one in entries(upgrade.scorecard, subject.policy)
     )
     return (
         '<header><p class="brand"><svg width="18" height="18" viewBox="0 0 26 26" aria-hidden="true">'
@@ -112,7 +94,7 @@ def _header(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
         f'</header><div class="banner {_DECISION_TONES[decision]}"><p class="decision">'
         f'<span class="sign" aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span>'
         f"{wording.DECISIONS[decision]}</p><p>{elements.text(wording.because(upgrade))}</p></div>"
-        f'<dl class="cards">{shown}</dl>'
+        f'<dl class="cards">{shown}</dl>{elements.paragraph(sentences.counted(each, upgrade))}'
     )
 
 
@@ -129,7 +111,9 @@ def _reasons(subject: Subject, upgrade: Upgrade) -> str:
     items = ""
     for reason in upgrade.reasons:
         chip = elements.chip(
-            _DECISION_TONES[reason.speaks], wording.DECISION_SIGNS[reason.speaks], reason.speaks
+            "odd" if reason.warning else _DECISION_TONES[reason.speaks],
+            wording.sign(reason),
+            wording.speaks(reason),
         )
         again = ""
         if reason.cases:

@@ -1,7 +1,7 @@
 """The sentences around the numbers, the same in every form of the report."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis import words
@@ -12,6 +12,8 @@ from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import Table, Upgrade
 
 from . import wording
+from .rows import Row, standings
+from .scorecard import limit_rules
 from .subject import Environment, Subject, alike
 
 #: How what would settle an unclear upgrade is to be read.
@@ -23,6 +25,13 @@ SETTLE = (
 
 #: Before the command that goes on with one that was interrupted.
 GOES_ON = "Where it was measured, this goes on:"
+
+
+#: How cases count in a geomean that are measured far less precisely than others: see `analysis.geomean`.
+_PRECISION = (
+    " A case whose error is more than three times the median error counts less, in proportion to its "
+    "precision."
+)
 
 
 def title(subject: Subject) -> str:
@@ -40,6 +49,18 @@ def so_far(subject: Subject) -> str:
     known = {"running": "It is still being measured", "interrupted": "It was interrupted"}
     told = known.get(subject.state)
     return f"{told}: this is the verdict so far." if told else ""
+
+
+def counted(each: Sequence[Row], upgrade: Upgrade) -> str:
+    """How many cases have which verdict, and what the geomean rests on."""
+    overall, out = upgrade.overall, len(upgrade.exclusions)
+    rests = (
+        f"{wording.plural(overall.pairs, 'pair')} of processes over {wording.plural(overall.cases, 'case')}"
+    )
+    return (
+        f"{wording.plural(len(each), 'case')}: {', '.join(standings(each)) or 'none'}. {rests}; "
+        f"{wording.plural(out, 'case')} left out."
+    )
 
 
 def interval_heading(subject: Subject, upgrade: Upgrade) -> str:
@@ -94,6 +115,7 @@ def about_means(subject: Subject) -> str:
     return (
         f"Geometric mean of new / old of the {METRICS[policy.metric].title.lower()}{weighed}. It is "
         f"about these cases and no others.{_negligible(threshold)}{_of_one_look(subject.plan, threshold)}"
+        f"{'' if threshold.exact else _PRECISION}"
     )
 
 
@@ -222,6 +244,8 @@ def rules(subject: Subject) -> list[str]:
             for metric, limit in policy.worst.items()
         ),
         f"The geomean may be no worse than {_limit(policy.metric, policy.overall)}.",
+        limit_rules("Compile time (warm, cold, first call)", policy.compile_time, policy.slower_share),
+        limit_rules("Peak memory", policy.peak_memory, policy.slower_share),
         f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number.",
         f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
     ]

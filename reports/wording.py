@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.reasons import Decision
+from analysis.reasons import Decision, Reason
 from analysis.settling import Settling
 from analysis.thresholds import threshold_of
 from analysis.upgrade import Upgrade
 from analysis.verdict import Verdict
-from analysis.words import NONE, ends, figure, percent, printable, share, word
+from analysis.words import NONE, ends, figure, percent, plural, printable, share, word
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -113,8 +113,23 @@ def because(upgrade: Upgrade) -> str:
     """What weighs most for the decision."""
     first, more = printable(upgrade.grounds[0].text), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
-        return f"nothing that the policy forbids is left possible. {first}"
-    return first + (f"; and {plural(more, 'more reason')}" if more else "")
+        text = f"nothing that the policy forbids is left possible. {first}"
+    else:
+        text = first + (f"; and {plural(more, 'more reason')}" if more else "")
+    if not upgrade.warnings:
+        return text
+    warned = printable(upgrade.warnings[0].text)
+    return f"{text.removesuffix('.')}. {plural(len(upgrade.warnings), 'warning')}: {warned}"
+
+
+def speaks(reason: Reason) -> str:
+    """For what a reason speaks: a decision, or a warning."""
+    return "warning" if reason.warning else reason.speaks
+
+
+def sign(reason: Reason) -> str:
+    """The sign of that."""
+    return "!" if reason.warning else DECISION_SIGNS[reason.speaks]
 
 
 def settling(one: Settling) -> str:
@@ -154,11 +169,6 @@ def duration(begun: datetime, ended: datetime | None) -> str:
 def moment(when: datetime | None) -> str:
     """A moment to the minute, in UTC."""
     return when.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if when else NONE
-
-
-def plural(many: int, noun: str) -> str:
-    """`1 pair`, `2 pairs`."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
 def counted(words: Iterable[str]) -> str:

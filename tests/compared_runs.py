@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from builders import an_environment
+from builders import a_machine, an_environment
 from journals import CANARY, SONG, a_header
 
 from analysis.comparison import Comparison
@@ -49,7 +49,9 @@ PAIRS = {**dict.fromkeys(KINDS, 6), GPT: 7}
 class Story:
     """What happens in an upgrade: its run, its policy, what breaks in the new environment, and why.
 
-    `unfinished` leaves the second half of the pairs out of the journal.
+    `unfinished` leaves the second half of the pairs out of the journal. `hardware` is a label, that of
+    `builders.a_machine` where it is empty. `still`: no case is slower or faster. `memory` is new / old of the
+    peak memory, `compile` of what compiling takes with a warm cache, which is not known without it.
     """
 
     run: str = RUN
@@ -62,13 +64,18 @@ class Story:
     sides: tuple[Environment, Environment] = (OLD, NEW)
     unfinished: bool = False
     notes: tuple[str, ...] = ("the CPU's frequency is not readable",)
+    suite: str = "cpu"
+    hardware: str = ""
+    still: bool = False
+    memory: float = 1.09
+    compile: float | None = None
 
     @property
     def comparison(self) -> Comparison:
         """What the run compares."""
         old, new = self.sides
         names = (old.name, new.name)
-        options = ("--suite", "cpu", "--pairs", "12")
+        options = ("--suite", self.suite, "--pairs", "12")
         sides = (old.fingerprint, new.fingerprint)
         return Comparison(*sides, Plan(), self.policy, names, options, self.confirms)
 
@@ -110,10 +117,21 @@ def _header(story: Story, planned: list[Planned]) -> Any:
         }
         for each in story.sides
     )
+    machine = a_machine()
+    label = story.hardware or machine.hardware.label
+    known = {
+        "fingerprint": f"{machine.fingerprint} {story.hardware}".strip(),
+        "name": machine.name,
+        "hardware_fingerprint": f"{machine.hardware.fingerprint} {story.hardware}".strip(),
+        "hardware_label": label,
+        "hardware": {},
+        "conditions": {},
+    }
     return a_header(
         story.run,
         tuple(planned),
-        suite="cpu",
+        machine=known,
+        suite=story.suite,
         started_at=story.begun.isoformat(),
         command=story.command,
         environments=environments,
@@ -127,6 +145,7 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
     """One process; the two of a pair are alive together, and take turns at starting."""
     old = planned.environment == story.sides[0].fingerprint
     base, ratio, spread = KINDS[planned.case]
+    ratio, spread = (1.0, 0.001) if story.still else (ratio, spread)
     noise = random.Random(f"{planned.case} {old} {planned.replicate}")
     # Both sides of a pair share the machine's mood; what is left is theirs alone.
     mood = 1 + 0.05 * random.Random(f"{planned.case} {planned.replicate}").random()
@@ -148,11 +167,13 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
         "latency": floor * 1.02,
         "latency_floor": floor,
         "throughput": 8000 / floor,
-        "rss_peak_steady": 600.0 if old else 700.0,
+        "rss_peak_steady": 600.0 if old else 600.0 * story.memory,
         "first_call": 0.3 + noise.random() / 50,
     }
     if compiled:
         metrics |= {"graph_breaks": 0.0 if old else 2.0, "compile_cold": 16 + noise.random()}
+    if compiled and story.compile is not None:
+        metrics["compile_warm"] = (1 if old else story.compile) * (3 + noise.gauss(0, 0.03))
     floors = [floor * 1e6 * (1 + noise.gauss(0, spread / 2)) for _ in range(7)]
     facts: dict[str, Any] = {"items": 8, "device": "cpu", "cpu_share": 0.99, "block_floors_ns": floors}
     if planned.replicate == 2:

@@ -14,7 +14,7 @@ parts.complain(found.complaints)
 if found.command:
     parts.caption("This measures them, on the machine where it is typed:")
     parts.code(found.command)
-shown = show.one(url, query, found.run, known.items) if found.run else None
+shown = show.one(url, query, found, known.items)
 if known.items:
     show.lists(known, shown)
 elif shown is None:

@@ -11,12 +11,14 @@ from analysis.upgrade import Table
 from analysis.verdict import Verdict
 from analysis.words import percent
 from dashboard import wording as dashboard_wording
+from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.ordering import impact
 from dashboard.upgrades.view import Listed
 from reports import wording
 from reports.forest import Axis
 from reports.judged import Judged
 from reports.rows import Row, left_out, table_rows, techniques
+from reports.scorecard import Entry
 from reports.subject import changes
 
 _SIDES = ("old_status", "old_reason", "new_status", "new_reason")
@@ -146,6 +148,31 @@ def upgrades(items: Sequence[Listed]) -> pd.DataFrame:
     ]
     columns = ["run", "old", "old_torch", "new", "new_torch", "hardware", "machine", "profile", "suite"]
     return pd.DataFrame(rows, columns=[*columns, "started_at", "state", "decision", "because"])
+
+
+def hardware(verdicts: Sequence[HardwareVerdict]) -> pd.DataFrame:
+    """A pair of versions on all hardware: the decision, and the state and the number of each metric."""
+    rows = [
+        {
+            "hardware": one.listed.run.hardware_label,
+            "run": one.listed.run.id,
+            "suite": one.listed.run.suite,
+            "started_at": one.listed.run.started_at,
+            "decision": one.decision or "",
+            "because": one.because,
+            **{
+                f"{_column(entry)}_{what}": text
+                for entry in one.entries
+                for what, text in (("state", entry.state), ("value", entry.value), ("largest", entry.largest))
+            },
+        }
+        for one in verdicts
+    ]
+    return pd.DataFrame(rows)
+
+
+def _column(entry: Entry) -> str:
+    return entry.title.lower().replace(" ", "_")
 
 
 def drawn_cases(judged: Judged, rows: Sequence[Row], axis: Axis) -> pd.DataFrame:

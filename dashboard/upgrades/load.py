@@ -1,18 +1,21 @@
 """What the upgrade page knows: runs of pairs, and each judged once for every policy it is looked at by."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
 from analysis.comparison import Comparison, compared
+from analysis.reasons import Decision
+from dashboard import origins
 from dashboard.database import opened
 from dashboard.load import FRESH_SECONDS
 from dashboard.upgrades.rules import Rules
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
-from db import queries, upgrades
+from db import places, queries, upgrades
 from db.records import Run
-from reports.judged import judged
+from reports import scorecard, wording
+from reports.judged import Judged, judged
 
 #: Upgrades in the list at most, for a team decides about a few in a year, and sessions about findings, of
 #: which the nights make some each day.
@@ -20,6 +23,17 @@ UPGRADES, SESSIONS = 200, 100
 _REJUDGED = "judged by rules that a reader of the dashboard chose, and not by those it was measured under"
 #: What is kept is judged in full, and a large suite takes some MiB each time.
 _KEPT = 8
+#: Of a run on other hardware only four lines are kept.
+_HARDWARE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What is kept of an upgrade that was judged: its decision, what weighs most for it, the four metrics."""
+
+    decision: Decision
+    because: str
+    entries: tuple[scorecard.Entry, ...]
 
 
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
@@ -52,6 +66,25 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> R
 
     `stored`, how many of its outcomes there are, and `state` tell apart what is still being measured.
     """
+    return report(*_judged(url, run_id, rules))
+
+
+@st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")
+def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: Rules) -> Scored:
+    """The decision on a run by these rules and its four metrics; raises ValueError as `judged_by` does."""
+    _, found = _judged(url, run_id, rules)
+    entries = scorecard.entries(found.upgrade.scorecard, found.subject.policy)
+    return Scored(found.upgrade.decision, wording.because(found.upgrade), entries)
+
+
+@st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
+def known_hardware(url: str) -> dict[str, str]:
+    """The labels of all hardware that a run of Pyrometer's own measured, by fingerprint."""
+    found = places.places(opened(url), "latency_floor")
+    return {one.hardware: one.hardware_label for one in found if origins.measured(one.run)}
+
+
+def _judged(url: str, run_id: str, rules: Rules) -> tuple[Run, Judged]:
     run = queries.run_record(opened(url), run_id)
     if run is None:
         raise ValueError(f"Run {run_id} has just gone from the database.")
@@ -62,6 +95,6 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> R
     wanted = replace(comparison, policy=rules.applied(comparison.policy))
     outcomes = queries.outcomes_of_run(opened(url), run_id)
     try:
-        return report(run, judged(run, wanted, outcomes))
+        return run, judged(run, wanted, outcomes)
     except ValueError as error:
         raise ValueError(f"Run {run_id} cannot be judged: {error}.") from error

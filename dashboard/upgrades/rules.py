@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.metrics import METRICS
-from analysis.policy import Policy
+from analysis.policy import RULES as LIMITS
+from analysis.policy import Limits, Policy
 from analysis.thresholds import threshold_of
 from configuration.nearest import unknown
 from dashboard.picking import Query, last
@@ -161,6 +162,12 @@ def toml(policy: Policy, name: str) -> str:
     lines += [
         f"{rule} = {_table(own)}" for rule, own in (("weights", policy.weights), ("worst", worst)) if own
     ]
+    for rule in ("compile_time", "peak_memory"):
+        limits: Limits = getattr(policy, rule)
+        if limits != getattr(usual, rule):
+            blocks = ", ".join(map(_text, limits.blocks))
+            shares = {name: getattr(limits, name) for name in LIMITS}
+            lines.append(f"{rule} = {_table(shares).removesuffix(' }')}, blocks = [{blocks}] }}")
     for rule in ("slower_share", "overall", "unmeasured_share", "false_discovery_rate"):
         if getattr(policy, rule) != getattr(usual, rule):
             lines.append(f"{rule} = {getattr(policy, rule)!r}")

@@ -11,9 +11,10 @@ from dashboard import links, markup, parts, wording
 from dashboard import load as records
 from dashboard.picking import Query
 from dashboard.upgrades import charts, form, frames, load, tables
+from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
 from dashboard.upgrades.rules import Rules, settled
 from dashboard.upgrades.sections import Drawn, Report
-from dashboard.upgrades.view import Known, Listed, Upgraded, wanted
+from dashboard.upgrades.view import Known, Listed, Upgraded, Wanted, wanted
 from db.records import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
@@ -38,19 +39,27 @@ def nothing_measured() -> None:
         st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
 
 
-def one(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> str | None:
-    """The upgrade of that run, or the newest where there is no such run; answers which one is shown."""
+def one(url: str, query: Query, choice: Wanted, items: Sequence[Listed]) -> str | None:
+    """The upgrade that an address names, or the newest without such a run; answers which one is shown.
+
+    Where any hardware will do, that is the one with the worst verdict.
+    """
+    if choice.run is None:
+        return None
+    if records.run(url, choice.run) is None:
+        missed, choice = choice.run, wanted({}, items)
+        instead = f" Shown is another upgrade, the newest: {choice.run}." if choice.run else ""
+        parts.complain([f"{wording.no_such_run(missed, [each.run.id for each in items])}{instead}"])
+    if choice.run is None:
+        return None
+    verdicts = _on_all_hardware(url, query, choice.run, items)
+    run_id = verdicts[0].listed.run.id if verdicts and choice.any_hardware else choice.run
     found = records.run(url, run_id)
-    if found is None:
-        newest = wanted({}, items).run
-        found = records.run(url, newest) if newest else None
-        told = wording.no_such_run(run_id, [each.run.id for each in items])
-        instead = f" Shown is another upgrade, the newest: {newest}." if found else ""
-        parts.complain([f"{told}{instead}"])
     if found is None:
         return None
     run, summary = found
     _choice(run, items)
+    _hardware(url, verdicts, run)
     try:
         comparison = load.comparison_of(run)
         stored = comparison.policy
@@ -72,6 +81,39 @@ def one(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> str | N
     _sections(report)
     parts.pinned(chosen.address)
     return run.id
+
+
+def _on_all_hardware(url: str, query: Query, run_id: str, items: Sequence[Listed]) -> list[HardwareVerdict]:
+    """The pair of versions of a run on all hardware, the worst first; nothing for a run of no list."""
+    this = next((each for each in items if each.run.id == run_id and not each.confirms), None)
+    if this is None:
+        return []
+    return worst_first(_scored(url, query, each) for each in on_all_hardware(this, items))
+
+
+def _scored(url: str, query: Query, each: Listed) -> HardwareVerdict:
+    found = records.run(url, each.run.id)
+    if found is None or each.comparison is None:
+        return HardwareVerdict(each, because="not stored")
+    rules, _ = settled(query, each.comparison.policy)
+    run, summary = found
+    try:
+        known = load.scorecard_of(url, run.id, sum(summary.counts.values()), summary.state, rules)
+    except ValueError as error:
+        return HardwareVerdict(each, because=str(error))
+    return HardwareVerdict(each, known.decision, known.because, known.entries)
+
+
+def _hardware(url: str, verdicts: Sequence[HardwareVerdict], run: Run) -> None:
+    """A row for each hardware that measured the pair, where there are several, and what did not."""
+    if not verdicts:
+        return
+    if len(verdicts) > 1:
+        frame = partial(frames.hardware, verdicts)
+        parts.heading("All hardware, the worst verdict first", frame, "upgrade-hardware.csv")
+        parts.html(tables.hardware(verdicts, run.id))
+    if lacking := missing(verdicts, load.known_hardware(url)):
+        parts.caption(parts.plain(f"This pair of versions was not measured on: {', '.join(lacking)}."))
 
 
 def _choice(run: Run, items: Sequence[Listed]) -> None:

@@ -11,12 +11,14 @@ from analysis.verdict import Verdict
 from analysis.words import NONE, percent, printable
 from dashboard import links, markup
 from dashboard import wording as dashboard_wording
+from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.view import Listed, Upgraded, version
 from db.records import Run
 from reports import sentences, wording
 from reports.heatmap import heatmap
 from reports.judged import Judged
-from reports.rows import Grid, Row, left_out, sign, standings, table_rows, techniques, tone, without_ratio
+from reports.rows import Grid, Row, left_out, sign, table_rows, techniques, tone, without_ratio
+from reports.scorecard import Entry, entries
 from reports.subject import Environment, Subject, changes
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
@@ -36,20 +38,14 @@ def text(plain: str) -> str:
 
 
 def verdict(judged: Judged, rows: Sequence[Row]) -> str:
-    """From where to where, the decision and what weighs most for it, and the four numbers that matter."""
+    """From where to where, the decision and what weighs most for it, and the four metrics."""
     subject, upgrade = judged.subject, judged.upgrade
-    decision, overall = upgrade.decision, upgrade.overall
-    known = METRICS[subject.policy.metric]
-    spans = wording.interval(overall.low, overall.high)
-    about = f"{spans}, {wording.confidence(overall)}; {known.better} is better"
-    counted = ", ".join(standings(rows)) or "none"
-    out = wording.plural(len(upgrade.exclusions), "case")
-    pairs = f"over {wording.plural(overall.cases, 'case')}; {out} left out"
+    decision = upgrade.decision
     cards = markup.panels(
-        markup.card(f"{known.title}, geomean", text(percent(overall.change)), text(about)),
-        markup.card("Broken", str(len(upgrade.broken)), f"repaired: {len(upgrade.repaired)}"),
-        markup.card("Cases", str(len(rows)), text(counted)),
-        markup.card("Pairs of processes", f"{overall.pairs:,}", text(pairs)),
+        *(
+            markup.card(one.title, text(one.value), "<br>".join([_state(one), *map(text, one.notes)]))
+            for one in entries(upgrade.scorecard, subject.policy)
+        )
     )
     return (
         f"{_title(subject)}"
@@ -57,7 +53,46 @@ def verdict(judged: Judged, rows: Sequence[Row]) -> str:
         f'<span aria-hidden="true">{wording.DECISION_SIGNS[decision]}</span> '
         f"{wording.DECISIONS[decision]}</p>"
         f"<p>{text(wording.because(upgrade))}</p></div>{cards}"
+        f'<p class="py-quiet">{text(sentences.counted(rows, upgrade))}</p>'
     )
+
+
+def _state(one: Entry) -> str:
+    return f'<span class="py-chip py-{one.tone}">{one.sign} {one.state}</span>'
+
+
+def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> str:
+    """A pair of versions on all hardware, a row each: the decision and the four metrics."""
+    rows = (
+        (
+            f"<strong>{text(one.listed.run.hardware_label)}</strong><small>{_where(one.listed)} · "
+            f"{text(dashboard_wording.utc(one.listed.run.started_at))}</small>",
+            _decision(one),
+            *(map(_metric, one.entries) if one.entries else [NONE] * 4),
+            "shown below"
+            if one.listed.run.id == shown
+            else markup.link(Upgraded(one.listed.run.id).address, "Open\u00a0→"),
+        )
+        for one in verdicts
+    )
+    usual = ("Pass rate", "Steady latency", "Compile time", "Peak memory")
+    metrics = next((tuple(each.title for each in one.entries) for one in verdicts if one.entries), usual)
+    columns = [("Hardware", False), ("Verdict", False), *((title, False) for title in metrics), ("", False)]
+    return markup.table("All hardware", columns, rows, folded=True)
+
+
+def _decision(one: HardwareVerdict) -> str:
+    if one.decision is None:
+        return text(one.because)
+    return (
+        f'<span class="py-chip py-{_TONES[one.decision]}">{wording.DECISION_SIGNS[one.decision]} '
+        f"{wording.DECISIONS[one.decision]}</span>"
+    )
+
+
+def _metric(one: Entry) -> str:
+    largest = f"<small>{text(one.largest)}</small>" if one.largest else ""
+    return f'<span class="py-{one.tone}">{one.sign} <strong>{text(one.value)}</strong></span>{largest}'
 
 
 def _title(subject: Subject) -> str:
@@ -80,8 +115,8 @@ def reasons(judged: Judged) -> str:
     """What speaks for which decision, weightiest first, each with the commands that measure it again."""
     rows = (
         (
-            f'<span class="py-chip py-{_TONES[one.speaks]}">{wording.DECISION_SIGNS[one.speaks]} '
-            f"{text(one.speaks)}</span>",
+            f'<span class="py-chip py-{"odd" if one.warning else _TONES[one.speaks]}">{wording.sign(one)} '
+            f"{text(wording.speaks(one))}</span>",
             f'<span class="py-reason py-long">{text(one.text)}</span>{_again(judged.subject, one.cases)}',
         )
         for one in judged.upgrade.reasons

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from analysis.comparison import DECIDED, Comparison, compared
@@ -13,6 +14,8 @@ from dashboard.views import View
 from db.upgrade_records import NamedEnvironment, UpgradeRun
 
 LATEST = "latest"
+#: The suite of a run whose cases were named one by one: it answers for those alone.
+_CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +116,19 @@ def _listed(run: UpgradeRun) -> Listed | None:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an address asks for: a run, or none with the reason; `command` would measure what is missing."""
+    """What an address asks for: a run, or none with the reason; `command` would measure what is missing.
+
+    `any_hardware`: the address names no run and no hardware, so that the worst of its pair may be shown.
+    """
 
     run: str | None
     complaints: tuple[str, ...] = ()
     command: str = ""
+    any_hardware: bool = False
 
 
 def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Wanted:
-    """The run that an address names, by id or by its versions and hardware; the newest of `items` otherwise.
+    """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
 
     `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
     nobody's upgrade, and are shown only by their id.
@@ -140,12 +147,17 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Wan
         hardware = labels[place]
     found = [one for one in upgrades if _between(one, old, new)]
     if found:
-        # What can be judged comes before what is newer and cannot.
-        return Wanted(max(found, key=lambda one: (one.comparison is not None, one.run.started_at)).run.id)
+        return Wanted(max(found, key=answers).run.id, any_hardware=not hardware)
     if not (old or new):
         return Wanted(None)
     among = sum(not one.confirms for one in items) if older else 0
     return _missing(old, new, f" on {hardware}" if hardware else "", among)
+
+
+def answers(one: Listed) -> tuple[bool, bool, bool, datetime]:
+    """How well a run answers: judged before not, whole before a part, then the newest."""
+    run = one.run
+    return one.comparison is not None, run.state == "complete", run.suite != _CHOSEN, run.started_at
 
 
 def _between(one: Listed, old: str, new: str) -> bool:

@@ -40,6 +40,12 @@ class Workshop:
     cancelled: threading.Event
 
 
+def check_offered(recipe: Recipe) -> None:
+    """Raise BuildFailed, a sentence, where the package index is known not to offer the torch of a recipe."""
+    if why := package_index.lacks(recipe, look_at(recipe.base_python)):
+        raise BuildFailed(_sentence(recipe, why, None))
+
+
 def build(workshop: Workshop, recipe: Recipe, progress: Progress) -> Built:
     """The environment of a recipe, built unless it is there; a nightly without a day is the newest one.
 

@@ -68,7 +68,7 @@ def of_command(what: str, ending: Ending, wanted: str, python: str, ask_index: C
         project = re.match(r"[A-Za-z0-9._-]+", missing[1])
         asked = ask_index(project[0] if project else missing[1])
         versions = [] if missing[2] == "none" else missing[2].split(", ")
-        return _not_offered(missing[1], versions, asked, wanted, python)
+        return not_offered(missing[1], versions, asked, wanted, python)
     if wheel := re.search(r"(\S+\.whl) is not a supported wheel on this platform", ending.output):
         return f"{wheel[1]} is for another Python or platform than Python {python} here"
     if "ensurepip is not" in ending.output:
@@ -76,7 +76,7 @@ def of_command(what: str, ending: Ending, wanted: str, python: str, ask_index: C
     return f"{what} failed: {last_error(ending.output)}"
 
 
-def _not_offered(requirement: str, offered: list[str], asked: str, wanted: str, python: str) -> str:
+def not_offered(requirement: str, offered: list[str], asked: str, wanted: str, python: str) -> str:
     """No version fits: because an index gave no answer, or offers others, or has it for other Pythons."""
     if not offered and (trouble := unreachable(asked)):
         return trouble

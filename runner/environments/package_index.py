@@ -16,7 +16,7 @@ from . import failures
 from .interpreter import BasePython
 from .recipe import NIGHTLY, Recipe
 from .uv_settings import taken_over
-from .versions import around, date_of, nightlies, of_day, ordered, parse
+from .versions import around, date_of, is_it, nightlies, of_day, ordered, parse
 
 _ASK_SECONDS = 300.0
 #: Where the PyTorch project keeps its nightlies; no other index has them.
@@ -96,6 +96,31 @@ def ask(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
     except subprocess.TimeoutExpired:
         raise IndexFailed(f"the package index does not answer within {_ASK_SECONDS:g} s") from None
     return done.stdout
+
+
+def lacks(recipe: Recipe, base: BasePython) -> str:
+    """Why the torch of a recipe cannot be had from its index, in a sentence; empty where it can.
+
+    Empty too where that cannot be known without a build: of a wheel, and of an index that gives no answer.
+    """
+    version = parse(recipe.torch)
+    if recipe.torch.startswith(NIGHTLY):
+        try:
+            requirement(dated(recipe, base), base)
+        except IndexFailed as error:
+            return str(error)
+        return ""
+    if recipe.wheel or version is None or not base.pip:
+        return ""
+    try:
+        printed = ask(pip_for(recipe, base), base, "torch", pre=version.is_prerelease)
+    except IndexFailed:
+        return ""
+    found = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
+    versions = found[1].split(", ") if found else []
+    if any(is_it(recipe.torch, each) for each in versions) or failures.unreachable(printed):
+        return ""
+    return failures.not_offered(f"torch=={recipe.torch}", versions, printed, recipe.torch, base.version)
 
 
 def dated(recipe: Recipe, base: BasePython) -> Recipe:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.geomean import geomean
+from analysis.geomean import geomean, precision_factors
 from analysis.location import Location, locate
 
 locations = st.builds(
@@ -75,3 +75,38 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
         assert mean.low is not None and mean.high is not None
         missed += not mean.low <= 0 <= mean.high
     assert missed <= trials * (0.01 + 3 * math.sqrt(0.01 / trials))
+
+
+def quiet(*points: float) -> list[tuple[Location, float]]:
+    """Cases of equal weight that are known to half a per cent."""
+    return [(Location(point, 0.005, 9, 10, 1), 1.0) for point in points]
+
+
+def test_one_case_that_knows_nothing_does_not_move_the_mean_of_the_others() -> None:
+    # As in a comparison of an environment with itself: one case in two modes, -37 % to +95 %.
+    others = quiet(-0.001, -0.003, 0.003, -0.001, -0.005, 0.001, 0.002, -0.001, 0.001)
+    alone, mean = geomean(others), geomean([*others, (Location(0.107, 0.092, 5, 8, 1), 1.0)])
+    assert alone.change is not None and alone.low is not None and alone.high is not None
+    assert mean.change is not None and mean.low is not None and mean.high is not None
+    assert alone.low < mean.change < alone.high and abs(mean.change - alone.change) < 0.002
+    assert mean.high - mean.low < 1.5 * (alone.high - alone.low)
+    assert mean.cases == 10
+
+
+def test_a_case_that_is_known_counts_however_far_it_lies_from_the_others() -> None:
+    mean = geomean(quiet(*[0.0] * 9, 0.2))
+    assert mean.change == pytest.approx(0.02)
+
+
+def test_a_weight_of_the_user_counts_for_a_case_that_is_known() -> None:
+    (first, _), *others = quiet(0.1, *[0.0] * 9)
+    mean = geomean([(first, 9.0), *others])
+    assert mean.change == pytest.approx(0.05)
+
+
+def test_the_factor_of_a_case_is_one_until_its_error_is_far_beyond_the_median() -> None:
+    assert precision_factors([]) == []
+    assert precision_factors([0.004, 0.005, 0.005, 0.015]) == [1.0] * 4
+    assert precision_factors([0.005, 0.005, 0.005, 0.030]) == pytest.approx([1, 1, 1, 0.25])
+    # Pairs that agree to the last digit make no other case worthless.
+    assert precision_factors([0.0, 0.0, 0.002]) == [1.0] * 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
 from analysis.pairs import Pair
-from analysis.policy import Policy
+from analysis.policy import Limits, Policy
 from analysis.thresholds import Threshold, threshold_of
 from analysis.upgrade import decide
 from analysis.verdict import judge
@@ -32,10 +32,11 @@ def test_memory_counts_too() -> None:
     upgrade = decide([*alike(), heavy])
     assert (upgrade.decision, upgrade.reasons[0].kind, upgrade.reasons[0].metric) == (
         "no-go",
-        "worst",
+        "memory",
         memory,
     )
-    assert decide([*alike(), heavy], Policy(worst={FLOOR: 0.1})).decision == "go"
+    warned = Policy(peak_memory=Limits(case=0.05, worst=0.1, mean=0.02))
+    assert decide([*alike(), heavy], warned).decision == "go"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_a_limit_leaves_what_is_too_little_in_any_unit(new: float, decision: str
     cases.append(result("b", verdicts={FLOOR: verdict(0.0), memory: large}))
     upgrade = decide(cases, Policy(thresholds={memory: wide}))
     assert (tiny.word, large.word, upgrade.decision) == ("same", "same", decision)
-    assert {one.cases for one in upgrade.reasons if one.kind == "worst"} <= {("b",)}
+    assert {one.cases for one in upgrade.reasons if one.kind == "memory"} <= {("b",), ()}
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,10 @@ def test_a_limited_case_of_too_few_pairs_of_anything_counts_among_those_without_
 def test_a_case_without_any_number_counts_among_those() -> None:
     left = [Pair(1.0, 1.0, "old left the CPUs it was given")] * 6
     verdicts = {metric: judge(metric, left, threshold_of(metric)) for metric in (FLOOR, "rss_peak_steady")}
-    assert decide([*alike(), result("mlp", verdicts=verdicts)]).decision == "go"
+    policy = Policy(worst={FLOOR: 0.1, "rss_peak_steady": 0.2})
+    assert decide([*alike(), result("mlp", verdicts=verdicts)], policy).decision == "go"
     verdicts[FLOOR] = verdict(0.0)
-    upgrade = decide([*alike(), result("mlp", verdicts=verdicts)])
+    upgrade = decide([*alike(), result("mlp", verdicts=verdicts)], policy)
     assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["worst"])
 
 

@@ -1,16 +1,18 @@
 """From what was typed to environments that can be measured, today and again tomorrow."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from torch_wheels import write_wheel
 
-from cli.building import built_of, make_ready
+from cli.building import built_of, make_ready, store_of
 from cli.context import context
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.store import Store
+from runner.errors import BuildFailed
 
 DECLARED = """
 [environments.ours]
@@ -55,6 +57,33 @@ def test_what_is_typed_to_have_the_same_again_holds_tomorrow_and_in_another_fold
         str(tmp_path / "venv"),
         str(wheel),
     ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "why"),
+    [
+        (("2.99.0", "2.9.1"), "environment 2.99.0 cannot be built: the package index offers no torch 2.99.0"),
+        (("2.9.1", "2.99.0"), "environment 2.99.0 cannot be built: the package index offers no torch 2.99.0"),
+        (("2.9.1", "nightly 2026-11-01"), "the package index offers no nightly of 2026-11-01"),
+    ],
+)
+def test_nothing_is_built_where_one_of_two_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, str], why: str
+) -> None:
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    for version in ("2.9.1", "2.16.0.dev20261118"):
+        write_wheel(tmp_path / "wheels", version)
+    monkeypatch.chdir(tmp_path)
+    here = context()
+    with pytest.raises(BuildFailed, match=re.escape(why)) as refused:
+        make_ready(here, texts, Recipe(usual=False))
+    assert "; the nearest are 2.9.1" in str(refused.value) or "nightly" in why
+    assert store_of(here).all() == []
+    assert [one.name for one in make_ready(here, ["2.9.1"], Recipe(usual=False))] == ["2.9.1"]
 
 
 def test_the_newest_nightly_is_none_whose_python_was_replaced(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from compared_runs import GPT_COMPILED, KINDS, RESNET, RESNET_COMPILED, RUN, Story, store_upgrades
 from jsonschema import ValidationError
 
-from analysis.policy import Policy
+from analysis.policy import Limits, Policy
 from analysis.thresholds import Threshold
 from dashboard.upgrades import charts, frames, load, rules, view
 from dashboard.upgrades.rules import Rules
@@ -67,14 +67,17 @@ def test_policies_come_back_from_toml_whatever_they_are_called() -> None:
         must_not_regress=('a"b\\c/*', "naïve — 測定\x7f\n"),
         may_break=("x/*",),
         weights={"b*": 2.0, "a*": 0.5},
-        worst={"latency_floor": 0.1, "rss_peak": 0.5, "rss_peak_steady": 0.2, "cuda_peak_allocated": 0.1},
+        worst={"latency_floor": 0.1, "rss_peak": 0.5},
         overall=-0.02,
+        peak_memory=Limits(0.04, 0.2, 0.03, blocks=("worst", "mean")),
     )
     read = tomllib.loads(rules.toml(policy, "ours"))["policies"]["ours"]
     assert read["must_not_regress"] == list(policy.must_not_regress)
     assert list(read["weights"].items()) == [("b*", 2.0), ("a*", 0.5)]
     assert read["worst"] == {"rss_peak": 0.5} and read["overall"] == -0.02
     assert read["thresholds"] == {"throughput": 0.03} and "slower_share" not in read
+    limits = {"case": 0.04, "worst": 0.2, "mean": 0.03, "blocks": ["worst", "mean"]}
+    assert read["peak_memory"] == limits and "compile_time" not in read
 
 
 def test_every_table_can_be_had_as_csv(tmp_path: Path) -> None:
@@ -86,5 +89,5 @@ def test_every_table_can_be_had_as_csv(tmp_path: Path) -> None:
     assert set(made) == with_a_table
     assert all(len(frame) for frame in made.values())
     assert list(made["Correctness"]["new_status"]) == ["crashed"]
-    assert set(made["Memory"]["ratio"].round(4)) == {round(700 / 600, 4)}
+    assert set(made["Memory"]["ratio"].round(4)) == {round(654 / 600, 4)}
     assert frames.upgrades([]).empty

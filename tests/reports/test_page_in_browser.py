@@ -110,7 +110,7 @@ def test_words_stand_out_from_what_is_behind_them(look: Look, scheme: str) -> No
         ".reason",
         ".forest td span",
         ".case",
-        ".card span",
+        ".card dd > span",
         ".shaded",
     )
     found = {selector: page.locator(selector).evaluate_all(contrast) for selector in wanted}

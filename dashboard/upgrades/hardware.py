@@ -1,0 +1,61 @@
+"""One pair of versions on all hardware that measured it: a run for each, the worst verdict first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.reasons import Decision
+from dashboard.upgrades.view import Listed, answers
+from db.upgrade_records import NamedEnvironment
+from reports.scorecard import Entry
+
+_WORST: tuple[Decision | None, ...] = ("no-go", "unclear", "go", None)
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareVerdict:
+    """What an upgrade came to on one hardware; `decision` is None where this database cannot judge it."""
+
+    listed: Listed
+    decision: Decision | None = None
+    because: str = ""
+    entries: tuple[Entry, ...] = ()
+
+
+def on_all_hardware(one: Listed, items: Iterable[Listed]) -> list[Listed]:
+    """The run that answers best on each hardware that measured the same pair of versions as `one`.
+
+    On its own hardware that is `one` itself. Builds for another device are the same version.
+    """
+    best: dict[str, Listed] = {}
+    for each in items:
+        place = each.run.hardware
+        if each.confirms or _pair(each) != _pair(one) or place == one.run.hardware:
+            continue
+        if place not in best or answers(each) > answers(best[place]):
+            best[place] = each
+    return [one, *best.values()]
+
+
+def worst_first(verdicts: Iterable[HardwareVerdict]) -> list[HardwareVerdict]:
+    """No-go before unclear before go; equal ones by the name of the hardware."""
+    return sorted(
+        verdicts,
+        key=lambda one: (_WORST.index(one.decision), one.listed.run.hardware_label, one.listed.run.id),
+    )
+
+
+def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> list[str]:
+    """The labels of known hardware (by fingerprint) on which the pair was not measured, by name."""
+    there = {one.listed.run.hardware for one in verdicts}
+    return sorted({label for fingerprint, label in known.items() if fingerprint not in there})
+
+
+def _pair(one: Listed) -> tuple[str, ...]:
+    old, new = _version(one.old), _version(one.new)
+    # One version against itself is told apart by what people call the two.
+    return (old, new, one.old.name, one.new.name) if old == new else (old, new)
+
+
+def _version(environment: NamedEnvironment) -> str:
+    """Without what follows a plus: `2.13.0` of `2.13.0+cu130`."""
+    return environment.torch_version.partition("+")[0]

@@ -1,0 +1,183 @@
+"""The four metrics of an upgrade as short texts: the strip beside the verdict in every form of the report."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from analysis import words
+from analysis.metrics import METRICS
+from analysis.policy import Limits, Policy
+from analysis.ratios import ratio
+from analysis.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
+
+from . import wording
+from .rows import Tone
+
+#: A sign and a tone of each state; the word of a state is its name.
+SIGNS: Mapping[State, str] = {
+    "ok": "✓",
+    "warning": "!",
+    "unclear": "?",
+    "no-go": "✗",
+    "not settled": "?",
+    "not measured": "–",
+}
+TONES: Mapping[State, Tone] = {
+    "ok": "good",
+    "warning": "odd",
+    "unclear": "odd",
+    "no-go": "bad",
+    "not settled": "quiet",
+    "not measured": "quiet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One of the four: its title, its state, the number that stands for it, and sentences about it.
+
+    `largest` is what stands out of that number: the case that is worst, or what broke; empty for nothing.
+    """
+
+    title: str
+    state: State
+    value: str
+    notes: tuple[str, ...]
+    largest: str = ""
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.state]
+
+    @property
+    def tone(self) -> Tone:
+        return TONES[self.state]
+
+
+def entries(card: Scorecard, policy: Policy) -> tuple[Entry, Entry, Entry, Entry]:
+    """Pass rate, steady latency, compile time and peak memory, in this order."""
+    metric = latency_of(policy)
+    title = "Steady latency" if METRICS[metric].unit == "ms" else METRICS[metric].title
+    return (
+        _pass_rate(card.pass_rate),
+        _entry(title, card.latency, ""),
+        _entry("Compile time", card.compile_time, _limits(policy.compile_time)),
+        _entry("Peak memory", card.peak_memory, _limits(policy.peak_memory)),
+    )
+
+
+def _pass_rate(rate: PassRate) -> Entry:
+    notes = [f"{rate.old:,} in the old environment; {rate.broken:,} broke, {rate.repaired:,} repaired"]
+    if rate.unknown:
+        notes.append(f"{wording.plural(rate.unknown, 'case')} not measured to the end")
+    value = f"{rate.new:,} of {rate.cases:,}" if rate.cases else words.NONE
+    return Entry(
+        "Pass rate", rate.state, value, tuple(notes), f"{rate.broken:,} broke" if rate.broken else ""
+    )
+
+
+def _entry(title: str, score: Score, limits: str) -> Entry:
+    """The metric with the worst case first; its geomean is the number, or the hint where none is known."""
+    ordered = sorted(score.metrics, key=lambda one: (one.mean.change is None, -_most(one)))
+    value = words.NONE
+    if ordered and ordered[0].mean.change is not None:
+        value = words.percent(ordered[0].mean.change)
+    elif hints := [one.hint for one in ordered if one.hint is not None]:
+        value = f"{words.percent(hints[0])}, not proved"
+    notes = [metric_note(one) for one in ordered]
+    worse = [(case, one.verdicts[case]) for one in ordered[:1] for case in one.worse[:1]]
+    largest = "".join(f"{wording.change(verdict)} {case}" for case, verdict in worse)
+    return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])), largest)
+
+
+def _most(score: MetricScore) -> float:
+    """By how much the case that is proved worst is worse, as a logarithm; 0 without one."""
+    if not score.worse:
+        return 0.0
+    verdict = score.verdicts[score.worse[0]]
+    return math.inf if verdict.change is None else verdict.change * verdict.cost
+
+
+def metric_note(score: MetricScore) -> str:
+    """What is known of one metric: `Peak RSS: +3.1 % over 30 cases; 22 worse, largest: bert +4.9 %`."""
+    parts: list[str] = []
+    if score.mean.change is not None:
+        over = f"over {wording.plural(score.mean.cases, 'case')}, {wording.plural(score.mean.pairs, 'pair')}"
+        parts.append(f"{wording.mean(score.mean)} {over}")
+    if score.worse:
+        worst = score.verdicts[score.worse[0]]
+        word = words.called("slower", score.metric)
+        largest = f"{score.worse[0]} {wording.change(worst)} (n = {worst.n})"
+        parts.append(f"{len(score.worse):,} {word}, largest: {largest}")
+    if score.better:
+        parts.append(f"{score.better:,} {words.called('faster', score.metric)}")
+    if unsettled := score.open - score.hinted:
+        parts.append(f"{unsettled:,} not settled")
+    if score.hint is not None:
+        least, most = score.hinted_pairs
+        pairs = f"{least} to {most} pairs" if least != most else wording.plural(most, "pair")
+        cases = wording.plural(score.hinted, "case")
+        parts.append(f"{words.percent(score.hint)} in the median of {cases} with {pairs} each, not proved")
+    return f"{METRICS[score.metric].title}: {'; '.join(parts) or 'no difference that has a ratio'}"
+
+
+def _limits(limits: Limits) -> str:
+    each = (("case", "a case"), ("worst", "the worst"), ("mean", "the mean"))
+    listed = ", ".join(f"{title} {words.share(getattr(limits, rule))}" for rule, title in each)
+    return f"Limits: {listed}"
+
+
+def limit_rules(kind: str, limits: Limits, slower_share: float) -> str:
+    """The limits of a kind of metric as a rule of the policy."""
+    graded = {
+        "case": f"at most {words.share(slower_share)} of the cases may be worse by "
+        f"{words.share(limits.case)} or more",
+        "worst": f"none by more than {words.share(limits.worst)}",
+        "mean": f"the geomean by at most {words.share(limits.mean)}",
+    }
+    told = ", ".join(
+        f"{text} ({'no-go' if rule in limits.blocks else 'warning'})" for rule, text in graded.items()
+    )
+    return f"{kind}: {told}."
+
+
+def scorecard_json(card: Scorecard, policy: Policy) -> list[dict[str, Any]]:
+    """The four as JSON values; ratios are new / old, limits shares."""
+    named = zip(("pass_rate", "latency", "compile_time", "peak_memory"), entries(card, policy), strict=True)
+    scores = {"latency": card.latency, "compile_time": card.compile_time, "peak_memory": card.peak_memory}
+    rate = card.pass_rate
+    counts = {"cases": rate.cases, "old": rate.old, "new": rate.new, "broken": rate.broken}
+    return [
+        {
+            "name": name,
+            "title": entry.title,
+            "state": entry.state,
+            "value": entry.value,
+            "notes": list(entry.notes),
+            "counts": {**counts, "repaired": rate.repaired, "unknown": rate.unknown}
+            if name == "pass_rate"
+            else None,
+            "metrics": [_metric_json(one) for one in scores[name].metrics] if name in scores else [],
+        }
+        for name, entry in named
+    ]
+
+
+def _metric_json(score: MetricScore) -> dict[str, Any]:
+    worst = score.verdicts[score.worse[0]] if score.worse else None
+    return {
+        "metric": score.metric,
+        "cases": len(score.verdicts),
+        "mean_ratio": ratio(score.mean.change),
+        "mean_ratio_low": ratio(score.mean.low),
+        "mean_ratio_high": ratio(score.mean.high),
+        "worse": list(score.worse),
+        "better": score.better,
+        "not_settled": score.open,
+        "worst_ratio": ratio(worst.change) if worst else None,
+        "worst_ratio_low": ratio(worst.low) if worst else None,
+        "worst_ratio_high": ratio(worst.high) if worst else None,
+        "hint_ratio": ratio(score.hint),
+        "hint_cases": score.hinted,
+    }

@@ -1,0 +1,122 @@
+"""Pass rate, latency, compile time and memory beside the verdict, in every form of the report."""
+
+import io
+import json
+from collections.abc import Callable
+
+import pytest
+from report_builders import FLOOR, Report, a_result, a_verdict, an_exact_verdict, reported
+from rich.console import Console
+
+from analysis.policy import Limits, Policy
+from analysis.scorecard import MetricScore
+from cli.upgrade_report import print_upgrade
+from reports.body import upgrade_json
+from reports.markdown import upgrade_markdown
+from reports.page import upgrade_html
+from reports.scorecard import entries
+from reports.sentences import rules
+
+
+def grown() -> Report:
+    """Twelve cases as fast as before; one needs 8 % more memory, one compiles for 22 % longer, warm."""
+    memory = {"cuda_peak_allocated": an_exact_verdict("cuda_peak_allocated", 1000.0, 1080.0)}
+    same = {
+        "cuda_peak_allocated": an_exact_verdict("cuda_peak_allocated", 1000.0, 1000.0),
+        "compile_warm": a_verdict(0.0, "compile_warm", noise=5.0, old=4.0),
+        "compile_cold": a_verdict(30.0, "compile_cold", n=1, old=40.0),
+    }
+    longer = {"compile_warm": a_verdict(22.0, "compile_warm", noise=5.0, old=4.0)}
+    cases = [a_result(f"same{number}/infer/-/compile=default", more=same) for number in range(10)]
+    cases.append(a_result("bert_large/train/-/precision=amp-bf16", more=memory))
+    cases.append(a_result("gpt2/infer/-/compile=max-autotune", more=longer))
+    return reported(cases)
+
+
+def printed(report: Report) -> str:
+    """What the terminal shows."""
+    console = Console(file=io.StringIO(), width=400)
+    print_upgrade(console, *report)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def as_json(report: Report) -> str:
+    return json.dumps(upgrade_json(*report))
+
+
+@pytest.mark.parametrize(
+    "form", [printed, as_json, lambda it: upgrade_markdown(*it), lambda it: upgrade_html(*it)]
+)
+def test_every_form_names_memory_and_compile_time_with_their_numbers(form: Callable[[Report], str]) -> None:
+    # The page may break a key behind its separators and keeps a number and its sign on one line.
+    text = form(grown()).replace("<wbr>", "").replace("&nbsp;", " ").replace("&#95;", "_").replace("\\", "")
+    for part in (
+        "bert_large/train/-/precision=amp-bf16 +8.0 %",
+        "gpt2/infer/-/compile=max-autotune +22.2 %",
+        "Pass rate",
+        "12 of 12",
+        "Peak memory",
+        "Compile time",
+    ):
+        assert part in text, part
+
+
+def test_the_strip_and_the_warning_come_before_the_reasons() -> None:
+    text = printed(grown())
+    assert "Go: nothing that the policy forbids is left possible." in text
+    assert "warnings: Peak allocated: 1 of 11 cases is worse" in text
+    assert text.index("Peak memory ") < text.index("1. warning") < text.index("4. go")
+
+
+def test_few_cold_pairs_are_told_as_what_they_are() -> None:
+    subject, _, upgrade = grown()
+    _, _, compile_time, _ = entries(upgrade.scorecard, subject.policy)
+    (cold,) = [note for note in compile_time.notes if note.startswith("Compile, cold")]
+    assert cold.endswith("+30.1 % in the median of 10 cases with 1 pair each, not proved")
+    assert compile_time.state == "warning"
+
+
+def test_the_json_has_the_four_with_ratios() -> None:
+    body = upgrade_json(*grown())
+    assert [one["name"] for one in body["scorecard"]] == [
+        "pass_rate",
+        "latency",
+        "compile_time",
+        "peak_memory",
+    ]
+    rate, latency, compile_time, memory = body["scorecard"]
+    assert (rate["counts"]["new"], latency["metrics"][0]["metric"]) == (12, FLOOR)
+    (allocated,) = memory["metrics"]
+    assert (memory["state"], allocated["worse"]) == ("warning", ["bert_large/train/-/precision=amp-bf16"])
+    assert allocated["worst_ratio"] == pytest.approx(1.08)
+    assert compile_time["metrics"][1]["hint_ratio"] == pytest.approx(1.30, abs=0.01)
+    assert [one["metric"] for one in body["reasons"] if one["warning"]] == [
+        "cuda_peak_allocated",
+        "compile_cold",
+    ]
+
+
+def test_the_limits_stand_among_the_rules() -> None:
+    policy = Policy(peak_memory=Limits(0.04, 0.08, 0.01, blocks=("case", "worst")))
+    (told,) = [rule for rule in rules(reported([], policy)[0]) if rule.startswith("Peak memory")]
+    assert told == (
+        "Peak memory: at most 10 % of the cases may be worse by 4 % or more (no-go), none by more than 8 % "
+        "(no-go), the geomean by at most 1 % (warning)."
+    )
+
+
+def test_without_any_number_the_strip_says_so() -> None:
+    subject, _, upgrade = reported([a_result("mlp", verdicts={})])
+    pass_rate, *others = entries(upgrade.scorecard, subject.policy)
+    assert (pass_rate.value, pass_rate.state) == ("1 of 1", "ok")
+    assert {(one.value, one.state, one.notes) for one in others} == {("–", "not measured", ())}
+
+
+def test_nobody_takes_a_metric_without_a_ratio_for_one_that_was_not_measured() -> None:
+    zero = {"cuda_peak_allocated": an_exact_verdict("cuda_peak_allocated", 0.0, 0.0)}
+    subject, _, upgrade = reported([a_result("mlp", more=zero)])
+    (score,) = upgrade.scorecard.peak_memory.metrics
+    assert isinstance(score, MetricScore)
+    *_, memory = entries(upgrade.scorecard, subject.policy)
+    assert (memory.state, memory.notes[0]) == ("ok", "Peak allocated: no difference that has a ratio")
