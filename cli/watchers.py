@@ -61,7 +61,7 @@ def watching_console() -> Console:
 
 
 def _console(stream: TextIO) -> Console:
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else 200)
 
 
 @contextmanager
