@@ -46,7 +46,7 @@ def quantity(metric: str, value: float) -> str:
 
 
 def outcome_line(outcome: Outcome, environment: str = "") -> str:
-    """One outcome in a line: case, replicate, `environment` if given, and its median latency or what went wrong."""
+    """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
     name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
     if "operators" in outcome.facts and outcome.status == "ok":
         totals = outcome.facts["traced"]
