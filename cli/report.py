@@ -103,7 +103,7 @@ def print_report(console: Console, told: Told) -> None:
     for outcome in result.outcomes:
         by_case[outcome.case].append(outcome)
     found = gains(result.outcomes, baselines)
-    if not told.traced:
+    if not told.traced and by_case:
         console.print(_table(by_case, _speed_ups(found), console.width))
     for case, outcomes in by_case.items():
         bad = [outcome for outcome in outcomes if outcome.status != "ok"]
@@ -115,16 +115,31 @@ def print_report(console: Console, told: Told) -> None:
         print_gains(console, by_case, found)
     counts = Counter(outcome.status for outcome in result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    console.print(
-        f"run {result.run} is {result.state}: {summary or 'nothing measured'} "
-        f"of {told.planned} planned, {_when(told)}"
-    )
-    if not result.stored:
-        console.print("not in the database yet: the journal holds it, and the next command stores it")
+    if result.state == "running":
+        console.print(_so_far(told, summary), soft_wrap=True)
+    else:
+        console.print(
+            f"run {result.run} is {result.state}: {summary or 'nothing measured'} "
+            f"of {told.planned} planned, {_when(told)}"
+        )
+        if not result.stored:
+            console.print("not in the database yet: the journal holds it, and the next command stores it")
     if result.state == "interrupted":
         # What only the database knows has no journal here to go on with.
         how = "go on with:" if told.header is not None else sentences.GOES_ON
         console.print(f"{how} pyrometer run --resume {result.run}")
+
+
+def _so_far(told: Told, summary: str) -> str:
+    """How far a run is that goes on."""
+    done = len(told.result.outcomes)
+    head = f"run {told.result.run} is running, {_when(told)}: "
+    if done:
+        return f"{head}{done} of {told.planned} replicates have ended ({summary}); the rest is still to come"
+    return (
+        f"{head}none of {told.planned} replicates has ended yet; those of one workload are measured in turns "
+        "and end together"
+    )
 
 
 def _when(told: Told) -> str:

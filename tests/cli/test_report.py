@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cli.report import print_report
 from cli.watchers import JsonWatcher
-from runner.records import Outcome
+from runner.records import Outcome, Planned
 from scheduled_jobs.measure import RunResult
 from scheduled_jobs.retold import Told
 
@@ -62,6 +62,25 @@ def test_an_interrupted_run_goes_on_where_its_journal_is() -> None:
         print_report(console, told)
         assert isinstance(console.file, io.StringIO)
         assert console.file.getvalue().endswith(f"\n{how} pyrometer run --resume run-1\n")
+
+
+def told_so_far(outcomes: Sequence[Outcome]) -> str:
+    """The report of a run of four replicates that goes on."""
+    header = a_header("run-1", tuple(Planned(case, "e", n) for case in (EAGER, COMPILED) for n in (0, 1)))
+    told = Told.of(header, RunResult("run-1", "running", tuple(outcomes), stored=False, seconds=None))
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    print_report(console, told)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_run_that_goes_on_shows_what_has_ended() -> None:
+    nothing = told_so_far([])
+    assert nothing.startswith("run run-1 is running") and nothing.count("\n") == 1
+    assert "none of 4 replicates has ended yet" in nothing
+    some = told_so_far([*processes(EAGER, 20.0), *processes(COMPILED, 10.0)])
+    assert "2 of 4 replicates have ended (2 ok)" in some and "2.00x" in some
+    assert "not in the database" not in some + nothing
 
 
 def the_line(lines: Sequence[str], start: str) -> str:
