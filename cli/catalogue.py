@@ -13,7 +13,7 @@ from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
 
 from .context import UsageError, context, in_one_sentence
-from .offers import Json, described, table, wide_console
+from .offers import Json, table, wide_console, workloads_of
 from .options import CaseFiles
 from .selection import all_suites
 
@@ -24,7 +24,7 @@ cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
 def list_cases(cases_files: CaseFiles = None, as_json: Json = False) -> None:
     """Every workload with its phases and the parameters it is offered with."""
     with in_one_sentence():
-        workloads = described(context(), cases_files).workloads
+        workloads = workloads_of(context(), cases_files)
     if as_json:
         typer.echo(json.dumps(list(workloads), indent=2))
         return
@@ -40,7 +40,7 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
     """One workload: the keys it is offered with, the suites that measure it, what is claimed about it."""
     with in_one_sentence():
         here = context()
-        workloads = described(here, cases_files).workloads
+        workloads = workloads_of(here, cases_files)
         known = [str(workload["name"]) for workload in workloads]
         if name not in known:
             raise UsageError(unknown("case", name, known))

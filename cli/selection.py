@@ -1,6 +1,6 @@
 """From what was typed to what is measured: profile, environment, suite, cases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from runner.suites.suite import Suite
 from runner.worker.case_key import PHASES, CaseKey, Value
 
 from .context import UsageError
+
+#: What an environment answers about the cases it can build.
+Workloads = Sequence[Mapping[str, Any]]
 
 #: The suite of a run that names cases and no suite.
 CHOSEN = "chosen"
@@ -166,7 +169,7 @@ def choose_cases(
         suites = all_suites(settings, tolerant=True).values()
         known = [case for other in suites for case in expanded(other, offered)]
         candidates = list(dict.fromkeys(known + offered))
-    refuse_unknown(suite, environment, settings)
+    refuse_unknown(suite, environment.workloads, settings)
     chosen = list(dict.fromkeys(plan.select(candidates, patterns)))
     for pattern in patterns:
         if not any(plan.matches(case, pattern) for case in candidates):
@@ -174,15 +177,15 @@ def choose_cases(
     return chosen
 
 
-def refuse_unknown(suite: Suite, environment: Environment, settings: Settings) -> None:
+def refuse_unknown(suite: Suite, workloads: Workloads, settings: Settings) -> None:
     """Raise UsageError if a configured suite names a case that the harness cannot build."""
     if suite.name not in settings.suites:
         return
-    offered = plan.offered(environment.workloads)
-    own = any(str(workload["source"]).startswith("user_cases") for workload in environment.workloads)
+    offered = plan.offered(workloads)
+    own = any(str(workload["source"]).startswith("user_cases") for workload in workloads)
     for wanted in suite.cases:
         if not is_glob(wanted):
-            problem = _problem(wanted, environment)
+            problem = _problem(wanted, workloads)
         else:
             problem = "" if plan.select(offered, [wanted]) else unknown("case", wanted, offered)
         if problem:
@@ -191,10 +194,10 @@ def refuse_unknown(suite: Suite, environment: Environment, settings: Settings) -
             raise UsageError(f"{place}: {problem}{hint}")
 
 
-def _problem(case: str, environment: Environment) -> str:
+def _problem(case: str, offered: Workloads) -> str:
     """Why the harness cannot build a case, in one sentence; empty when it can."""
-    reason = plan.invalid([case], environment.workloads).get(case)
-    workloads = {str(workload["name"]): workload for workload in environment.workloads}
+    reason = plan.invalid([case], offered).get(case)
+    workloads = {str(workload["name"]): workload for workload in offered}
     if reason is None:
         reason = _unfit(CaseKey.parse(case), workloads)
         return f'case "{case}": {reason}' if reason else ""
@@ -244,7 +247,7 @@ def _excludes(suite: Suite, case: str) -> bool:
 def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
     """A key that no suite lists but the harness can build; raises UsageError for anything else."""
     if is_key(pattern):
-        if problem := _problem(pattern, environment):
+        if problem := _problem(pattern, environment.workloads):
             raise UsageError(problem)
         return pattern
     raise UsageError(unknown("case", pattern, candidates))

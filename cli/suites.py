@@ -13,7 +13,7 @@ from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
 from .context import Context, context, in_one_sentence, say
-from .offers import Json, described, table, wide_console
+from .offers import Json, table, wide_console, workloads_of
 from .options import CaseFiles
 from .selection import all_suites, expanded, refuse_unknown, suite_named
 from .suite_page import page
@@ -91,13 +91,13 @@ def _offered(here: Context, files: list[Path] | None, suite: Suite | None = None
         # Built in: without globs, and its cases are there.
         return []
     try:
-        environment = described(here, files)
+        workloads = workloads_of(here, files)
     except BrokenEnvironment as error:
         say(f"note: {error}; globs are not expanded, and nobody has checked that the cases exist")
         return []
     if suite:
-        refuse_unknown(suite, environment, here.settings)
-    return plan.offered(environment.workloads)
+        refuse_unknown(suite, workloads, here.settings)
+    return plan.offered(workloads)
 
 
 def _cases(suite: Suite, offered: list[str]) -> list[str]:

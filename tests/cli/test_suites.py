@@ -16,7 +16,7 @@ from cli.suite_page import page
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
 from runner import plan
-from runner.environment import Environment
+from runner.catalogue import workloads
 from runner.suites.built_in import built_in
 
 OWN = """
@@ -102,7 +102,7 @@ def test_a_mistake_in_a_suite_names_line_and_nearest_word(
         settings = load_settings(environ={})
         assert suite_named(settings, "right").cases == ("add/*",)
         assert "wrong" not in all_suites(settings, tolerant=True) or "case" in said
-        refuse_unknown(suite_named(settings, "wrong"), Environment("e", "p", {}, WORKLOADS, {}), settings)
+        refuse_unknown(suite_named(settings, "wrong"), WORKLOADS, settings)
     assert re.match(f"pyrometer.toml{said}", str(caught.value)), caught.value
 
 
@@ -137,16 +137,20 @@ def test_suites_of_ones_own_are_shown_as_plans_and_a_wrong_one_is_in_nobody_else
 
 def test_without_an_environment_a_suite_is_shown_and_a_note_says_what_is_missing(tmp_path: Path) -> None:
     site = Site(tmp_path, Path("/nowhere/python"), settings=OWN)
-    done = typed(site, "suites", "show", "own")
+    done = typed(site, "suites", "show", "own", "--cases", "cases.py")
     assert done.code == 0 and "linear/infer/width=8/compile=default" in done.out and "add/*" in done.out
     assert "there is no interpreter at" in done.err and "globs are not expanded" in done.err
 
 
 @pytest.mark.torch
-def test_every_case_of_every_built_in_suite_can_be_built(site: Site) -> None:
-    workloads = json.loads(typed(site, "cases", "list", "--json").out)
+def test_the_catalogue_is_what_the_environment_answers(site: Site) -> None:
+    answered = json.loads(typed(site, "cases", "list", "--cases", "cases.py", "--json").out)
+    assert [one for one in answered if not one["source"].startswith("user_cases")] == list(workloads())
+
+
+def test_every_case_of_every_built_in_suite_can_be_built() -> None:
     cases = dict.fromkeys(case for suite in built_in().values() for case in suite.cases)
-    assert plan.invalid(cases, workloads) == {}
+    assert plan.invalid(cases, workloads()) == {}
 
 
 @pytest.mark.torch
