@@ -242,7 +242,8 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
     told, allowed = change_beside(overall.change, overall.low, overall.high, limit * cost)
-    text = f"{METRICS[policy.metric].title} over {overall.cases} cases and {overall.pairs} pairs: {told}"
+    counted = f"{_many(overall.cases, 'case')} and {_many(overall.pairs, 'pair')}"
+    text = f"{METRICS[policy.metric].title} over {counted}: {told}"
     if speaks != "go":
         text += f": at most {allowed} is allowed"
     return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
@@ -282,3 +283,7 @@ def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
         if cases:
             text = f"{len(cases)} of {len(verdicts)} cases are {called(kind, policy.metric)}"
             yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

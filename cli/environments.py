@@ -135,7 +135,7 @@ def list_available(
         asked = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         fresh = package_index.news(here.places.data_dir / "environments" / f"offered-{digest}.json", versions)
-        built = {each.name: str(each.facts["torch"]) for each in store_of(here).all()}
+        built = {str(row["name"]): str(row["torch"]) for row in _rows(here) if row.get("torch")}
     rows: list[dict[str, Any]] = [
         {
             "version": text,
@@ -149,12 +149,16 @@ def list_available(
         body = {"python": base.version, "first_time": fresh is None, "versions": rows}
         typer.echo(json.dumps(body, indent=2))
         return
-    listed = table("torch", "", "built as", "")
+    listed = table("torch", "", "here as", "")
     for row in rows:
         listed.add_row(
             row["version"], row["kind"], ", ".join(row["built"]) or "-", "new" if row["new"] else ""
         )
     wide_console().print(listed)
+    if pre and not any(row["kind"] == "nightly" for row in rows):
+        typer.echo(
+            f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
+        )
     if fresh is None:
         typer.echo("asked for the first time: what is new is told from the next time on")
     else:

@@ -14,6 +14,7 @@ from analysis.metrics import METRICS
 from runner.claims import Claim, claims_for
 from runner.records import Outcome
 
+from .case_names import CaseName
 from .wording import figure, times
 
 _HOW = (
@@ -89,7 +90,7 @@ def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
         # Of the baseline the technique says it all: the workload is the same.
         against = gain.against.rsplit("/", 1)[-1]
         rates = [_rate(by_case.get(case, ()), gain.metric) for case in (gain.case, gain.against)]
-        table.add_row(gain.case, rates[0], against, rates[1], times(gain))
+        table.add_row(CaseName(gain.case), rates[0], against, rates[1], times(gain))
     return table
 
 

@@ -15,6 +15,7 @@ from runner import environment as environment_room
 from .building import choose_environment
 from .context import Context, UsageError
 from .selection import choose_profile
+from .streams import stdout_width
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 
@@ -38,8 +39,8 @@ def workloads_of(here: Context, files: list[Path] | None) -> Sequence[Mapping[st
 
 
 def wide_console() -> Console:
-    """For tables of case keys. A pipe has no width: 80 columns would fold every key."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
+    """For tables of case keys, as wide as `stdout_width` says."""
+    return Console(file=sys.stdout, highlight=False, width=stdout_width())
 
 
 def table(*headings: str) -> Table:

@@ -305,7 +305,7 @@ def find_run(here: Context, run: str) -> Path:
     if run == "latest":
         return _latest(here.runs, known)
     if run not in known:
-        raise CannotResume(unknown("run", run, known))
+        raise CannotResume(unknown("run", run, [*known, "latest"]))
     if (mark := here.runs / run / FORGOTTEN).exists():
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
     return here.runs / run

@@ -144,7 +144,7 @@ def _no_table(database: Database, run: str) -> str:
     known = list(dict.fromkeys(table.run for table in operator_tables(database)))
     if not known:
         return "no run holds an operator table: `pyrometer profile CASE` makes one"
-    return f"{unknown('run', run, known)} (runs with an operator table)"
+    return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
 
 
 def _origin(table: OperatorTable) -> Origin:

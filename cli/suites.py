@@ -12,11 +12,13 @@ from runner.suites.matrix import is_glob, is_key
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
+from .case_names import CaseName
 from .context import Context, context, in_one_sentence, say
 from .offers import Json, table, wide_console, workloads_of
 from .options import CaseFiles
 from .selection import all_suites, expanded, refuse_unknown, suite_named
 from .suite_page import page
+from .wording import plural
 
 app = typer.Typer(help="The suites: curated lists of cases with a time budget.", no_args_is_help=True)
 
@@ -65,13 +67,14 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
     seconds, sessions = body["estimate_seconds"], len(body["sessions"])
     typer.echo(f"{name}: {suite.summary}")
     typer.echo(
-        f"{len(cases)} cases in {sessions} sessions, {suite.replicates} replicates each: "
+        f"{plural(len(cases), 'case')} in {plural(sessions, 'session')}, "
+        f"{plural(suite.replicates, 'replicate')} each: "
         f"about {_minutes(seconds)} of a budget of {_minutes(suite.budget_seconds)}\n"
     )
     rows = table("case", "estimate", "")
     for case, cost in zip(cases, body["case_seconds"], strict=True):
         note = "baseline, added for the techniques that follow" if case in suite.baselines else ""
-        rows.add_row(case, _minutes(cost) if cost is not None else "-", note)
+        rows.add_row(CaseName(case), _minutes(cost) if cost is not None else "-", note)
     wide_console().print(rows)
     typer.echo("")
     rows = table("axis", "cases", "estimate", "share", "values")

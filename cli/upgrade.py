@@ -40,6 +40,7 @@ from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_
 from .preparing import Plan as Planned
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, refuse_too_many, spelled
 from .verdict import check_reports, conclude_upgrade, judge
+from .wording import plural
 
 #: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is what cannot be gone on with.
 CODES = {"go": 0, "no-go": 1, "unclear": 3}
@@ -274,7 +275,7 @@ def _again(environment: Environment) -> Environment:
 def _note_unmatched(policy: Policy, name: str, cases: Sequence[str]) -> None:
     """Tell of globs that match no case: misspelt, or meant for another suite."""
     for rule, glob in policy.unmatched(cases):
-        say(f'note: policy {name}: {rule} "{glob}" matches none of the {len(cases)} cases')
+        say(f'note: policy {name}: {rule} "{glob}" matches none of {plural(len(cases), "case")}')
 
 
 def _affordable(plan: Plan, budget: float, cases: Sequence[str], timing: Timing, fewest: int) -> Plan:

@@ -142,7 +142,7 @@ def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]
     for arguments, sentence in (
         (("latest", "latest"), "holds several tables: name one, such as"),
         (("latest:lineer", "latest"), 'unknown case "lineer"'),
-        (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run})'),
+        (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run}, latest)'),
     ):
         assert sentence in typed(site, "profile", "diff", *arguments).one_sentence()
 

@@ -160,6 +160,39 @@ def test_a_workload_is_shown_with_claims_and_techniques(site: Site) -> None:
     assert "/compile=default,precision=amp-bf16" in shown
 
 
+@pytest.mark.parametrize("columns", [80, 100, 185])
+def test_lists_are_as_wide_as_the_terminal_says(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in (("cases", "list"), ("suites", "list"), ("cases", "show", "gpt2_small")):
+        lines = invoke(*words).splitlines()
+        table = [
+            line for line in lines if not line.startswith(("claimed ", "with ", "phases: ", "gpt2_small: "))
+        ]
+        assert max(map(len, table)) <= columns
+    names = [line.split()[0] for line in invoke("cases", "list").splitlines()[1:] if line[0] != " "]
+    assert names == sorted(str(one["name"]) for one in workloads())
+
+
+def test_a_workload_is_shown_once_for_each_of_its_sizes() -> None:
+    shown = invoke("cases", "show", "resnet50").splitlines()
+    assert len(shown) < 25
+    table = [line.split() for line in shown if line.startswith("resnet50/")]
+    for suite in built_in().values():
+        for case in suite.cases:
+            measured, _, technique = case.rpartition("/")
+            if measured.startswith("resnet50/"):
+                assert [
+                    row for row in table if row[0] == measured and {suite.name, f"{suite.name},"} & {*row}
+                ], case
+                assert technique.split(",")[0] in " ".join(shown)
+
+
+def test_one_case_is_no_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pyrometer.toml").write_text('[suites.one]\ncases = ["gemm/infer/size=511/eager"]\nreplicates = 1\n')
+    assert "1 case in 1 session, 1 replicate each" in invoke("suites", "show", "one")
+
+
 def test_techniques_can_be_listed() -> None:
     axes = {axis["name"]: axis for axis in json.loads(invoke("cases", "techniques", "--json"))}
     assert "max-autotune" in axes["compile"]["values"] and axes["ranks"]["counts"]
