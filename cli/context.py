@@ -139,3 +139,8 @@ def say(sentence: str) -> None:
     """For people, beside whatever stdout carries for machines."""
     sys.stderr.write(sentence + "\n")
     sys.stderr.flush()
+
+
+def plural(many: int, noun: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{many:,} {noun}" + ("" if many == 1 else "s")

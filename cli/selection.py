@@ -20,8 +20,7 @@ from runner.suites.suite import Path as Place
 from runner.suites.suite import Suite
 from runner.worker.case_key import PHASES, CaseKey, Value
 
-from .context import UsageError
-from .wording import plural
+from .context import UsageError, plural
 
 #: What an environment answers about the cases it can build.
 Workloads = Sequence[Mapping[str, Any]]

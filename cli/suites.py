@@ -13,12 +13,11 @@ from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
 from .case_names import CaseName
-from .context import Context, context, in_one_sentence, say
+from .context import Context, context, in_one_sentence, plural, say
 from .offers import Json, table, wide_console, workloads_of
 from .options import CaseFiles
 from .selection import all_suites, expanded, refuse_unknown, suite_named
 from .suite_page import page
-from .wording import plural
 
 app = typer.Typer(help="The suites: curated lists of cases with a time budget.", no_args_is_help=True)
 

@@ -28,6 +28,7 @@ from .context import (
     UsageError,
     context,
     in_one_sentence,
+    plural,
     refused_for_good,
     say,
     store_pending,
@@ -40,7 +41,6 @@ from .preparing import Asked, Chosen, Prepared, ask, find_run, prepare, prepare_
 from .preparing import Plan as Planned
 from .selection import CHOSEN, choose_cases, choose_profile, choose_suite, refuse_too_many, spelled
 from .verdict import check_reports, conclude_upgrade, judge
-from .wording import plural
 
 #: Exit codes of an upgrade; 2 and 130 are those of every command, 4 is what cannot be gone on with.
 CODES = {"go": 0, "no-go": 1, "unclear": 3}

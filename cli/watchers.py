@@ -25,8 +25,9 @@ from runner.records import Outcome, Planned
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, Watcher
 
+from .context import plural
 from .streams import patient, stdout_width
-from .wording import outcome_line, plural, sign
+from .wording import outcome_line, sign
 
 #: What a phase is called while it runs.
 PHASES = {

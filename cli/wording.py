@@ -14,11 +14,6 @@ def sign(status: str) -> str:
     return _SIGNS.get(status, "✗")
 
 
-def plural(many: int, noun: str) -> str:
-    """`1 case`, `2 cases`."""
-    return f"{many:,} {noun}" + ("" if many == 1 else "s")
-
-
 def figure(value: float, digits: int = 4) -> str:
     """`digits` significant digits without an exponent where that is readable."""
     if value == 0:

@@ -131,6 +131,8 @@ def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, t
 
     first = asked()
     assert first["first_time"] and fresh(first) == []
+    none = call(place, "environments", "available", "--pre", PIP_FIND_LINKS=str(links)).out
+    assert "no nightly is offered here" in none
     write_wheel(links, "2.9.1")
     write_wheel(links, "2.16.0.dev20261120")
     second = asked()
