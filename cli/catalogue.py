@@ -1,10 +1,12 @@
 """`pyrometer cases`: what there is to measure."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import typer
-from rich.console import Console
+from rich.table import Table
 
 from configuration.nearest import unknown
 from runner import plan
@@ -12,10 +14,14 @@ from runner.claims import Claim, claims_for
 from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
 
+from .case_names import CaseName
 from .context import UsageError, context, in_one_sentence
-from .offers import Json, described, table, wide_console
+from .offers import Json, table, wide_console, workloads_of
 from .options import CaseFiles
 from .selection import all_suites
+
+#: Below this many columns a list of workloads leaves out what each is; `cases show` says it.
+_WIDE = 120
 
 cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
 
@@ -24,15 +30,20 @@ cases = typer.Typer(help="The cases on offer.", no_args_is_help=True)
 def list_cases(cases_files: CaseFiles = None, as_json: Json = False) -> None:
     """Every workload with its phases and the parameters it is offered with."""
     with in_one_sentence():
-        workloads = described(context(), cases_files).workloads
+        workloads = workloads_of(context(), cases_files)
     if as_json:
         typer.echo(json.dumps(list(workloads), indent=2))
         return
-    rows = table("case", "phases", "parameters", "")
-    for workload in workloads:
-        grid = ", ".join(f"{k}={'|'.join(map(str, v))}" for k, v in workload["grid"].items())
-        rows.add_row(workload["name"], ", ".join(workload["phases"]), grid, workload["summary"])
-    Console().print(rows)
+    console = wide_console()
+    rows = table("case", "phases", "parameters", *(("",) if console.width >= _WIDE else ()))
+    for one in sorted(workloads, key=lambda workload: str(workload["name"])):
+        cells = (one["name"], ", ".join(one["phases"]), _parameters(one), one["summary"])
+        rows.add_row(*cells[: len(rows.columns)])
+    console.print(rows)
+
+
+def _parameters(workload: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={'|'.join(map(str, values))}" for name, values in workload["grid"].items())
 
 
 @cases.command("show")
@@ -40,7 +51,7 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
     """One workload: the keys it is offered with, the suites that measure it, what is claimed about it."""
     with in_one_sentence():
         here = context()
-        workloads = described(here, cases_files).workloads
+        workloads = workloads_of(here, cases_files)
         known = [str(workload["name"]) for workload in workloads]
         if name not in known:
             raise UsageError(unknown("case", name, known))
@@ -53,10 +64,11 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
         body = {"name": name, "offered": keys, "suites": listed, "claims": said}
         typer.echo(json.dumps(body, indent=2))
         return
-    typer.echo("\n".join(keys))
-    for suite, measured in listed.items():
-        for key in measured:
-            typer.echo(f"in suite {suite}: {key}")
+    (workload,) = (one for one in workloads if one["name"] == name)
+    typer.echo(f"{name}: {workload['summary']}")
+    typer.echo(f"phases: {', '.join(workload['phases'])}; parameters: {_parameters(workload) or 'none'}")
+    if any(listed.values()):
+        wide_console().print(_measured_by(listed))
     about: dict[Claim, dict[str, None]] = {}
     for case, found in claims.items():
         for claim in found:
@@ -67,6 +79,22 @@ def show_case(name: str, cases_files: CaseFiles = None, as_json: Json = False) -
     example = CaseKey.parse(keys[0]).under(compile="default", precision="amp-bf16")
     typer.echo(f"with techniques, for example: {example}")
     typer.echo("`pyrometer cases techniques` lists them all")
+
+
+def _measured_by(listed: Mapping[str, Sequence[str]]) -> Table:
+    """Which suites measure which techniques of a workload: a row for those that the same suites measure."""
+    suites: dict[str, list[str]] = {}
+    for suite, cases in listed.items():
+        for case in dict.fromkeys(cases):
+            suites.setdefault(case, []).append(suite)
+    together: dict[tuple[str, str], list[str]] = {}
+    for case, names in suites.items():
+        measured, _, technique = case.rpartition("/")
+        together.setdefault((measured, ", ".join(names)), []).append(technique)
+    rows = table("measured", "in suites", "techniques")
+    for (measured, names), techniques in sorted(together.items()):
+        rows.add_row(CaseName(measured), names, "; ".join(techniques))
+    return rows
 
 
 @cases.command("techniques")

@@ -6,18 +6,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from configuration.errors import ConfigurationError
 from configuration.places import Places, resolve_places
 from configuration.settings import Settings, load_settings
-from db.engine import Database, open_database
 from db.errors import DatabaseError
-from db.replicates import stored_outcomes
 from runner.errors import JournalError, RunnerError
 from scheduled_jobs.errors import CANNOT_RESUME, CannotResume, JobError
-from scheduled_jobs.ingest import ingest_pending, pending
+
+if TYPE_CHECKING:
+    from db.engine import Database
 
 #: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out; 4 stands beside
 #: CannotResume.
@@ -41,8 +42,11 @@ class Context:
         return self.places.data_dir / "runs"
 
     @property
-    def open_database(self) -> Callable[[], Database]:
+    def open_database(self) -> "Callable[[], Database]":
         """Opens the database; raises DatabaseError."""
+        # SQLAlchemy takes a third of a second to import: no command waits for it that opens no database.
+        from db.engine import open_database
+
         return partial(open_database, self.places.database_url)
 
 
@@ -88,6 +92,8 @@ def refused_for_good() -> Generator[None]:
 
 def store_pending(here: Context) -> None:
     """Store what earlier commands could only journal; says what it did, never fails the command."""
+    from scheduled_jobs.ingest import ingest_pending
+
     try:
         with here.open_database() as database:
             for done in ingest_pending(here.places.data_dir, database):
@@ -108,6 +114,9 @@ def store_beside_looking(here: Context) -> None:
     A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
     Who looks at one wants nothing stored in it.
     """
+    from db.replicates import stored_outcomes
+    from scheduled_jobs.ingest import pending
+
     named = here.settings.by_variable
     if "database_url" not in named or "data_dir" in named:
         store_pending(here)
@@ -130,3 +139,8 @@ def say(sentence: str) -> None:
     """For people, beside whatever stdout carries for machines."""
     sys.stderr.write(sentence + "\n")
     sys.stderr.flush()
+
+
+def plural(many: int, noun: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{many:,} {noun}" + ("" if many == 1 else "s")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from runner.environments import package_index
-from runner.environments.interpreter import look_at
+from runner.environments.interpreter import installed_torch, look_at
 from runner.environments.recipe import Device, Recipe
 from runner.environments.store import FREEZE, Built
 from runner.environments.versions import date_of, is_it, parse
@@ -51,7 +51,10 @@ def _recipe(
 
 @app.command("list")
 def list_environments(as_json: Json = False) -> None:
-    """Every environment: those that are declared, then those that were only built."""
+    """Every environment: those that are declared, then those that were only built.
+
+    No PyTorch is imported for it: `pyrometer doctor` says whether each can be.
+    """
     with in_one_sentence():
         rows = _rows(context())
     if as_json:
@@ -73,7 +76,6 @@ def _when(seconds: float) -> str:
 
 def _rows(here: Context) -> list[dict[str, Any]]:
     store, rows, shown = store_of(here), list[dict[str, Any]](), set[str]()
-    describe = describing(here)
     for name, one in declared(here.settings).items():
         built = built_of(store, one.recipe) if one.recipe else None
         row: dict[str, Any] = {"name": name, "python": str(present(store, one) or ""), "state": "ready"}
@@ -86,7 +88,7 @@ def _rows(here: Context) -> list[dict[str, Any]]:
             assert one.python is not None
             row["from"] = row["python"]
             try:
-                row |= _facts(dict(describe(name, one.python).facts))
+                row |= _facts(installed_torch(name, one.python))
             except BrokenEnvironment as error:
                 row |= {"state": "broken", "broken": str(error)}
         rows.append(row)
@@ -133,7 +135,7 @@ def list_available(
         asked = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         fresh = package_index.news(here.places.data_dir / "environments" / f"offered-{digest}.json", versions)
-        built = {each.name: str(each.facts["torch"]) for each in store_of(here).all()}
+        built = {str(row["name"]): str(row["torch"]) for row in _rows(here) if row.get("torch")}
     rows: list[dict[str, Any]] = [
         {
             "version": text,
@@ -147,12 +149,16 @@ def list_available(
         body = {"python": base.version, "first_time": fresh is None, "versions": rows}
         typer.echo(json.dumps(body, indent=2))
         return
-    listed = table("torch", "", "built as", "")
+    listed = table("torch", "", "here as", "")
     for row in rows:
         listed.add_row(
             row["version"], row["kind"], ", ".join(row["built"]) or "-", "new" if row["new"] else ""
         )
     wide_console().print(listed)
+    if pre and not any(row["kind"] == "nightly" for row in rows):
+        typer.echo(
+            f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
+        )
     if fresh is None:
         typer.echo("asked for the first time: what is new is told from the next time on")
     else:

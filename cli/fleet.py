@@ -26,6 +26,10 @@ from .offers import Json, wide_console
 
 app = typer.Typer(help="Several machines that measure for one head.", no_args_is_help=True)
 
+_NO_FLEET = (
+    'no fleet is configured: this machine measures alone; [fleet] engine = "ray" or "slurm" in '
+    "pyrometer.toml makes one"
+)
 #: What Ray says once it stands.
 _STANDS = "Ray runtime started."
 #: Of a GPU's name what nobody asks by.
@@ -142,9 +146,18 @@ def join(
 
 @app.command("status")
 def status(as_json: Json = False) -> None:
-    """The machines of the fleet, what runs where, and what waits and why, what nobody can do first."""
+    """The machines of the fleet, what runs where, and what waits and why, what nobody can do first.
+
+    Exit code 0 also where no fleet is configured, which it says: this machine then measures alone.
+    """
     with in_one_sentence():
-        found = standing(context(reading=True))
+        here = context(reading=True)
+        if here.settings.fleet.engine == "none":
+            typer.echo(
+                json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
+            )
+            return
+        found = standing(here)
     if as_json:
         typer.echo(json.dumps(found.body(), indent=2))
         return

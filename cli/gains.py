@@ -14,11 +14,13 @@ from analysis.metrics import METRICS
 from runner.claims import Claim, claims_for
 from runner.records import Outcome
 
+from .case_names import CaseName
 from .wording import figure, times
 
 _HOW = (
-    "speed-up: time per item of eager fp32 / of the case, from the latency floor (throughput where several "
-    "processes run at once); median over pairs of replicates of one session [95 % interval]"
+    "speed-up: time per item of eager fp32 / of the case, from min-based latency (the median over blocks of "
+    "each block's fastest iteration; from items/s where several processes run at once); median over pairs of "
+    "replicates of one session [95 % interval]"
 )
 _DISTURBED = (
     "*: in some pair a process had less than 90 % of its core, for others used it too; such a ratio may be "
@@ -26,7 +28,8 @@ _DISTURBED = (
 )
 _HOW_SCALING = (
     "scaling: efficiency is the speed-up per item over one rank / ranks; x is the throughput of several "
-    "processes / of one with all the CPUs; items/s are those of all ranks and processes together"
+    "processes / of one with all the CPUs; items/s are those of all ranks and processes together, from the "
+    "same latency as the ratio"
 )
 
 #: Gains that the table of scaling shows, and what each is called.
@@ -86,13 +89,18 @@ def _scaling(gains: Sequence[Gain], by_case: Mapping[str, Sequence[Outcome]]) ->
     for gain in gains:
         # Of the baseline the technique says it all: the workload is the same.
         against = gain.against.rsplit("/", 1)[-1]
-        rates = [_throughput(by_case.get(case, ())) for case in (gain.case, gain.against)]
-        table.add_row(gain.case, rates[0], against, rates[1], times(gain))
+        rates = [_rate(by_case.get(case, ()), gain.metric) for case in (gain.case, gain.against)]
+        table.add_row(CaseName(gain.case), rates[0], against, rates[1], times(gain))
     return table
 
 
-def _throughput(outcomes: Sequence[Outcome]) -> str:
-    values = [o.metrics["throughput"] for o in outcomes if o.status == "ok" and "throughput" in o.metrics]
+def _rate(outcomes: Sequence[Outcome], metric: str) -> str:
+    """Items a second, from what a ratio of this `metric` is made of; the median over processes."""
+    values = [
+        one.facts["items"] / one.metrics[metric] * 1e3 if metric == "latency_floor" else one.metrics[metric]
+        for one in outcomes
+        if one.status == "ok" and one.metrics.get(metric) and one.facts.get("items")
+    ]
     return figure(median(values)) if values else "-"
 
 

@@ -1,20 +1,21 @@
 """What the commands about cases, suites and environments share: options, a table, the cases on offer."""
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from runner import catalogue, harness
 from runner import environment as environment_room
-from runner import harness
-from runner.environment import Environment
 
 from .building import choose_environment
 from .context import Context, UsageError
 from .selection import choose_profile
+from .streams import stdout_width
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 
@@ -22,22 +23,24 @@ Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 LARGEST = 2**63 - 1
 
 
-def described(here: Context, files: list[Path] | None) -> Environment:
-    """The default environment with the cases it offers, those of `files` too.
+def workloads_of(here: Context, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
+    """The cases on offer; those of `files` are asked of the default environment, which has to import them.
 
     Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.
     """
-    built = harness.build(here.places.data_dir / "harness", files or ())
+    if not files:
+        return catalogue.workloads()
+    built = harness.build(here.places.data_dir / "harness", files)
     name, python = choose_environment(here, None, may_build=False)
     environment = environment_room.describe(name, python, built, choose_profile(here.settings, None))
     for module, reason in environment.broken_cases.items():
         raise UsageError(f"{module}.py cannot be loaded: {reason}")
-    return environment
+    return environment.workloads
 
 
 def wide_console() -> Console:
-    """For tables of case keys. A pipe has no width: 80 columns would fold every key."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 200)
+    """For tables of case keys, as wide as `stdout_width` says."""
+    return Console(file=sys.stdout, highlight=False, width=stdout_width())
 
 
 def table(*headings: str) -> Table:

@@ -30,7 +30,7 @@ def print_traces(console: Console, outcomes: Iterable[Outcome], folder: Path) ->
     if len(traced) == 2:
         case, against = traced
         changes = difference(operators(against.facts["operators"]), operators(case.facts["operators"]))
-        print_difference(console, against.case, case.case, changes)
+        print_difference(console, (against.case, case.case), changes, names=("against", "case"))
     for outcome in traced:
         console.print(_where(outcome, folder), markup=False, soft_wrap=True)
     if any("trace" in outcome.facts for outcome in traced):
@@ -53,10 +53,23 @@ def print_table(console: Console, case: str, table: Sequence[Operator], totals: 
     console.print(f"{outside} us on the CPU in no operator: Python, and the profiler itself\n", markup=False)
 
 
-def print_difference(console: Console, a: str, b: str, changes: Sequence[Change]) -> None:
-    """What B spends more (+) or less (-) than A, the largest differences first."""
-    console.print(f"difference B - A, per step: above zero, B is slower\nA  {a}\nB  {b}", markup=False)
-    table = _table("", "where", "calls A", "calls B", "A us", "B us", "B - A us")
+def print_difference(
+    console: Console,
+    sides: tuple[str, str],
+    changes: Sequence[Change],
+    names: tuple[str, str] = ("A", "B"),
+) -> None:
+    """What the second of two sides spends more (+) or less (-) than the first, the largest differences first.
+
+    `names` are what the columns call them.
+    """
+    first, second = names
+    width = max(map(len, names))
+    told = f"difference {second} - {first}, per step: above zero, {second} is slower"
+    lines = (f"{name:{width}}  {side}" for name, side in zip(names, sides, strict=True))
+    console.print("\n".join((told, *lines)), markup=False, soft_wrap=True)
+    spent = (f"{first} us", f"{second} us", f"{second} - {first} us")
+    table = _table("", "where", f"calls {first}", f"calls {second}", *spent)
     for change in changes[:_TOP]:
         table.add_row(
             printable(change.name),

@@ -23,8 +23,10 @@ def named_file(text: str) -> Path:
 
 
 Device = Annotated[
-    Literal["auto", "cpu"] | None,
-    typer.Option(help="cpu: measure the CPU even where a GPU is [default: as the suite says]"),
+    Literal["auto", "cpu", "cuda"] | None,
+    typer.Option(
+        help="cpu: measure the CPU even where a GPU is; cuda: a GPU or nothing [default: as the suite says]"
+    ),
 ]
 
 
@@ -65,7 +67,9 @@ AllowHost = Annotated[
 Cases = Annotated[
     list[str] | None,
     typer.Option(
-        "--case", help="only cases that match: key, whole parts of its beginning, or glob (repeatable)"
+        "--case",
+        help="only cases that match: key, whole parts of its beginning, or glob (repeatable); "
+        "without a suite a workload's name alone is a small case of it",
     ),
 ]
 CaseFiles = Annotated[

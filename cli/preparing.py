@@ -79,7 +79,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured and for how long; `device` is `auto` or `cpu`."""
+    """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`."""
 
     planned: Sequence[Planned]
     timing: Timing
@@ -136,8 +136,8 @@ def prepare(
 ) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
-    `run` is its name where somebody chose one; raises UsageError where a run of that name began already, and
-    where the environments do not see the same GPUs.
+    `run` is its name where somebody chose one; raises UsageError where a run of that name began already,
+    where the environments do not see the same GPUs, and where device `cuda` sees none.
     `neighbours` are the machines that take part: what is measured is measured on all of them together.
     """
     begun = here.runs / run / journal.FILE if run is not None else None
@@ -146,6 +146,12 @@ def prepare(
     profile, harness, described = chosen.profile, chosen.harness, asked.environments
     check_alike(described, plan.device)
     gpus = gpus_in_use(described[0], plan.device)
+    if plan.device == "cuda" and not gpus:
+        one = described[0]
+        raise UsageError(
+            f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
+            "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
+        )
     traced = plan.timing.trace_steps > 0
     header = Header(
         run=run or new_run_id(),
@@ -190,7 +196,7 @@ def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]
 
 
 def check_alike(described: Sequence[Environment], device: str) -> None:
-    """Raise UsageError where environments that are compared on `device` (`auto` or `cpu`) see other GPUs.
+    """Raise UsageError where environments that are compared on `device` see other GPUs.
 
     A build without CUDA, or one that is too new for the driver, sees none: beside another one, either both
     would be measured on the CPU, or this one on a device that it does not have. By name, in order: what else
@@ -299,7 +305,7 @@ def find_run(here: Context, run: str) -> Path:
     if run == "latest":
         return _latest(here.runs, known)
     if run not in known:
-        raise CannotResume(unknown("run", run, known))
+        raise CannotResume(unknown("run", run, [*known, "latest"]))
     if (mark := here.runs / run / FORGOTTEN).exists():
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
     return here.runs / run

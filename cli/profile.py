@@ -50,7 +50,7 @@ app = typer.Typer(
 def trace(
     case: Annotated[str, typer.Argument(help="a case by its key, or by what only its key begins with")],
     against: Annotated[
-        str | None, typer.Option(help="trace this technique of the same workload too, and subtract it")
+        str | None, typer.Option(help="trace this technique of the same workload too: CASE - AGAINST")
     ] = None,
     steps: Annotated[
         int, typer.Option(min=1, max=1000, help="steps under the profiler, after a warm-up")
@@ -116,7 +116,7 @@ def diff(
         elif as_csv:
             _write_csv(changes)
         else:
-            print_difference(Console(highlight=False), _name(a), _name(b), changes)
+            print_difference(Console(highlight=False), (_name(a), _name(b)), changes)
 
 
 def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
@@ -144,7 +144,7 @@ def _no_table(database: Database, run: str) -> str:
     known = list(dict.fromkeys(table.run for table in operator_tables(database)))
     if not known:
         return "no run holds an operator table: `pyrometer profile CASE` makes one"
-    return f"{unknown('run', run, known)} (runs with an operator table)"
+    return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
 
 
 def _origin(table: OperatorTable) -> Origin:

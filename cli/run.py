@@ -51,10 +51,13 @@ from .preparing import (
 )
 from .report import print_told
 from .selection import (
+    CHOSEN,
     choose_cases,
     choose_profile,
     choose_suite,
+    observed,
     one_each,
+    refuse_long,
     refuse_too_many,
     spelled,
     tracing_suite,
@@ -66,7 +69,8 @@ HELP = """Measure this machine with a suite and keep every number.
 \b
 pyrometer run                                  suite `smoke`, environment `default`
 pyrometer run --suite cpu --replicates 5
-pyrometer run --case resnet50 --case 'gpt2*'   cases by name or glob
+pyrometer run --case resnet50                  what `smoke` has of a workload, or its smallest case
+pyrometer run --case 'gpt2*' --budget 600      all cases that a glob means, as far as ten minutes go
 pyrometer run --cases my_cases.py              cases of your own (see CONTRIBUTING.md)
 pyrometer run --python ~/venv/bin/python       measure the PyTorch of an interpreter you have
 pyrometer run --resume latest                  go on with what was interrupted
@@ -96,6 +100,7 @@ class RunRequest:
     run_id: str | None = None
     neighbours: tuple[str, ...] = ()
     secret_file: Path | None = None
+    yes: bool = False
 
 
 def run(
@@ -121,6 +126,9 @@ def run(
     resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
     neighbour: Beside = None,
     secret_file: SecretFile = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="measure chosen cases however long they take")
+    ] = False,
     run_id: RunId = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
 ) -> None:
@@ -139,6 +147,7 @@ def run(
         run_id=run_id,
         neighbours=tuple(neighbour or ()),
         secret_file=secret_file,
+        yes=yes,
         json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:
@@ -210,7 +219,7 @@ def _choose(here: Context, request: RunRequest) -> Chosen:
     if request.trace_steps:
         suite = tracing_suite(request.trace_steps)
     else:
-        suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
+        suite = observed(choose_suite(settings, request.suite, list(request.cases), bool(request.case_files)))
     # How many cases the patterns leave is known only when the environment has been asked.
     least = 1 if request.cases else max(1, len(suite.cases))
     refuse_too_many(least, request.replicates or suite.replicates)
@@ -253,6 +262,8 @@ def _prepare(here: Context, request: RunRequest, chosen: Chosen, held: ExitStack
     replicates = request.replicates or suite.replicates
     refuse_too_many(len(cases), replicates)
     planned = plan.replicates(cases, replicates, described.fingerprint)
+    if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
+        refuse_long(planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
     check_needed(cases, request.neighbours)
     # Neighbours have to know a run by its name before it begins.

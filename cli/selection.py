@@ -1,6 +1,7 @@
 """From what was typed to what is measured: profile, environment, suite, cases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from configuration.settings import Settings
 from runner import plan, profile, tracing
 from runner.environment import Environment
 from runner.errors import BadSuite
-from runner.records import Timing
+from runner.records import Planned, Timing
 from runner.suites.built_in import built_in
 from runner.suites.composing import compose, too_many
 from runner.suites.matrix import is_glob, is_key, whole_key
@@ -19,11 +20,16 @@ from runner.suites.suite import Path as Place
 from runner.suites.suite import Suite
 from runner.worker.case_key import PHASES, CaseKey, Value
 
-from .context import UsageError
+from .context import UsageError, plural
+
+#: What an environment answers about the cases it can build.
+Workloads = Sequence[Mapping[str, Any]]
 
 #: The suite of a run that names cases and no suite.
 CHOSEN = "chosen"
 DEFAULT_SUITE = "smoke"
+#: A selection by patterns that takes longer is measured only if that was said.
+_LONG_SECONDS = 300.0
 
 
 def choose_profile(settings: Settings, name: str | None) -> profile.Profile:
@@ -113,6 +119,14 @@ def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_
     return suite_named(settings, DEFAULT_SUITE if name is None else name)
 
 
+def observed(suite: Suite) -> Suite:
+    """Cases chosen on the command line with the telemetry window that the built-in suites have."""
+    if suite.name != CHOSEN:
+        return suite
+    seconds = built_in()[DEFAULT_SUITE].timing.observe_seconds
+    return replace(suite, timing=replace(suite.timing, observe_seconds=seconds))
+
+
 def tracing_suite(steps: int) -> Suite:
     """What `pyrometer profile` runs: the cases that are named, once each, traced instead of measured."""
     return Suite(tracing.SUITE, (), replicates=1, timing=Timing(trace_steps=steps))
@@ -142,6 +156,21 @@ def refuse_too_many(cases: int, replicates: int) -> None:
         raise UsageError(problem)
 
 
+def refuse_long(planned: Sequence[Planned], timing: Timing) -> None:
+    """Raise UsageError for cases chosen by patterns that take long without anybody having said so."""
+    least = sum(plan.estimate(one, timing) for one in planned)
+    if least <= _LONG_SECONDS:
+        return
+    # A step may be of any length: what nobody knows before is where between its two bounds a case lies.
+    most = least + len(planned) * (timing.warm_up_max_seconds + timing.max_seconds)
+    cases = plural(len({one.case for one in planned}), "case")
+    raise UsageError(
+        f"that is {cases} in {len(planned):,} processes, which take {least / 60:.0f} minutes if their steps "
+        f"are short and up to {most / 60:.0f} if they are long: --yes measures them, --budget SECONDS "
+        "measures as many as fit, a narrower --case means fewer"
+    )
+
+
 def spelled(pattern: str) -> str:
     """A whole case key in its only spelling, so that one case has one series; anything else as it came."""
     if not is_key(pattern):
@@ -166,7 +195,10 @@ def choose_cases(
         suites = all_suites(settings, tolerant=True).values()
         known = [case for other in suites for case in expanded(other, offered)]
         candidates = list(dict.fromkeys(known + offered))
-    refuse_unknown(suite, environment, settings)
+    refuse_unknown(suite, environment.workloads, settings)
+    if suite.name == CHOSEN:
+        known = {str(each["name"]): each for each in environment.workloads if not _is_own(each)}
+        patterns = [case for pattern in patterns for case in _small(pattern, known)]
     chosen = list(dict.fromkeys(plan.select(candidates, patterns)))
     for pattern in patterns:
         if not any(plan.matches(case, pattern) for case in candidates):
@@ -174,15 +206,33 @@ def choose_cases(
     return chosen
 
 
-def refuse_unknown(suite: Suite, environment: Environment, settings: Settings) -> None:
+def _small(pattern: str, known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What a built-in workload's bare name means without a suite: what `smoke` has of it, or a small case.
+
+    That is the first value of each parameter, in its first phase, eager. Anything else means what it says.
+    """
+    if pattern not in known:
+        return [pattern]
+    if listed := plan.select(built_in()[DEFAULT_SUITE].cases, [pattern]):
+        return listed
+    one = known[pattern]
+    return [str(CaseKey.of(pattern, one["phases"][0], {k: v[0] for k, v in one["grid"].items()}, {}))]
+
+
+def _is_own(workload: Mapping[str, Any]) -> bool:
+    """Whether a workload came with --cases."""
+    return str(workload["source"]).startswith("user_cases")
+
+
+def refuse_unknown(suite: Suite, workloads: Workloads, settings: Settings) -> None:
     """Raise UsageError if a configured suite names a case that the harness cannot build."""
     if suite.name not in settings.suites:
         return
-    offered = plan.offered(environment.workloads)
-    own = any(str(workload["source"]).startswith("user_cases") for workload in environment.workloads)
+    offered = plan.offered(workloads)
+    own = any(map(_is_own, workloads))
     for wanted in suite.cases:
         if not is_glob(wanted):
-            problem = _problem(wanted, environment)
+            problem = _problem(wanted, workloads)
         else:
             problem = "" if plan.select(offered, [wanted]) else unknown("case", wanted, offered)
         if problem:
@@ -191,10 +241,10 @@ def refuse_unknown(suite: Suite, environment: Environment, settings: Settings) -
             raise UsageError(f"{place}: {problem}{hint}")
 
 
-def _problem(case: str, environment: Environment) -> str:
+def _problem(case: str, offered: Workloads) -> str:
     """Why the harness cannot build a case, in one sentence; empty when it can."""
-    reason = plan.invalid([case], environment.workloads).get(case)
-    workloads = {str(workload["name"]): workload for workload in environment.workloads}
+    reason = plan.invalid([case], offered).get(case)
+    workloads = {str(workload["name"]): workload for workload in offered}
     if reason is None:
         reason = _unfit(CaseKey.parse(case), workloads)
         return f'case "{case}": {reason}' if reason else ""
@@ -244,7 +294,7 @@ def _excludes(suite: Suite, case: str) -> bool:
 def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
     """A key that no suite lists but the harness can build; raises UsageError for anything else."""
     if is_key(pattern):
-        if problem := _problem(pattern, environment):
+        if problem := _problem(pattern, environment.workloads):
             raise UsageError(problem)
         return pattern
     raise UsageError(unknown("case", pattern, candidates))

@@ -2,12 +2,17 @@
 
 import io
 import os
+import sys
 import threading
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+
+
+#: Columns of a table in a file or a pipe.
+_PIPE_WIDTH = 200
 
 
 class _Waiting(io.BufferedIOBase):
@@ -84,3 +89,11 @@ def patient(stream: TextIO) -> TextIO:
 def is_cut_short(stream: object) -> bool:
     """Whether a stream that `patient` made holds what did not fit."""
     return isinstance(stream, PatientText) and stream.is_cut_short
+
+
+def stdout_width() -> int | None:
+    """The width of tables on stdout: None for what the terminal, or COLUMNS, says.
+
+    A pipe has no width of its own: 80 columns would fold every case key.
+    """
+    return None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH

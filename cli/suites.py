@@ -12,8 +12,9 @@ from runner.suites.matrix import is_glob, is_key
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
-from .context import Context, context, in_one_sentence, say
-from .offers import Json, described, table, wide_console
+from .case_names import CaseName
+from .context import Context, context, in_one_sentence, plural, say
+from .offers import Json, table, wide_console, workloads_of
 from .options import CaseFiles
 from .selection import all_suites, expanded, refuse_unknown, suite_named
 from .suite_page import page
@@ -65,13 +66,14 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
     seconds, sessions = body["estimate_seconds"], len(body["sessions"])
     typer.echo(f"{name}: {suite.summary}")
     typer.echo(
-        f"{len(cases)} cases in {sessions} sessions, {suite.replicates} replicates each: "
+        f"{plural(len(cases), 'case')} in {plural(sessions, 'session')}, "
+        f"{plural(suite.replicates, 'replicate')} each: "
         f"about {_minutes(seconds)} of a budget of {_minutes(suite.budget_seconds)}\n"
     )
     rows = table("case", "estimate", "")
     for case, cost in zip(cases, body["case_seconds"], strict=True):
         note = "baseline, added for the techniques that follow" if case in suite.baselines else ""
-        rows.add_row(case, _minutes(cost) if cost is not None else "-", note)
+        rows.add_row(CaseName(case), _minutes(cost) if cost is not None else "-", note)
     wide_console().print(rows)
     typer.echo("")
     rows = table("axis", "cases", "estimate", "share", "values")
@@ -91,13 +93,13 @@ def _offered(here: Context, files: list[Path] | None, suite: Suite | None = None
         # Built in: without globs, and its cases are there.
         return []
     try:
-        environment = described(here, files)
+        workloads = workloads_of(here, files)
     except BrokenEnvironment as error:
         say(f"note: {error}; globs are not expanded, and nobody has checked that the cases exist")
         return []
     if suite:
-        refuse_unknown(suite, environment, here.settings)
-    return plan.offered(environment.workloads)
+        refuse_unknown(suite, workloads, here.settings)
+    return plan.offered(workloads)
 
 
 def _cases(suite: Suite, offered: list[str]) -> list[str]:

@@ -28,6 +28,7 @@ from .context import (
     UsageError,
     context,
     in_one_sentence,
+    plural,
     refused_for_good,
     say,
     store_pending,
@@ -274,7 +275,7 @@ def _again(environment: Environment) -> Environment:
 def _note_unmatched(policy: Policy, name: str, cases: Sequence[str]) -> None:
     """Tell of globs that match no case: misspelt, or meant for another suite."""
     for rule, glob in policy.unmatched(cases):
-        say(f'note: policy {name}: {rule} "{glob}" matches none of the {len(cases)} cases')
+        say(f'note: policy {name}: {rule} "{glob}" matches none of {plural(len(cases), "case")}')
 
 
 def _affordable(plan: Plan, budget: float, cases: Sequence[str], timing: Timing, fewest: int) -> Plan:

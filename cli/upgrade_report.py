@@ -15,6 +15,8 @@ from reports.rows import Row, Tone, left_out, rows, standings, techniques
 from reports.scorecard import entries
 from reports.subject import Subject
 
+from .case_names import CaseName
+
 _STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
 _DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
 
@@ -116,7 +118,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
     for row in each:
         judged = row.verdict
         told = Text(f"{row.sign} {printable(row.told if wide else row.word)}", _STYLES[row.tone])
-        cells: list[str | Text] = [Text(printable(row.case))]
+        cells: list[str | Text | CaseName] = [CaseName(printable(row.case))]
         if wide:
             cells += (
                 [wording.number(metric, judged.old), wording.number(metric, judged.new)]

@@ -25,7 +25,8 @@ from runner.records import Outcome, Planned
 from scheduled_jobs.header import Header
 from scheduled_jobs.measure import RunResult, Watcher
 
-from .streams import patient
+from .context import plural
+from .streams import patient, stdout_width
 from .wording import outcome_line, sign
 
 #: What a phase is called while it runs.
@@ -51,7 +52,7 @@ class RunWatcher(Watcher, Protocol):
 
 
 def report_console() -> Console:
-    """Stdout. A pipe has no width: 80 columns would fold every case key."""
+    """Stdout, as wide as `stdout_width` says."""
     return _console(sys.stdout)
 
 
@@ -61,7 +62,7 @@ def watching_console() -> Console:
 
 
 def _console(stream: TextIO) -> Console:
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    return Console(file=stream, highlight=False, width=stdout_width())
 
 
 @contextmanager
@@ -235,9 +236,9 @@ class JsonWatcher:
 def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> str:
     """One sentence on what is going to be measured."""
     torch = ", ".join(str(e["facts"]["torch"]) for e in header.environments)
-    cases = len({planned.case for planned in todo})
+    cases = plural(len({planned.case for planned in todo}), "case")
     return (
-        f"run {header.run}: suite {header.suite}, {cases} cases, {len(todo)} replicates, torch {torch}, "
+        f"run {header.run}: suite {header.suite}, {cases}, {plural(len(todo), 'replicate')}, torch {torch}, "
         f"{header.machine['hardware_label']}, profile {header.profile['name']}, about {duration(seconds)}"
     )
 

@@ -46,13 +46,13 @@ def quantity(metric: str, value: float) -> str:
 
 
 def outcome_line(outcome: Outcome, environment: str = "") -> str:
-    """One outcome in a line: case, replicate, `environment` if given, and its latency or what went wrong."""
+    """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
     name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
     if "operators" in outcome.facts and outcome.status == "ok":
         totals = outcome.facts["traced"]
         return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
     if outcome.status == "ok":
-        parts = [quantity("latency", outcome.metrics["latency"])]
+        parts = [f"median {quantity('latency', outcome.metrics['latency'])}"]
         parts += [
             f"{METRICS[m].title.lower()} {quantity(m, outcome.metrics[m])}"
             for m in ("compile_cold", "compile_warm")

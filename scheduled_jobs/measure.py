@@ -26,6 +26,7 @@ from runner.telemetry.sampling import Sampler
 from .header import Header
 from .queues import InOrder, Pairs, Queue
 from .recorder import OpenDatabase, Recorder
+from .remaining import Durations, UnderWay
 from .retention import FOR_EVER, Kept
 from .upgrade import enough_pairs, first_look
 
@@ -212,7 +213,9 @@ class _Run:
         self._boundaries = boundaries
         self._queue = _queue_of(header, todo)
         self._todo = todo
-        self._seen: dict[str, float] = {}
+        self._durations = Durations(header.timing_policy)
+        self._under_way = UnderWay(self._durations)
+        self._later = 0.0
 
     def all_sessions(self, known: tuple[Outcome, ...]) -> str:
         """Measure until nothing is left or somebody interrupts; answers the state.
@@ -221,7 +224,9 @@ class _Run:
         """
         for outcome in known:
             self._queue.learn(outcome)
-        self._watcher.began(self._header, self._todo, self._estimate())
+            self._durations.learn(outcome)
+        self._look_ahead()
+        self._watcher.began(self._header, self._todo, self._later)
         self._recorder.begin(known, self._boundaries.known)
         if self._boundaries.differs:
             self._watcher.note("the canary is another than when this run began: it is left out from here on")
@@ -250,6 +255,14 @@ class _Run:
             self._watcher.spared(case, many, reason)
 
     def _measure(self, session: SessionPlan) -> None:
+        self._look_ahead()
+        self._under_way.begin(session)
+        try:
+            self._try(session)
+        finally:
+            self._under_way.end()
+
+    def _try(self, session: SessionPlan) -> None:
         for number in range(1, MAX_LOST + 1):
             token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
             ended = self._attempt(Attempt(token, number, session))
@@ -278,8 +291,10 @@ class _Run:
             # `scancel` and the like end a whole tree at once: of a worker that died then nobody knows why.
             if not (event.outcome.status == "crashed" and self._interrupted()):
                 self._keep(event.outcome)
+                self._look_ahead()
         elif isinstance(event, Entered):
-            self._watcher.entered(event.planned, event.phase, self._estimate())
+            self._under_way.entered(event.planned, event.phase)
+            self._watcher.entered(event.planned, event.phase, self._under_way.left() + self._later)
 
     def _keep(self, outcome: Outcome, *, told: bool = True) -> None:
         if outcome.planned in self._kept:
@@ -287,18 +302,18 @@ class _Run:
         self._kept.add(outcome.planned)
         self._recorder.outcome(outcome)
         self.outcomes.append(outcome)
-        if outcome.status != "skipped":
-            self._seen[outcome.case] = outcome.wall_seconds
+        self._under_way.over(outcome.planned)
+        self._durations.learn(outcome)
         self._queue.learn(outcome)
         if told:
             self._watcher.measured(outcome)
 
     def _next(self, spent: float) -> SessionPlan | None:
         room = self._header.budget_seconds - spent
-        return self._queue.next(lambda sessions: sum(map(self._cost, sessions)) <= room)
+        return self._queue.next(lambda sessions: sum(map(self._durations.session, sessions)) <= room)
 
     def _affordable(self, session: SessionPlan, spent: float) -> bool:
-        cost = self._cost(session)
+        cost = self._durations.session(session)
         budget = self._header.budget_seconds
         if spent + cost <= budget or not self.outcomes:
             return True
@@ -311,18 +326,9 @@ class _Run:
             if planned not in self._kept:
                 self._keep(_without(planned, status, reason))
 
-    def _cost(self, session: SessionPlan) -> float:
-        # The wall of a contender spans its whole session, so the longest one is the session's cost. A cold
-        # first replicate overstates the later ones, which errs on the side of keeping the budget.
-        seen = [self._seen[p.case] for p in session.contenders if p.case in self._seen]
-        colds, many = self._header.timing_policy.cold_replicates, len(session.contenders)
-        warm_first = many > 1 and any(planned.replicate == colds for planned in session.contenders)
-        if len(seen) == many and not warm_first:
-            return max(seen)
-        return session.estimate_seconds
-
-    def _estimate(self) -> float:
-        return sum(self._cost(session) for session in self._queue.left())
+    def _look_ahead(self) -> None:
+        """Estimate the sessions after this one: when something was learnt, not at every block."""
+        self._later = sum(map(self._durations.session, self._queue.left()))
 
 
 def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:

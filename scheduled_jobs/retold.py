@@ -82,7 +82,7 @@ def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
             raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
         name = _latest(database, journals, stored) if run == LATEST else run
         if name not in known:
-            raise NoSuchRun(unknown("run", name, sorted(known)))
+            raise NoSuchRun(unknown("run", name, [*known, LATEST]))
         if name not in journals:
             return _from_database(database, name)
         return _from_journal(journals[name], stored=journals[name] not in pending(data_dir, stored))

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
-from ..errors import BuildFailed
+from ..environment import check_interpreter
+from ..errors import BrokenEnvironment, BuildFailed
 from ..process import inherited_variables
 
 _ASK_SECONDS = 60.0
@@ -29,6 +31,15 @@ elif bundled:
     pip, version = [os.path.join(bundled[-1], "pip")], os.path.basename(bundled[-1]).split("-")[1]
 print(json.dumps({"python": platform.python_version(), "pip": pip, "version": version,
                   "venv": bool(u.find_spec("venv")), "ensurepip": bool(bundled)}))
+"""
+#: `torch/version.py` holds assignments alone: it is run without the package around it.
+_WHICH_TORCH = """
+import importlib.metadata, json, os, platform, runpy
+torch = importlib.metadata.distribution("torch")
+file = str(torch.locate_file("torch/version.py"))
+facts = runpy.run_path(file) if os.path.exists(file) else {}
+print(json.dumps({"torch": facts.get("__version__") or torch.version, "cuda": facts.get("cuda"),
+                  "torch_git": facts.get("git_version"), "python": platform.python_version()}))
 """
 
 
@@ -70,6 +81,31 @@ def minor_version(python: Path) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
+
+
+def installed_torch(name: str, python: Path) -> dict[str, Any]:
+    """What the package in an environment says: `torch`, `cuda`, `torch_git`, and the version of `python`.
+
+    PyTorch is not imported: whether it can be is for `environment.describe` to find out. Raises
+    BrokenEnvironment where there is no interpreter, or no such package.
+    """
+    check_interpreter(name, python)
+    try:
+        done = subprocess.run(
+            [python, "-c", _WHICH_TORCH],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=inherited_variables(),
+            # Where -c would look for modules first.
+            cwd=python.parent,
+            timeout=_ASK_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BrokenEnvironment(f"environment {name} ({python}) does not answer: {error}") from error
+    if done.returncode:
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it ended without a word"])[-1]
+        raise BrokenEnvironment(f"environment {name} ({python}) has no PyTorch: {last}")
+    return dict(json.loads(done.stdout))
 
 
 def look_at(path: str) -> BasePython:

@@ -1,8 +1,9 @@
 """The name of a case: one workload under one technique, spelled so that it stays the same for ever."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from .axes import AXES
 
@@ -51,9 +52,12 @@ class CaseKey:
             raise CaseKeyError(f"unknown phase {phase!r}: one of {', '.join(PHASES)}")
         for axis, value in technique.items():
             if axis not in AXES:
-                raise CaseKeyError(f"unknown technique {axis!r}: one of {', '.join(AXES)}")
+                raise CaseKeyError(
+                    f"unknown technique {axis!r}: {_meant(axis, AXES)}one of {', '.join(AXES)}"
+                )
             if not AXES[axis].admits(value):
-                raise CaseKeyError(f"unknown {axis} {value!r}: {AXES[axis].expected}")
+                meant = _meant(value, AXES[axis].values)
+                raise CaseKeyError(f"unknown {axis} {value!r}: {meant}{AXES[axis].expected}")
         changed = {axis: value for axis, value in technique.items() if value != AXES[axis].default}
         return CaseKey(name, phase, tuple(sorted(parameters.items())), tuple(sorted(changed.items())))
 
@@ -94,6 +98,12 @@ class CaseKey:
     def eager(self) -> "CaseKey":
         """The same workload under no technique at all: eager, fp32, as the profile has it."""
         return CaseKey.of(self.name, self.phase, dict(self.parameters), {})
+
+
+def _meant(word: str, valid: Iterable[str]) -> str:
+    """`did you mean 'default'? ` where one of the words is like it, for the beginning of a list of all."""
+    near = get_close_matches(word, list(valid), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def _pairs(text: str) -> dict[str, str]:

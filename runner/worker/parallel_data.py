@@ -1,6 +1,7 @@
 """Data parallel training: DistributedDataParallel, with ZeroRedundancyOptimizer, and fully_shard."""
 
 import importlib
+from math import ceil
 from typing import Any
 
 import torch
@@ -12,11 +13,14 @@ from .stage import Act, Unsupported, adamw
 
 #: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
 _POWERSGD_FROM = 2
+#: The smallest bucket that is not DDP's default, for models that need none as large.
+_OTHER_BUCKET = 26
 _HOOKS = {"fp16": "default_hooks", "bf16": "default_hooks", "powersgd": "powerSGD_hook"}
 
 
 def ddp(act: Act) -> DistributedDataParallel:
     """Wrap what the act calls by axes `bucket`, `ddp` and `hook`; answers the wrapper."""
+    _refuse_powersgd(act)
     options, bucket = act.key.axis("ddp"), act.key.axis("bucket")
     wrapped = DistributedDataParallel(
         act.called,
@@ -29,6 +33,25 @@ def ddp(act: Act) -> DistributedDataParallel:
     _register_hook(act, wrapped)
     act.called = wrapped
     return wrapped
+
+
+def _refuse_powersgd(act: Act) -> None:
+    """Raise Unsupported where PowerSGD would hang: over gloo with more than one bucket.
+
+    Its hook starts all-reduces from callbacks of others. NCCL runs these in the order of a stream; gloo runs
+    them in its own threads, where the buckets' all-reduces meet in another order on each rank: they mismatch.
+    """
+    if act.key.axis("hook") != "powersgd" or act.device.startswith("cuda"):
+        return
+    gradients = sum(p.numel() * p.element_size() for p in act.model.parameters() if p.requires_grad)
+    whole = ceil(gradients / 2**20)
+    bucket = act.key.axis("bucket")
+    # Told nothing, DDP makes a small first bucket whatever the rest would fit into.
+    if bucket == AXES["bucket"].default or int(bucket) < whole:
+        raise Unsupported(
+            "hook=powersgd over gloo, which ranks on a CPU speak, mixes up the all-reduces of several "
+            f"buckets: choose a bucket that holds all gradients, such as bucket={max(whole, _OTHER_BUCKET)}"
+        )
 
 
 def _register_hook(act: Act, wrapped: DistributedDataParallel) -> None:

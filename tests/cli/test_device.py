@@ -47,6 +47,12 @@ H200 = {"name": "NVIDIA H200", "uuid": "", "memory_mib": 143155}
 H100 = {"name": "NVIDIA H100", "uuid": "", "memory_mib": 81082}
 
 
+def test_without_a_gpu_device_cuda_is_refused_before_anything_is_measured(world: World) -> None:
+    upgrade = ("upgrade", "./v0", "./v1", "--case", CASE, "--device", "cuda")
+    assert "sees no GPU, and --device cuda measures a GPU or nothing" in world.call(*upgrade).one_sentence()
+    assert not [*world.place.folder.glob(".pyrometer/runs/*")]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [

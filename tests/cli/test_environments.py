@@ -131,6 +131,8 @@ def test_what_is_new_on_the_index_is_told_from_the_second_time_on(place: Site, t
 
     first = asked()
     assert first["first_time"] and fresh(first) == []
+    none = call(place, "environments", "available", "--pre", PIP_FIND_LINKS=str(links)).out
+    assert "no nightly is offered here" in none
     write_wheel(links, "2.9.1")
     write_wheel(links, "2.16.0.dev20261120")
     second = asked()
@@ -147,12 +149,39 @@ def test_a_misspelt_one_names_the_nearest(place: Site) -> None:
     assert "a nightly is named" in call(place, "environments", "build", "nightly someday").one_sentence()
 
 
+def test_listing_reads_what_is_installed_and_starts_no_torch(place: Site, tmp_path: Path) -> None:
+    """A package that cannot be imported still says which version it is."""
+    venv = tmp_path / "own"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (packages,) = venv.glob("lib/python3*/site-packages")
+    settings = place.folder / "pyrometer.toml"
+    settings.write_text(f'[environments.default]\npython = "{venv}/bin/python"\n')
+    (without,) = json.loads(call(place, "environments", "list", "--json").out)
+    assert without["state"] == "broken" and "has no PyTorch" in without["broken"]
+    (packages / "torch").mkdir()
+    (packages / "torch/__init__.py").write_text("raise SystemExit('imported')")
+    (packages / "torch/version.py").write_text(
+        "__version__ = '2.9.1+cu130'\ncuda: str = '13.0'\ngit_version = 'cf3'\n"
+    )
+    (packages / "torch-2.9.1.dist-info").mkdir()
+    (packages / "torch-2.9.1.dist-info/METADATA").write_text(
+        "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1\n"
+    )
+    (row,) = json.loads(call(place, "environments", "list", "--json").out)
+    assert (row["state"], row["torch"], row["cuda"], row["torch_git"]) == (
+        "ready",
+        "2.9.1+cu130",
+        "13.0",
+        "cf3",
+    )
+
+
 def test_a_run_builds_the_version_that_it_is_to_measure(place: Site) -> None:
     asked = call(place, "run", "--environment", "3.1.4", "--suite", "smoke")
     assert asked.code == 2 and "3.1.4: making the virtual environment" in asked.err
     assert "the package index offers no torch 3.1.4" in asked.err.splitlines()[-1]
     (place.folder / "pyrometer.toml").write_text('[environments.default]\ntorch = "2.9.1"\n')
-    sentence = call(place, "cases", "list").one_sentence()
+    sentence = call(place, "cases", "list", "--cases", "cases.py").one_sentence()
     assert sentence == (
         "pyrometer: environment default is not built: `pyrometer environments build 'default'`"
     )

@@ -181,7 +181,9 @@ def test_drained_is_who_is_to_get_nothing_new(head: Path) -> None:
 
 def test_what_cannot_be_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert "where is the head?" in call_process(tmp_path, "head").one_sentence()
-    assert "has no [fleet] with an engine" in call(tmp_path, "status").one_sentence()
+    alone = call(tmp_path, "status")
+    assert (alone.code, alone.err) == (0, "") and "no fleet is configured" in alone.out
+    assert json.loads(call(tmp_path, "status", "--json").out)["nodes"] == []
     assert '"gpu" is not HOST:PORT' in call(tmp_path, "join", "gpu").one_sentence()
     assert "where is the head? Say its HOST:PORT" in call(tmp_path, "join").one_sentence()
     (tmp_path / "pyrometer.toml").write_text(FLEET.replace('engine = "ray"', ""))

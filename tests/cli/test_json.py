@@ -44,6 +44,13 @@ def test_the_phases_of_a_replicate_are_told_in_order(measured_once: tuple[Site, 
     assert once == ["import", "build", "first_call", "warm_up", "measure", "finish", "check", "end"]
 
 
+def test_time_is_left_until_the_last_replicate_ends(measured_once: tuple[Site, Done]) -> None:
+    _, done = measured_once
+    left = [event["seconds_left"] for event in done.events if event["event"] == "phase"]
+    assert min(left) >= 1
+    assert left[-1] < left[0] / 2
+
+
 def test_a_run_in_which_something_failed_ends_with_code_1(measured_once: tuple[Site, Done]) -> None:
     _, done = measured_once
     statuses = {(e["case"], e["status"]) for e in done.events if e["event"] == "outcome"}

@@ -3,19 +3,24 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from builders import a_run, an_outcome
 from in_process import typed
 from measuring_site import ADD, LINEAR, Done, Site, one_site
+from rich.console import Console
 
 from cli.context import UsageError
+from cli.operator_tables import print_traces
 from cli.selection import one_each
 from db import queries
 from db.engine import open_database
 from db.store import save_outcomes, save_run
 from runner import journal
+from runner.records import Outcome
 
 pytestmark = pytest.mark.torch
 
@@ -40,7 +45,8 @@ def test_the_tables_their_difference_and_the_traces_are_printed(profiled: tuple[
     assert (done.code, done.err) == (0, "")
     for part in (
         f"{LINEAR}, per step, as slow as the profiler makes it",
-        f"A  {BF16}\nB  {LINEAR}",
+        f"against  {BF16}\ncase     {LINEAR}",
+        "case - against us",
         "aten::addmm",
         "us on the CPU in no operator",
         "2 ok of 2 planned",
@@ -50,6 +56,35 @@ def test_the_tables_their_difference_and_the_traces_are_printed(profiled: tuple[
     traces = [line.removeprefix("trace: ") for line in done.out.splitlines() if line.startswith("trace: ")]
     assert len(traces) == 2
     assert all(site.folder.joinpath(trace).stat().st_size > 100 for trace in traces)
+
+
+def test_the_difference_names_its_two_sides() -> None:
+    """`profile CASE --against X` is CASE - X: what CASE spends more has a plus."""
+    tables = {BF16: {"aten::mm": 2.0}, LINEAR: {"aten::mm": 5.0}}
+    traced = [
+        Outcome(
+            case,
+            "e",
+            0,
+            "ok",
+            facts={
+                "operators": [
+                    {"name": n, "kind": "operator", "calls": 1.0, "self_cpu_us": us} for n, us in t.items()
+                ],
+                "traced": {"steps": 1.0},
+            },
+        )
+        for case, t in (tuple(tables.items())[::-1])
+    ]
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    print_traces(console, traced, Path())
+    assert isinstance(console.file, io.StringIO)
+    told = console.file.getvalue().partition("difference ")[2].splitlines()
+    assert told[1].split() == ["against", BF16] and told[2].split() == ["case", LINEAR]
+    cells = dict(
+        zip(re.split(r" {2,}", told[3].strip()), re.split(r" {2,}", told[4].strip())[1:], strict=True)
+    )
+    assert (cells["against us"], cells["case us"], cells["case - against us"]) == ("2.000", "5.000", "+3.000")
 
 
 def test_the_report_prints_tables_and_traces_again(profiled: tuple[Site, Done]) -> None:
@@ -107,7 +142,7 @@ def test_what_cannot_be_subtracted_gets_one_sentence(profiled: tuple[Site, Done]
     for arguments, sentence in (
         (("latest", "latest"), "holds several tables: name one, such as"),
         (("latest:lineer", "latest"), 'unknown case "lineer"'),
-        (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run})'),
+        (("20260101", f"{run}:{LINEAR}"), f'unknown run "20260101" (valid: {run}, latest)'),
     ):
         assert sentence in typed(site, "profile", "diff", *arguments).one_sentence()
 

@@ -16,7 +16,7 @@ from cli.suite_page import page
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
 from runner import plan
-from runner.environment import Environment
+from runner.catalogue import workloads
 from runner.suites.built_in import built_in
 
 OWN = """
@@ -102,7 +102,7 @@ def test_a_mistake_in_a_suite_names_line_and_nearest_word(
         settings = load_settings(environ={})
         assert suite_named(settings, "right").cases == ("add/*",)
         assert "wrong" not in all_suites(settings, tolerant=True) or "case" in said
-        refuse_unknown(suite_named(settings, "wrong"), Environment("e", "p", {}, WORKLOADS, {}), settings)
+        refuse_unknown(suite_named(settings, "wrong"), WORKLOADS, settings)
     assert re.match(f"pyrometer.toml{said}", str(caught.value)), caught.value
 
 
@@ -137,16 +137,20 @@ def test_suites_of_ones_own_are_shown_as_plans_and_a_wrong_one_is_in_nobody_else
 
 def test_without_an_environment_a_suite_is_shown_and_a_note_says_what_is_missing(tmp_path: Path) -> None:
     site = Site(tmp_path, Path("/nowhere/python"), settings=OWN)
-    done = typed(site, "suites", "show", "own")
+    done = typed(site, "suites", "show", "own", "--cases", "cases.py")
     assert done.code == 0 and "linear/infer/width=8/compile=default" in done.out and "add/*" in done.out
     assert "there is no interpreter at" in done.err and "globs are not expanded" in done.err
 
 
 @pytest.mark.torch
-def test_every_case_of_every_built_in_suite_can_be_built(site: Site) -> None:
-    workloads = json.loads(typed(site, "cases", "list", "--json").out)
+def test_the_catalogue_is_what_the_environment_answers(site: Site) -> None:
+    answered = json.loads(typed(site, "cases", "list", "--cases", "cases.py", "--json").out)
+    assert [one for one in answered if not one["source"].startswith("user_cases")] == list(workloads())
+
+
+def test_every_case_of_every_built_in_suite_can_be_built() -> None:
     cases = dict.fromkeys(case for suite in built_in().values() for case in suite.cases)
-    assert plan.invalid(cases, workloads) == {}
+    assert plan.invalid(cases, workloads()) == {}
 
 
 @pytest.mark.torch
@@ -154,6 +158,39 @@ def test_a_workload_is_shown_with_claims_and_techniques(site: Site) -> None:
     shown = typed(site, "cases", "show", "bert_large").out
     assert re.search(r"^claimed of precision=amp-fp16, precision=amp-bf16: .* 2.3 times", shown, re.MULTILINE)
     assert "/compile=default,precision=amp-bf16" in shown
+
+
+@pytest.mark.parametrize("columns", [80, 100, 185])
+def test_lists_are_as_wide_as_the_terminal_says(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words in (("cases", "list"), ("suites", "list"), ("cases", "show", "gpt2_small")):
+        lines = invoke(*words).splitlines()
+        table = [
+            line for line in lines if not line.startswith(("claimed ", "with ", "phases: ", "gpt2_small: "))
+        ]
+        assert max(map(len, table)) <= columns
+    names = [line.split()[0] for line in invoke("cases", "list").splitlines()[1:] if line[0] != " "]
+    assert names == sorted(str(one["name"]) for one in workloads())
+
+
+def test_a_workload_is_shown_once_for_each_of_its_sizes() -> None:
+    shown = invoke("cases", "show", "resnet50").splitlines()
+    assert len(shown) < 25
+    table = [line.split() for line in shown if line.startswith("resnet50/")]
+    for suite in built_in().values():
+        for case in suite.cases:
+            measured, _, technique = case.rpartition("/")
+            if measured.startswith("resnet50/"):
+                assert [
+                    row for row in table if row[0] == measured and {suite.name, f"{suite.name},"} & {*row}
+                ], case
+                assert technique.split(",")[0] in " ".join(shown)
+
+
+def test_one_case_is_no_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pyrometer.toml").write_text('[suites.one]\ncases = ["gemm/infer/size=511/eager"]\nreplicates = 1\n')
+    assert "1 case in 1 session, 1 replicate each" in invoke("suites", "show", "one")
 
 
 def test_techniques_can_be_listed() -> None:

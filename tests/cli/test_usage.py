@@ -9,13 +9,16 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from in_process import called, typed
 from measuring_site import ADD, COMMAND, Done, Site
+from typer import Context
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from cli.commands import app
+from cli.commands import _PLACES, app
 
 #: What is typed after `pyrometer`, and what the sentence must hold.
 MISTAKES = [
@@ -222,6 +225,8 @@ def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:
     ("words", "not_needed"),
     [
         (("--version",), ("sqlalchemy", "numpy", "pydantic", "rich")),
+        (("--help",), ("sqlalchemy", "numpy", "pydantic", "rich", "pandas", "streamlit", "torch", "cli.run")),
+        (("cases", "list"), ("sqlalchemy", "numpy", "pandas", "streamlit", "torch", "scheduled_jobs.ingest")),
         (("run", "--help"), ("alembic", "scipy.special", "altair", "streamlit", "ray", "cli.doctor")),
     ],
 )
@@ -259,4 +264,13 @@ def test_where_data_goes_instead_is_said_once(tmp_path: Path, words: tuple[str, 
 def test_who_mistypes_is_told_what_there_is() -> None:
     done = CliRunner().invoke(app, ["regresions"])
     assert done.exit_code == 2
-    assert "No such command 'regresions'. Did you mean 'regressions', 'version'?" in done.output
+    assert 'unknown command "regresions": did you mean "regressions"?' in done.output
+
+
+def test_the_help_lists_each_command_with_its_own_first_sentence() -> None:
+    group: Any = get_command(app)
+    context = Context(group)
+    for name, place in _PLACES.items():
+        assert place.help == group.get_command(context, name).get_short_help_str(200)
+    shown = CliRunner().invoke(app, ["--help"]).stdout
+    assert [line for line in shown.splitlines() if line.startswith("  version ")] and "  fleet " in shown

@@ -98,6 +98,8 @@ def test_defaults_are_never_spelled_and_order_does_not_matter() -> None:
         ("mlp", "expected name/phase/parameters/technique"),
         ("mlp/fly/-/eager", "unknown phase 'fly': one of infer, train"),
         ("mlp/infer/-/colour=red", "unknown technique 'colour': one of compile, dynamic"),
+        ("mlp/infer/-/compil=default", "unknown technique 'compil': did you mean 'compile'? one of compile"),
+        ("mlp/infer/-/compile=defalt", "unknown compile 'defalt': did you mean 'default'? one of none"),
         ("mlp/infer/-/compile=fast", "unknown compile 'fast': one of none, default"),
         ("mlp/infer/batch/eager", "'batch' is not name=value"),
         ("mlp/infer/batch=1,/eager", "'' is not name=value"),

@@ -136,6 +136,14 @@ def test_what_does_not_go_together_is_refused_in_a_sentence(parts: dict[str, Any
 
 
 @pytest.mark.torch
+def test_powersgd_over_gloo_needs_one_bucket_for_all_gradients(parts: dict[str, Any]) -> None:
+    """With several it hangs until the deadline, or dies."""
+    for bucket in ("", "bucket=1,"):
+        assert "such as bucket=26" in parts["powersgd"][bucket]
+    assert parts["powersgd"]["bucket=26,"] == ""
+
+
+@pytest.mark.torch
 def test_machines_that_are_wanting_are_counted(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
     wanting = {case: reason for case, reason in refused.items() if "lends itself" in reason}

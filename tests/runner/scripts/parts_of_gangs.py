@@ -18,6 +18,7 @@ from runner.worker.gang import of_all, together
 from runner.worker.gang_shares import NoRoom, share_out
 from runner.worker.messages import Block
 from runner.worker.parallel import part, part_key, refuse, whole
+from runner.worker.parallel_data import ddp
 from runner.worker.parallel_model import pipeline_parallel
 from runner.worker.parallel_rank import judge
 from runner.worker.stage import UnknownCase, Unsupported, begin
@@ -205,6 +206,18 @@ def metrics() -> dict[str, Any]:
     }
 
 
+def powersgd() -> dict[str, str]:
+    """Why PowerSGD is refused on the CPU by what a bucket holds: 6 MiB of gradients are all there are."""
+    found: dict[str, str] = {}
+    for bucket in ("", "bucket=1,", "bucket=26,"):
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+        key = CaseKey.parse(f"mlp_overhead/train/batch=64/{bucket}hook=powersgd,parallel=ddp")
+        act = begin(key, "cpu", part(key, 0, 0))
+        found[bucket] = reason(lambda act=act: ddp(act))
+        torch.distributed.destroy_process_group()
+    return found
+
+
 def refusal(text: str) -> str:
     """Why a case on a CPU is refused."""
     key = CaseKey.parse(text)
@@ -215,5 +228,11 @@ if __name__ == "__main__":
     assert mlp.mlp_overhead.__name__ in REGISTER
     refused = {text: refusal(text) for text in REFUSED}
     told = {"shares": shares(), "judged": judged(), "parts": parts(), "refused": refused}
-    told |= {"blocks": blocks(), "metrics": metrics(), "in turns": in_turns(), "stages": stages()}
+    told |= {
+        "blocks": blocks(),
+        "metrics": metrics(),
+        "in turns": in_turns(),
+        "stages": stages(),
+        "powersgd": powersgd(),
+    }
     json.dump(told, sys.stdout)
