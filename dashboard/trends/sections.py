@@ -215,7 +215,7 @@ def moved(chosen: Trends, drawn: Drawing) -> None:
     parts.heading(
         "Where lines moved", lambda: marks.move_table(items, drawn.tracks), f"moves-{chosen.metric}.csv"
     )
-    parts.caption(words.ABOUT_MOVES)
+    parts.caption(words.about_moves(chosen.metric))
     parts.html(tables.moves(items, drawn.drawn))
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote_plus, urlencode
 
+from analysis.watched import HEADLINE
 from dashboard import charts, links, wording
 from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, sentence
 from dashboard.views import View
@@ -124,7 +125,8 @@ def trends(
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
-    opening = min((k.metric for k in _newest(keys, newest)), key=wording.metric_place)
+    there = {k.metric for k in _newest(keys, newest)}
+    opening = HEADLINE if HEADLINE in there else min(there, key=wording.metric_place)
     metric = pick(query, "metric", metrics, opening, complaints)
 
     keys = [k for k in keys if k.metric == metric]

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
-from analysis.metrics import Metric
+from analysis.metrics import METRICS, Metric
+from analysis.watched import judged_by
 from dashboard import wording
 from dashboard.trends import lines
 from dashboard.trends.frames import Levels
@@ -21,6 +22,19 @@ ABOUT_MOVES = (
     "changed, not PyTorch. △ ▽ moved here, not confirmed: no schedule watches this line, and only its own "
     "points say so. The arrow is the way the number went; the word says whether that is worse or better."
 )
+
+
+def about_moves(metric: str) -> str:
+    """How marks are read; of a metric that follows from a watched one also where its findings come from."""
+    behind = judged_by(metric)
+    if behind in ("", metric):
+        return ABOUT_MOVES
+    return (
+        f"{ABOUT_MOVES} Nights watch {METRICS[behind].title}, from which this metric follows: findings of it "
+        "are marked here too, with its numbers."
+    )
+
+
 ABOUT_STEPS = (
     "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
     "machine and track. What changed together cannot be told apart by the line."

@@ -1,11 +1,13 @@
 """Series as lines: tracks do not zigzag, what lines are set against, what moved and what changed."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from builders import MLP, RESNET
 from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
+from analysis.metrics import METRICS
 from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
 from db.finding_records import RunChange
@@ -208,6 +210,23 @@ def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
     # By hand nobody watches it.
     (line,) = drawn({watched: points}, told(points))
     assert len(moves.seen([line], [], told(points), (), "lower")) == 1
+
+
+@pytest.mark.parametrize("metric", ["latency", "throughput"])
+def test_a_finding_of_the_watched_metric_stands_on_what_follows_from_it(metric: str) -> None:
+    points = stepped(at=15)
+    (line,) = drawn({a_key(metric=metric): points}, told(points, track="nightly"))
+    one = found(points[16], a_key(metric="latency_floor"))
+    (move,) = moves.found([line], [one])
+    assert (move.word, move.finding, move.metric) == ("regression", 7, "latency_floor")
+    # The same change is no second one that nobody confirmed.
+    better, about = METRICS[metric].better, told(points, track="nightly")
+    same = replace(one, direction="worse" if better == "lower" else "better")
+    assert moves.seen([line], [same], about, (), better) == []
+    far = replace(same, at_run=points[25].run)
+    assert len(moves.seen([line], [far], about, (), better)) == 1
+    other = found(points[16], a_key(RESNET, metric="latency_floor"))
+    assert moves.found([line], [other]) == []
 
 
 def test_values_without_a_logarithm_are_passed_over() -> None:

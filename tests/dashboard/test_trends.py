@@ -16,6 +16,7 @@ from dashboard_pages import Open, html, text, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression
 
+from analysis.watched import HEADLINE
 from dashboard import load, parts
 from db import findings, queries, store
 from db.engine import Database, open_database
@@ -110,6 +111,27 @@ def test_a_confirmed_finding_is_marked_and_listed_with_its_page(shown: Any) -> N
     assert "× regression" in listed and "▲ +10.0 % [+9.4 %, +10.5 %]" in listed and "worse" in listed
     assert addresses(at, "Finding") == ["/regressions?finding=1"]
     assert "not confirmed" not in listed, "a schedule watches it"
+
+
+@pytest.mark.parametrize("chosen", [{}, {"metric": "latency"}])
+def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
+    open_page: Open, tmp_path: Path, chosen: dict[str, str]
+) -> None:
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(found) as database:
+        runs = Nights(database).add(range(NIGHTS))
+        for night, run in enumerate(runs):
+            (floor,) = queries.measurements_of_run(database, run, cases=[MLP])
+            value = 22.0 if night >= 2 else 20.0
+            latency = replace(floor, metric="latency", point=value, smallest=value, largest=value)
+            store.save_measurements(database, run, [latency])
+        a_regression(database)
+    at = open_page(found, PAGE, case=MLP, **chosen)
+    assert at.selectbox(key="choose-metric").value == chosen.get("metric", HEADLINE)
+    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    assert addresses(at, "Finding") == ["/regressions?finding=1"] and "× regression" in listed
+    assert "moves" in layers(at) and "not confirmed" not in listed
+    assert ("Latency floor" in listed) == bool(chosen), "the metric it was confirmed on"
 
 
 def test_a_candidate_is_a_question(shown: Any) -> None:
