@@ -14,6 +14,8 @@ from db.records import SeriesKey, SeriesPoint
 
 #: The track of what no schedule measured and nobody measured again: one environment after the other.
 OTHER = "other"
+#: After the name of an environment that a schedule's track has too: sessions and single runs of it.
+SINGLE = ", single runs"
 
 #: A run with one of its environments, by id and fingerprint: what a point of any series was measured in.
 Place = tuple[str, str]
@@ -85,14 +87,30 @@ def tracks_of(points: Iterable[SeriesPoint], told: Told) -> dict[Place, str]:
         if place in told and not told[place].track and point.torch_version
     ]
     apart = _apart(by_hand)
+    taken = {each.track for each in told.values() if each.track}
     found: dict[Place, str] = {}
     for place in places:
         about = told.get(place)
         if about is None:
             found[place] = OTHER
+        elif about.track:
+            found[place] = about.track
+        elif about.name in apart:
+            # What a session measured of a pinned release is no night of that release's track.
+            found[place] = about.name + (SINGLE if about.name in taken else "")
         else:
-            found[place] = about.track or (about.name if about.name in apart else OTHER)
+            found[place] = OTHER
     return found
+
+
+def scheduled(drawn: Iterable[Line], told: Told) -> set[str]:
+    """The tracks that a schedule measures: nightlies, their pinned baseline. The others are single runs."""
+    return {
+        track
+        for line in drawn
+        for point, track in zip(line.points, line.tracks, strict=True)
+        if (about := told.get(place_of(point))) is not None and about.track == track
+    }
 
 
 def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:

@@ -35,7 +35,8 @@ def choices(chosen: Trends, offer: Offer, known: History, drawn: Drawing, titles
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
         if len(drawn.tracks) > 1:
-            parts.several("Tracks, none: all", "tracks", drawn.tracks, chosen, MAX_TRACKS)
+            none = "the scheduled ones" if lines.scheduled(known.lines, known.told) else "all"
+            parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
 
 
 def _baselines(chosen: Trends, drawn: Sequence[Line]) -> dict[str, str]:
@@ -90,10 +91,24 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> 
             "Several PyTorch versions stand at one moment: along PyTorch versions they stand apart."
         )
     if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
-        parts.caption(
-            f"Of {len(drawn.tracks)} tracks those {MAX_TRACKS} are drawn that were measured last; "
-            "any can be chosen above."
+        parts.caption(_left_out(known, drawn))
+
+
+def _left_out(known: History, drawn: Drawing) -> str:
+    """Which tracks are not drawn unless they are chosen."""
+    scheduled = lines.scheduled(known.lines, known.told)
+    told: list[str] = []
+    if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
+        tracks = wording.plural(single, "track")
+        told.append(
+            f"Not drawn: {tracks} of sessions that confirm findings, upgrades and single runs; any can be "
+            "chosen above."
         )
+    if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
+        told.append(
+            f"Of {many} tracks those {MAX_TRACKS} are drawn that were measured last; any can be chosen above."
+        )
+    return " ".join(told)
 
 
 def cut(chosen: Trends, known: History, many: int) -> None:

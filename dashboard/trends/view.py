@@ -36,8 +36,9 @@ _OTHER_TRACKS = ("hardware", "profile")
 class Trends(View):
     """The trends page. `hardware` (each) and `profile` are whole fingerprints.
 
-    Without `tracks` all are shown. `baseline` is a PyTorch version, with or without its local part, or a
-    run's id; `at` is the id of the run whose points are opened. Both are empty where nothing was chosen.
+    Without `tracks` those of schedules are shown, or all where there is none. `baseline` is a PyTorch
+    version, with or without its local part, or a run's id; `at` is the id of the run whose points are opened.
+    Both are empty where nothing was chosen.
     `points`: the last nights, or all that a chart has room for.
     """
 

@@ -58,6 +58,18 @@ def test_the_old_side_of_a_session_is_no_part_of_the_line_of_its_candidate() -> 
     assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "2.14.0"}
 
 
+def test_a_session_of_a_pinned_release_is_no_night_of_it() -> None:
+    points, about = two_tracks()
+    session = [a_point(3, "2.13.0", run="s"), a_point(3, "2.14.0.dev3", run="s")]
+    about |= told(session[:1], last=False) | told(session[1:])
+    (line,) = drawn({KEY: [*points, *session]}, about)
+    assert {p.run for p in line.of_track("2.13.0")} == {f"old-{night}" for night in range(10)}
+    assert [p.run for p in line.of_track(f"2.13.0{lines.SINGLE}")] == ["s"]
+    assert lines.scheduled([line], about) == {"nightly", "2.13.0"}
+    (line,) = drawn({KEY: session}, told(session))
+    assert lines.scheduled([line], told(session)) == set()
+
+
 def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
     scheduled = [a_point(night, "2.13.0", run=f"night-{night}") for night in range(3)]
     by_hand = [a_point(5, "2.13.0", run="hand-5"), a_point(6, "2.14.0", run="hand-6")]
