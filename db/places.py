@@ -10,7 +10,7 @@ from .engine import Database
 from .parts import among, as_one
 from .place_records import Place
 from .points import measured, newest_run, points
-from .records import SeriesKey, SeriesPoint
+from .records import Facts, SeriesKey, SeriesPoint
 from .series_names import AnySelect, series_key, series_names
 
 
@@ -30,17 +30,29 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
     with database.reading() as connection:
         rows = sorted(connection.execute(query), key=lambda row: (row.started_at, row.number))
         found = {(row.hardware_id, row.profile_id): row for row in rows}
-        names = select(hardware.id, hardware.fingerprint, hardware.label)
+        names = select(hardware.id, hardware.fingerprint, hardware.label, hardware.facts)
         names = names.where(hardware.id.in_({each for each, _ in found}))
-        hardwares = {row.id: row[1:] for row in connection.execute(names)}
+        hardwares = {row.id: row for row in connection.execute(names)}
         names = select(profile.id, profile.fingerprint, profile.name, profile.settings)
         names = names.where(profile.id.in_({each for _, each in found}))
         profiles = {row.id: row[1:] for row in connection.execute(names)}
     newest_first = sorted(found.values(), key=lambda row: (row.started_at, row.number), reverse=True)
     return [
-        Place(*hardwares[row.hardware_id], *profiles[row.profile_id], row.id, row.started_at)
+        Place(
+            *hardwares[row.hardware_id][1:3],
+            *profiles[row.profile_id],
+            row.id,
+            row.started_at,
+            *_size(hardwares[row.hardware_id].facts),
+        )
         for row in newest_first
     ]
+
+
+def _size(facts: Facts) -> tuple[int, int]:
+    """How many GPUs some hardware has, and of how many machines it is."""
+    gpus, machines = facts.get("gpus"), facts.get("machines")
+    return len(gpus) if isinstance(gpus, list) else 0, machines if isinstance(machines, int) else 1
 
 
 def measured_versions(

@@ -116,8 +116,12 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
             "hardware": column.label,
             "price_per_hour": prices[column.hardware],
             "currency": currency,
+            "gpus": column.gpus,
+            "gpus_used": column.used_gpus(case),
             "throughput": cell.value,
-            "cost_per_million_items": normalised.cost(prices[column.hardware], cell.value),
+            "cost_per_million_items": normalised.cost(
+                prices[column.hardware], cell.value, column.share(case)
+            ),
             "torch": cell.torch_version,
             "measured_at": cell.measured_at,
         }

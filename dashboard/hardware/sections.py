@@ -101,8 +101,10 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
     )
     parts.caption(
         parts.plain(
-            f"Price of an hour / 3600 s / throughput in items/s × 1,000,000, in {currency}; lower is better. "
-            "An item is what the workload counts: an image, a token. Prices are as somebody gave them here."
+            f"Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000, "
+            f"in {currency}. Lower is better. A price is given for an hour of the whole machine; a GPU-hour is that price / "
+            "its GPUs. A case uses one GPU per rank. A case on a machine without GPUs is charged the whole "
+            "machine. An item is what the workload counts: an image, a token."
         )
     )
     table, more = tables.costs(priced, prices, currency)
@@ -112,8 +114,8 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
 def _without_prices(example: str) -> None:
     parts.heading("Cost of a million items")
     parts.caption(
-        "With the price of an hour this page says what a million items cost on each hardware. In "
-        "`pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
+        "With the price of an hour of the whole machine (all its GPUs together) this page says what a "
+        "million items cost on each hardware. In `pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
     )
     # As a basic string of TOML is written; a label may hold anything.
     label = example.replace("\\", "\\\\").replace('"', '\\"')

@@ -97,22 +97,33 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
     priced = [column for column in columns if column.hardware in prices]
     heads = [
         ("Case", False),
-        *((f"{column.label}, at {prices[column.hardware]:g} {currency}/h", True) for column in priced),
+        *((_priced(column, prices[column.hardware], currency), True) for column in priced),
     ]
     names = _most_shared(priced)
     rows = [
-        (markup.case(case), *(_cost(column.cells.get(case), prices[column.hardware]) for column in priced))
+        (markup.case(case), *(_cost(column, case, prices[column.hardware]) for column in priced))
         for case in names[:MOST_CASES]
     ]
     label = f"Cost of a million items ({currency}, lower is better)"
     return markup.table(label, heads, rows, folded=True), max(0, len(names) - MOST_CASES)
 
 
-def _cost(cell: Cell | None, price: float) -> str:
-    found = None if cell is None else normalised.cost(price, cell.value)
+def _priced(column: Column, price: float, currency: str) -> str:
+    """A hardware with its price of an hour, and what a GPU of several is of that."""
+    told = f"{column.label}, at {price:g} {currency}/h"
+    if column.gpus < 2:
+        return told
+    return f"{told} = {wording.significant(price / column.gpus)} {currency} per GPU-hour"
+
+
+def _cost(column: Column, case: str, price: float) -> str:
+    cell = column.cells.get(case)
+    found = None if cell is None else normalised.cost(price, cell.value, column.share(case))
     if cell is None or found is None:
         return wording.NONE
     about = f"{wording.quantity(cell.value, 'items/s')}, {wording.plural(cell.n, cell.of)}"
+    if column.gpus:
+        about += f", {column.used_gpus(case):,} of {wording.plural(column.gpus, 'GPU')}"
     return f"{escape(wording.significant(found))}<small>{escape(about)}</small>"
 
 

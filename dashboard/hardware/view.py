@@ -66,7 +66,8 @@ class Hardware(View):
 class Side:
     """A hardware as it is compared: under which profile (fingerprint), which gives a process so many CPUs.
 
-    `name` is its own label, `label` one that no other hardware has.
+    `name` is its own label, `label` one that no other hardware has. It has so many `gpus`, and is of so many
+    `machines`.
     """
 
     hardware: str
@@ -74,6 +75,8 @@ class Side:
     label: str
     profile: str
     cpus: int
+    gpus: int = 0
+    machines: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ def versions(offer: Offer) -> dict[str, str]:
 
 
 def prices(offer: Offer, chosen: Hardware, per_hour: Mapping[str, float]) -> dict[str, float]:
-    """What an hour costs by hardware (fingerprint): as the address says, or else as settled by label."""
+    """What an hour of all of a hardware (fingerprint) costs: as the address says, else as settled by label."""
     own = {side.hardware: side.name for side in offer.sides}
     settled = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
     return settled | {hardware: price for hardware, price in chosen.prices if hardware in own}
@@ -174,7 +177,9 @@ def _sides(
             cpus = place.settings.get("pinned_cpus")
             own = cpus if isinstance(cpus, int) else 0
             label = labels[place.hardware]
-            sides[place.hardware] = Side(place.hardware, place.hardware_label, label, place.profile, own)
+            size = place.gpus, place.machines
+            named = place.hardware_label, label
+            sides[place.hardware] = Side(place.hardware, *named, place.profile, own, *size)
     ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
     refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
     return tuple(ordered), refused

@@ -168,6 +168,20 @@ def test_prices_of_the_settings_and_of_the_address_make_costs(
     ]
 
 
+def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, made = f"sqlite:///{tmp_path}/p.db", run("fast-1", hardware=GPU)
+    facts = {"gpus": ["NVIDIA H200"] * 8, "cpus": 192}
+    made = replace(made, machine=replace(made.machine, hardware=replace(made.machine.hardware, facts=facts)))
+    save(url, made, outcomes([Measured(f"{MLP}/eager", (0.2, 0.2), items=8)], device="cuda"))
+    monkeypatch.setenv(PRICES, Prices("USD", {GPU: 24.0}).text)
+    shown = text(open_page(url, PAGE))
+    # 8 items in 0.2 ms: 40,000 items/s; 24 / 8 = 3 an hour for the one GPU; 3 / 3600 / 40,000 x 1e6.
+    assert "0.0208<small>40,000 items/s, 2 replicates, 1 of 8 GPUs" in shown
+    assert f"{GPU}, at 24 USD/h = 3.00 USD per GPU-hour" in shown
+
+
 def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, two_url: str) -> None:
     query = {"metric": "speed", "to": "abacus", "profile": "loud", "version": "9.9", "price": "abacus:2"}
     at = open_page(two_url, PAGE, **query)

@@ -81,6 +81,40 @@ def test_a_million_items_cost_what_the_hours_for_them_cost() -> None:
     assert [normalised.cost(1.0, rate) for rate in (0.0, -1.0, math.nan, math.inf)] == [None] * 4
 
 
+DDP = "a/train/batch=8/parallel=ddp,ranks=4"
+INSTANCES = "a/infer/batch=8/instances=4"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "machines", "case", "charged"),
+    [
+        # A machine of 8 GPUs at 24 an hour: 3 per GPU-hour, times the GPUs of the case.
+        (8, 1, A, 3.0),
+        (8, 1, DDP, 12.0),
+        (8, 1, INSTANCES, 3.0),
+        (8, 1, "a tool's own name", 3.0),
+        (1, 1, A, 24.0),
+        # Of two GPUs nobody uses four.
+        (2, 1, DDP, 24.0),
+        # Without GPUs the machine as a whole, and of two machines the one that it ran on.
+        (0, 1, A, 24.0),
+        (0, 1, DDP, 24.0),
+        (0, 2, A, 12.0),
+        (0, 2, "a/train/batch=8/nodes=2,parallel=ddp,ranks=2", 24.0),
+    ],
+)
+def test_a_case_is_charged_for_the_gpus_that_it_uses(
+    gpus: int, machines: int, case: str, charged: float
+) -> None:
+    where = Column("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
+    found = frames.costs([where], {"f": 24.0}, "USD")["cost_per_million_items"][0]
+    assert found == pytest.approx(charged / 3600 / 129_000 * 1e6)
+    both = normalised.cheapest(
+        [where, Column("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)], {"f": 24.0, "g": charged}
+    )
+    assert both[1][1] == pytest.approx(1.0)
+
+
 def test_the_cheaper_hardware_is_told_over_the_cases_that_both_have() -> None:
     slow, fast = column("slow", a=100.0, b=100.0), column("fast", a=400.0, b=1600.0, c=1.0)
     # Four times the price; four times and sixteen times the items.
