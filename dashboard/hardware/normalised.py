@@ -9,7 +9,12 @@ from statistics import geometric_mean, median
 from typing import Any, Literal
 
 from analysis.metrics import Better
+from analysis.watched import rules_of
 from runner.worker.case_key import CaseKey, CaseKeyError
+
+#: What is taken for the noise between runs where no PyTorch was measured twice on any hardware: machines
+#: drift by a few per cent from run to run.
+UNKNOWN_NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,21 @@ def noise(columns: Sequence[Column]) -> tuple[float, int] | None:
     """How far runs of one version lie apart on one hardware: the median over the series that tell, and n."""
     told = [cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None]
     return (median(told), len(told)) if told else None
+
+
+def threshold(columns: Sequence[Column], metric: str) -> float:
+    """From what share on a difference is more than noise between runs, which were not interleaved.
+
+    The noise of these `columns`, or what is taken for it where none tells; never less than the change of the
+    metric that nights take for one.
+    """
+    told = noise(columns)
+    return max(UNKNOWN_NOISE if told is None else told[0], rules_of(metric).floor)
+
+
+def beyond(ratio: float, threshold: float) -> bool:
+    """Whether a ratio is further from 1 than a share, up or down."""
+    return ratio > 1 + threshold or ratio < 1 / (1 + threshold)
 
 
 def apart(smallest: float, largest: float) -> float | None:

@@ -13,8 +13,11 @@ from dashboard.hardware.normalised import Cell, Column, Overall
 MOST_CASES, MOST_LEFT_OUT = 150, 30
 
 
-def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
-    """A row for each hardware: its geomean over the cases that it shares with the reference, the first."""
+def means(columns: Sequence[Column], found: Sequence[Overall], threshold: float) -> str:
+    """A row for each hardware: its geomean over the cases that it shares with the reference, the first.
+
+    What differs by less than the `threshold` has no direction.
+    """
     heads = [
         ("Hardware", False),
         ("Geomean (×, higher is better)", True),
@@ -36,7 +39,7 @@ def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
         rows.append(
             (
                 f"<strong>{escape(column.label)}</strong>",
-                f"<strong>{escape(times(mean.ratio))}</strong>" if place else "reference",
+                f"<strong>{escape(times(mean.ratio, threshold))}</strong>" if place else "reference",
                 f"{mean.n:,}" if place else f"{len(column.cells):,}",
                 escape(reach),
                 f"{len(mean.left_out):,}" if place else wording.NONE,
@@ -51,8 +54,11 @@ def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
     return markup.table("Hardware, normalised", heads, rows, folded=True)
 
 
-def cases(columns: Sequence[Column], metric: Metric) -> tuple[str, int]:
-    """Every case on every hardware, absolute and as a ratio to the first; and how many rows were left out."""
+def cases(columns: Sequence[Column], metric: Metric, threshold: float) -> tuple[str, int]:
+    """Every case on every hardware, absolute and as a ratio to the first; and how many rows were left out.
+
+    What differs by less than the `threshold`, or than runs of the case do, has no direction.
+    """
     reference = columns[0]
     others = [normalised.ratios(column, reference, metric.better) for column in columns[1:]]
     ratios: list[Mapping[str, float]] = [{}, *others]
@@ -68,6 +74,7 @@ def cases(columns: Sequence[Column], metric: Metric) -> tuple[str, int]:
                     own.get(case) if place else None,
                     metric,
                     reference.cells.get(case),
+                    threshold,
                 )
                 for place, (column, own) in enumerate(zip(columns, ratios, strict=True))
             ),
@@ -127,7 +134,9 @@ def _cost(column: Column, case: str, price: float) -> str:
     return f"{escape(wording.significant(found))}<small>{escape(about)}</small>"
 
 
-def _cell(cell: Cell | None, ratio: float | None, metric: Metric, reference: Cell | None) -> str:
+def _cell(
+    cell: Cell | None, ratio: float | None, metric: Metric, reference: Cell | None, threshold: float
+) -> str:
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
@@ -138,7 +147,8 @@ def _cell(cell: Cell | None, ratio: float | None, metric: Metric, reference: Cel
     if reference is not None and set(cell.harnesses) != set(reference.harnesses):
         apart = set(cell.harnesses).isdisjoint(reference.harnesses)
         about.append("other harness" if apart else "harness partly another")
-    times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio))}</strong>"
+    noise = max(threshold, *(each.apart or 0.0 for each in (cell, reference) if each is not None))
+    times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio, noise))}</strong>"
     return f"{value}{times_as_good}<small>{escape(', '.join(about))}</small>"
 
 

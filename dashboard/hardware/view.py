@@ -108,7 +108,7 @@ def versions(offer: Offer) -> dict[str, str]:
 
 
 def prices(offer: Offer, chosen: Hardware, per_hour: Mapping[str, float]) -> dict[str, float]:
-    """What an hour of all of a hardware (fingerprint) costs: as the address says, else as settled by label."""
+    """What an hour of a whole hardware (fingerprint) costs: as the address says, or else as settled."""
     own = {side.hardware: side.name for side in offer.sides}
     settled = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
     return settled | {hardware: price for hardware, price in chosen.prices if hardware in own}

@@ -57,7 +57,7 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "▲ 21.0×</strong>",
         "2 runs, 2026-09-02",
         "2 replicates, 2026-09-03",
-        "not interleaved: differences of a few per cent mean nothing",
+        "▲ and ▼ stand only beyond 5.00 %",
         "lie 5.00 % apart",
         "does not give a process the same number of CPUs on all of these machines",
         f"not measured on {CPU}",

@@ -1,6 +1,7 @@
 """Ratios between machines: which way they go, what is in their mean, what is refused, what an item costs."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import altair as alt
@@ -8,6 +9,7 @@ import pytest
 from technique_runs import CPU, GPU, fingerprint, profile
 
 from analysis.metrics import METRICS, Better
+from analysis.watched import rules_of
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import Cell, Column
 from db.place_records import Place
@@ -107,8 +109,8 @@ def test_a_case_is_charged_for_the_gpus_that_it_uses(
     gpus: int, machines: int, case: str, charged: float
 ) -> None:
     where = Column("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
-    found = frames.costs([where], {"f": 24.0}, "USD")["cost_per_million_items"][0]
-    assert found == pytest.approx(charged / 3600 / 129_000 * 1e6)
+    (row,) = frames.costs([where], {"f": 24.0}, "USD").to_dict("records")
+    assert row["cost_per_million_items"] == pytest.approx(charged / 3600 / 129_000 * 1e6)
     both = normalised.cheapest(
         [where, Column("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)], {"f": 24.0, "g": charged}
     )
@@ -138,10 +140,44 @@ def test_runs_apart_are_told_by_their_median() -> None:
     assert normalised.noise([quiet, loud]) is None
 
 
-def test_what_rounds_to_one_has_no_direction() -> None:
-    assert [frames.times(each) for each in (2.0, 0.5, 1.0, 1.0001, 0.9999, None)] == [
-        *("▲ 2.00×", "▼ 0.500×", "1.00×", "1.00×", "1.00×", "–"),
-    ]
+@pytest.mark.parametrize(
+    ("ratio", "told"),
+    [
+        (2.0, "▲ 2.00×"),
+        (0.5, "▼ 0.500×"),
+        (1.001, "1.00×"),
+        (0.999, "0.999×"),
+        (1.03, "1.03×"),
+        (1.04, "▲ 1.04×"),
+        (1 / 1.03, "0.971×"),
+        (1 / 1.04, "▼ 0.962×"),
+        (None, "–"),
+    ],
+)
+def test_only_what_is_beyond_the_noise_has_a_direction(ratio: float | None, told: str) -> None:
+    assert frames.times(ratio, 0.0374) == told
+
+
+def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
+    latency, alone = "latency_floor", column("x", a=1.0)
+    assert normalised.threshold([alone], latency) == normalised.UNKNOWN_NOISE
+
+    def twice(apart: float) -> list[Column]:
+        return [Column("f", "x", "p", 1, {A: replace(cell(1.0), apart=apart)}), alone]
+
+    assert normalised.threshold(twice(0.0374), latency) == 0.0374
+    # Two runs that happen to agree prove no difference of 0.1 %.
+    assert normalised.threshold(twice(0.0001), latency) == rules_of(latency).floor > 0.01
+    assert all(
+        normalised.threshold([alone], name) > 0 for name, one in METRICS.items() if one.better != "neither"
+    )
+
+
+def test_a_case_whose_runs_lie_far_apart_has_no_arrow_at_a_small_difference() -> None:
+    reference = Column("x", "x", "p", 1, {A: replace(cell(10.0), apart=0.2), B: cell(10.0)})
+    other = Column("y", "y", "p", 1, {A: cell(9.0), B: cell(9.0)})
+    html, _ = tables.cases([reference, other], METRICS["latency"], 0.05)
+    assert html.count("▲") == 1 and html.count("1.11×") == 2
 
 
 def point(case: str, value: float, version: str = OLD, environment: str = "e", n: int = 3) -> SeriesPoint:
@@ -286,13 +322,13 @@ def test_the_address_overrides_the_settled_price() -> None:
 def test_columns_of_other_versions_and_harnesses_say_so() -> None:
     reference = Column("x", "x", "p", 1, {A: cell(10.0)})
     other = Column("y", "y", "p", 1, {A: cell(5.0, NEW, "other")})
-    html, more = tables.cases([reference, other], METRICS["latency"])
+    html, more = tables.cases([reference, other], METRICS["latency"], 0.05)
     assert f"torch {NEW}" in html and "other harness" in html
     assert html.count("2.00×") == 1
     assert more == 0
     # A median over runs of two harnesses, of which one is the reference's.
     mixed = Column("z", "z", "p", 1, {A: cell(5.0, OLD, "h", "other")})
-    html, _ = tables.cases([reference, mixed], METRICS["latency"])
+    html, _ = tables.cases([reference, mixed], METRICS["latency"], 0.05)
     assert "harness partly another" in html and "other harness" not in html
 
 
@@ -300,11 +336,11 @@ def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
     cases = {f"m{number}/infer/-/eager": cell(1.0 + number) for number in range(1000)}
     both = [Column("x", "x", "p", 1, cases), Column("y", "y", "p", 1, cases)]
     latency = METRICS["latency"]
-    drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both])
+    drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both], 0.05)
     assert len(drawn) == 2
     assert frames.dots(both, drawn, latency).empty
     assert len(frames.cells(both, latency)) == 2000
-    table, more = tables.cases(both, latency)
+    table, more = tables.cases(both, latency, 0.05)
     assert (table.count("<tr>"), more) == (1 + tables.MOST_CASES, 1000 - tables.MOST_CASES)
 
 
