@@ -39,10 +39,15 @@ def pick_version(
     """As `pick`, of PyTorch versions: `2.13.0` means the first of those with a local part (`2.13.0+cpu`)."""
     wanted = last(query, name)
     if wanted and wanted not in versions:
-        local = [version for version in versions if version.partition("+")[0] == wanted]
+        local = [version for version in versions if public(version) == wanted]
         if local:
             return local[0]
     return pick(query, name, versions, default, complaints)
+
+
+def public(torch_version: str) -> str:
+    """A version without its local part, which says what device it was built for."""
+    return torch_version.partition("+")[0]
 
 
 def pick_fingerprint(

@@ -10,6 +10,7 @@ from dashboard import parts, wording
 from dashboard.hardware import charts, frames, normalised, tables
 from dashboard.hardware.normalised import Column, Overall
 from dashboard.hardware.view import NEWEST, Hardware, Offer
+from dashboard.picking import public
 
 
 def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer: Offer) -> None:
@@ -111,8 +112,8 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
         parts.plain(
             "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000, in "
             f"{currency}. Lower is better. A price is given for an hour of the whole machine; a GPU-hour is "
-            "that price / its GPUs. A case uses one GPU per rank. A case on a machine without GPUs is charged "
-            "the whole machine. An item is what the workload counts: an image, a token."
+            "that price / its GPUs. A case uses one GPU per rank. Without GPUs it is charged the whole "
+            "machine. An item is what the workload counts: an image, a token."
         )
     )
     table, more = tables.costs(priced, prices, currency)
@@ -162,8 +163,13 @@ def _warnings(columns: Sequence[Column], means: Sequence[Overall], offer: Offer)
             "Only one hardware was measured under this profile, so there is nothing to hold it against. "
             "Other machines join by storing into the same database, or by export and import."
         )
-    versions = {cell.torch_version for column in columns for cell in column.cells.values()}
-    if len(versions) > 1:
+    builds = {cell.torch_version for column in columns for cell in column.cells.values()}
+    if len(builds) > 1 and len(set(map(public, builds))) == 1:
+        found.append(
+            f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
+            "build was made for, as its CUDA, is part of these ratios."
+        )
+    elif len(builds) > 1:
         found.append(
             "Not all of these points are of one PyTorch: such a ratio is of the machine and of PyTorch "
             "together. Choose a version that they share, where there is one."

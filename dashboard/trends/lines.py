@@ -9,6 +9,7 @@ from string import ascii_uppercase
 
 from dashboard import charts
 from dashboard.frames import version_order
+from dashboard.picking import public
 from db.finding_records import MeasuredFor
 from db.records import SeriesKey, SeriesPoint
 
@@ -137,11 +138,6 @@ def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str
     # What a schedule follows has that name already.
     other = name if name and name not in tracks else "other runs"
     return {track: other if track == OTHER else track for track in tracks}
-
-
-def public(torch_version: str) -> str:
-    """A version without its local part, which says what device it was built for."""
-    return torch_version.partition("+")[0]
 
 
 def versions(drawn: Iterable[Line]) -> list[str]:

@@ -9,6 +9,7 @@ import streamlit as st
 from analysis.metrics import Metric
 from dashboard import findings, links, load, markup, origins, parts, wording
 from dashboard.frames import version_order
+from dashboard.picking import public
 from dashboard.trends import charts, frames, lines, marks, tables, words
 from dashboard.trends.drawing import Drawing
 from dashboard.trends.lines import Line, place_of
@@ -134,12 +135,12 @@ def _newest(drawn: Drawing) -> SeriesPoint:
 
 def _measured_in_turns(chosen: Trends, known: History, drawn: Drawing) -> None:
     """Where, or by which command, the baseline is set against the newest version without the drift."""
-    old = lines.public(chosen.baseline)
+    old = public(chosen.baseline)
     others = [
         (point, line)
         for line in drawn.lines
         for point in line.points
-        if point.torch_version and lines.public(point.torch_version) != old
+        if point.torch_version and public(point.torch_version) != old
     ]
     if not others:
         return

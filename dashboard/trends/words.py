@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from analysis.metrics import METRICS, Metric
 from analysis.watched import judged_by
 from dashboard import wording
+from dashboard.picking import public
 from dashboard.trends import lines
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
@@ -96,7 +97,7 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
 
 def _build(line: Line, baseline: str) -> str:
     """The build that speaks for a public version in a line that has several; empty where it has one."""
-    several = [version for version in lines.whole_versions([line]) if lines.public(version) == baseline]
+    several = [version for version in lines.whole_versions([line]) if public(version) == baseline]
     own = lines.build(line, baseline)
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 

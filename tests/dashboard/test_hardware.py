@@ -132,6 +132,25 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_pat
     assert f"torch {NEWER}</small>" in shown
 
 
+def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
+    open_page: Open, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/p.db"
+    slow, fast = "2.15.0+cpu", "2.15.0+cu130"
+    save(url, run("slow", version=slow), outcomes(SLOW, version=slow))
+    save(url, run("fast", version=fast, hardware=GPU), outcomes(FAST, version=fast, device="cuda"))
+    for night in range(70):
+        started = FIRST_NIGHT + timedelta(days=night)
+        version = f"2.16.0.dev{started:%Y%m%d}+cu130"
+        each = run(f"night-{night}", version=version, hardware=GPU, started_at=started)
+        save(url, each, outcomes(FAST[:1], version=version, device="cuda"))
+    at = open_page(url, PAGE, to=CPU)
+    assert at.selectbox(key="choose-version").value == "2.15.0"
+    shown = plain(at)
+    assert "Each machine has a build of its own of that release (2.15.0+cpu, 2.15.0+cu130)" in shown
+    assert "▲ 20.0×" in shown and "Not all of these points are of one PyTorch" not in shown
+
+
 def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, tmp_path: Path) -> None:
     at = open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(SLOW)), PAGE)
     shown = text(at)

@@ -12,6 +12,7 @@ from analysis.metrics import METRICS, Better
 from analysis.watched import rules_of
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import Cell, Column
+from dashboard.picking import public
 from db.place_records import Place
 from db.records import Headline, Profile, ReleasePoint, SeriesKey, SeriesPoint
 
@@ -249,13 +250,31 @@ def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
     (gpu, gpus), (cpu, cpus) = HERE
     spread = frozenset({(OLD, gpu, gpus), (OLD, cpu, cpus), (NEW, gpu, gpus)})
     chosen, offer, complaints = view.hardware({}, PLACES, spread)
-    assert (chosen.version, chosen.metric, chosen.profile) == (OLD, "latency_floor", "quiet")
-    assert offer.versions == {NEW: 1, OLD: 2}
+    assert (chosen.version, chosen.metric, chosen.profile) == (public(OLD), "latency_floor", "quiet")
+    assert offer.versions == {public(NEW): 1, public(OLD): 2}
+    assert {side.build for side in offer.sides} == {OLD}
     assert not complaints
     # No two share one: of each the newest.
     apart = frozenset({(OLD, cpu, cpus), (NEW, gpu, gpus)})
     assert view.hardware({}, PLACES, apart)[0].version == view.NEWEST
-    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == NEW
+    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == public(NEW)
+
+
+def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
+    """Each machine has the wheel of its own CUDA; a newer release is on one of them only."""
+    (gpu, gpus), (cpu, cpus) = HERE
+    of_gpu, of_cpu, newer = "2.15.0+cu130", "2.15.0+cpu", "2.16.0+cu130"
+    spread = frozenset(
+        {(of_gpu, gpu, gpus), ("2.15.0+cu126", gpu, gpus), (of_cpu, cpu, cpus), (newer, gpu, gpus)}
+    )
+    chosen, offer, complaints = view.hardware({}, PLACES, spread)
+    assert (chosen.version, offer.versions) == ("2.15.0", {"2.16.0": 1, "2.15.0": 2})
+    assert {side.label: side.build for side in offer.sides} == {GPU: of_gpu, CPU: of_cpu}
+    # An address may mean one build.
+    chosen, offer, more = view.hardware({"version": ["2.15.0+cu126"]}, PLACES, spread)
+    assert chosen.version == "2.15.0+cu126" and offer.versions["2.15.0+cu126"] == 1
+    assert {side.label: side.build for side in offer.sides} == {GPU: "2.15.0+cu126", CPU: ""}
+    assert complaints == more == []
 
 
 def test_it_opens_on_a_reference_that_has_the_version() -> None:
@@ -263,7 +282,8 @@ def test_it_opens_on_a_reference_that_has_the_version() -> None:
     here = [(fingerprint(each.hardware_label), each.profile) for each in places]
     spread = frozenset({(NEW, *here[0]), (NEW, *here[1]), (OLD, *here[2])})
     chosen, offer, complaints = view.hardware({}, places, spread)
-    assert (chosen.version, chosen.to, offer.versions) == (NEW, fingerprint(GPU), {NEW: 2, OLD: 1})
+    assert (chosen.version, chosen.to) == (public(NEW), fingerprint(GPU))
+    assert offer.versions == {public(NEW): 2, public(OLD): 1}
     assert [side.label for side in offer.sides] == [GPU, "1 x board", CPU] and not complaints
     # An address has its way, and where no version is chosen the first by name is the reference.
     assert view.hardware({"to": ["1 x board"]}, places, spread)[0].to == fingerprint("1 x board")
