@@ -91,6 +91,13 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
     return found[:limit]
 
 
+def suite_of_device(url: str) -> str:
+    """The suite for the device that was measured last: `gpu` where that machine has a GPU, else `cpu`."""
+    newest = next(iter(own_runs(url, 1)), None)
+    record = None if newest is None else queries.run_record(opened(url), newest.id)
+    return "gpu" if record is not None and record.machine.hardware.facts.get("gpus") else "cpu"
+
+
 def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
     """What was imported, by run, of those that were and say so."""
     return _sources(url, tuple(run.id for run in runs if origins.imported(run.id)))

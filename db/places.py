@@ -55,6 +55,31 @@ def _size(facts: Facts) -> tuple[int, int]:
     return len(gpus) if isinstance(gpus, list) else 0, machines if isinstance(machines, int) else 1
 
 
+def technique_runs(
+    database: Database, *, hardware: str = "", profile: str = "", limit: int = 50, offset: int = 0
+) -> list[tuple[str, Facts]]:
+    """The newest runs in which a case under a technique ended well, newest first: their ids and facts.
+
+    Of all places, or of a hardware and a profile (fingerprints).
+    """
+    run, outcome, case = tables.Run, tables.Outcome, tables.BenchmarkCase
+    there = (
+        exists()
+        .where(outcome.run_number == run.number, outcome.status == "ok", case.id == outcome.case_id)
+        .where(_technique())
+    )
+    query = select(run.id, run.facts).where(there)
+    if hardware:
+        own = select(tables.Hardware.id).where(tables.Hardware.fingerprint == hardware)
+        query = query.where(run.hardware_id.in_(own))
+    if profile:
+        own = select(tables.Profile.id).where(tables.Profile.fingerprint == profile)
+        query = query.where(run.profile_id.in_(own))
+    newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
+    with database.reading() as connection:
+        return [(id, facts) for id, facts in connection.execute(newest_first)]
+
+
 def measured_versions(
     database: Database, metric: str, hardware: str, profile: str, *, techniques: bool = False
 ) -> frozenset[str]:

@@ -169,7 +169,7 @@ def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
     parts.html(runs(readings, cases, now))
     if frames.timed(cases):
         parts.html(cards.row(cases, readings))
-    _speed_ups(cases, about)
+    _speed_ups(cases, readings, about)
     for section in _SECTIONS:
         own = [case for case in well if section.holds(case.key)]
         if section is _GRAPHS:
@@ -208,12 +208,12 @@ def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
     return f"{told}: {wording.plural(many, 'case')}"
 
 
-def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
+def _speed_ups(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
     timed = frames.timed(cases)
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
     parts.heading("What each technique brings", lambda: _frame(every, cases, about), "techniques.csv")
     if not timed:
-        _no_ratio(cases)
+        _no_ratio(cases, readings)
         return
     drawn = frames.drawn(timed)
     told = (
@@ -241,7 +241,7 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)
 
 
-def _no_ratio(cases: Sequence[Brought]) -> None:
+def _no_ratio(cases: Sequence[Brought], readings: Sequence[Reading]) -> None:
     """Why there is none, and what would measure one."""
     if not any(case.alone for case in cases):
         parts.caption("There is no ratio: the reasons stand below.")
@@ -250,7 +250,8 @@ def _no_ratio(cases: Sequence[Brought]) -> None:
         "There is no ratio: these runs measured techniques without their baseline in the same session, "
         "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
     )
-    parts.code("pyrometer run --suite cpu")
+    on_cpu = all(reading.on_cpu for reading in readings)
+    parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
 
 
 def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:
