@@ -46,7 +46,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if chosen.runs:
     readings = load.pinned(url, chosen.runs, chosen.version)
 else:
-    readings = load.newest(url, offer.points, chosen.version)
+    newest = load.newest(url, offer.points, chosen.version)
+    readings = newest.readings
+    sections.not_read(chosen, newest)
 if not any(reading.tells for reading in readings):
     here = view.Where(chosen.hardware, chosen.profile, chosen.version)
     # Beside runs that were picked, the newest ones of the same place are others.

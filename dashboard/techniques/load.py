@@ -3,8 +3,9 @@
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -23,9 +24,9 @@ from db.records import Run, SeriesPoint
 TOLD_BY = "latency_floor"
 #: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
 #: an upgrade does.
-_POINTS_OF_A_CASE = 8
+POINTS_OF_A_CASE = 8
 #: Runs that are read for one page at most; each has hundreds of outcomes.
-MOST_RUNS = 8
+MOST_RUNS = 16
 #: Runs among which the newest with a ratio is looked for, so many at a time; and how many of them are read.
 _SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 16
 
@@ -58,7 +59,7 @@ def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPo
         hardware=hardware,
         profile=profile,
         techniques=True,
-        newest=_POINTS_OF_A_CASE,
+        newest=POINTS_OF_A_CASE,
     )
     # Of two that began in one moment the one that was stored last is the newer, as for every other list.
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
@@ -70,22 +71,40 @@ def pinned(url: str, run_ids: Sequence[str], version: str) -> list[Reading]:
     return sorted(found, key=lambda reading: reading.started_at, reverse=True)
 
 
-def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[Reading]:
-    """What the newest runs say, as far back as it takes to settle every case, newest run first."""
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What the newest runs say, newest run first.
+
+    Older `runs` were not read, in which `cases` may have a ratio; so may those of `cut`, of each of which
+    only the newest points were looked at.
+    """
+
+    readings: list[Reading]
+    runs: tuple[str, ...]
+    cases: frozenset[str]
+    cut: frozenset[str]
+
+
+def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newest:
+    """What the newest runs say, as far back as it takes to settle every case, and what is left out."""
     cases: dict[str, set[str]] = {}
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
     untold = {point.case for point in newest_first}
     found: list[Reading] = []
+    unread: list[str] = []
     for run_id, measured in cases.items():
-        if len(found) == MOST_RUNS or not untold:
-            break
         if not untold & measured:
             continue
-        if (reading := _reading(url, run_id, version)) is not None:
+        if len(found) == MOST_RUNS:
+            unread.append(run_id)
+        elif (reading := _reading(url, run_id, version)) is not None:
             found.append(reading)
             untold -= {one.case for one in reading.brought if one.settles}
-    return found
+    left = untold & {case for run_id in unread for case in cases[run_id]}
+    many = Counter(point.case for point in newest_first)
+    cut = {case for case in untold - left if many[case] >= POINTS_OF_A_CASE}
+    return Newest(found, tuple(unread), frozenset(left), frozenset(cut))
 
 
 @_kept

@@ -11,7 +11,9 @@ import streamlit as st
 from dashboard import gains, links, markup, parts, wording
 from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
 from dashboard.techniques.columns import Column, gain, metric
+from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, eager_of
+from dashboard.techniques.view import Techniques
 from runner.worker.case_key import CaseKey
 
 _BASE = metric("latency_floor", "Eager floor", base=True)
@@ -186,6 +188,23 @@ def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
         )
         parts.html(gains.claims(claimed, lambda case, _: markup.case(case)))
     _failed([case for case in cases if case.failed is not None], about)
+
+
+def not_read(chosen: Techniques, newest: Newest) -> None:
+    """How many cases are left to runs that the page does not read, and where those are; nothing for none."""
+    if newest.cut:
+        parts.caption(
+            f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} runs "
+            "of each; older runs of them are not read."
+        )
+        parts.html(f"<p>{markup.link(links.runs(), 'All runs →')}</p>")
+    if not newest.runs:
+        return
+    parts.caption(
+        f"The newest {MOST_RUNS} runs are read. {wording.plural(len(newest.runs), 'older run')} measured "
+        f"{wording.plural(len(newest.cases), 'case')} of which these tell no ratio."
+    )
+    parts.html(f"<p>{markup.link(chosen.of_runs(newest.runs), 'The next older runs →')}</p>")
 
 
 def runs(readings: Sequence[Reading], cases: Sequence[Brought], now: datetime) -> str:

@@ -52,6 +52,10 @@ class Techniques(View):
         """The runs that are shown; none for the newest ones."""
         return () if self.run == NEWEST else tuple(self.run.split(_AND))
 
+    def of_runs(self, runs: Sequence[str]) -> str:
+        """The address of as many of these `runs` as one may name."""
+        return self.pinned(runs[:_NAMED_RUNS])
+
     def pinned(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
         return links.techniques(self.hardware, self.profile, self.version, _AND.join(runs) or self.run)

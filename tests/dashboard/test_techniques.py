@@ -316,6 +316,30 @@ def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, t
     assert open_page(url, PAGE).selectbox(key="choose-hardware").value == fingerprint(CPU)
 
 
+def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path: Path) -> None:
+    """Each of twenty runs has a case of its own; the page reads the newest sixteen."""
+    url = f"sqlite:///{tmp_path}/p.db"
+    for number in range(20):
+        case = f"resnet50/infer/batch={number + 1},image=64"
+        pair = [Measured(f"{case}/eager", (100.0,) * 3), Measured(f"{case}/compile=default", (50.0,) * 3)]
+        made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=number))
+        save(url, made, outcomes(pair))
+    at = open_page(url, PAGE)
+    assert "of 16" in html(at) and "4 older runs measured 4 cases of which these tell no ratio" in text(at)
+    (address,) = [each for each in Links(html(at)).addresses if each.endswith("%2Crun-0")]
+    there = open_page(url, PAGE, **parse_qs(urlsplit(address).query))
+    assert "of 4" in html(there) and not there.warning and "older run" not in text(there)
+
+
+def test_a_case_whose_newest_runs_have_no_ratio_is_said(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run("first"), outcomes(ON_CPU[:2]))
+    for number in range(8):
+        made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=1 + number))
+        save(url, made, outcomes(ON_CPU[:2], apart=True))
+    told = text(open_page(url, PAGE))
+    assert "1 case without a ratio in the newest 8 runs of each" in told
+
+
 @pytest.mark.parametrize(("hardware", "device", "suite"), [(CPU, "cpu", "cpu"), (GPU, "cuda", "gpu")])
 def test_what_is_advised_is_the_suite_of_the_device(
     open_page: Open, tmp_path: Path, hardware: str, device: str, suite: str
