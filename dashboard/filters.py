@@ -24,7 +24,7 @@ ACT = "act"
 #: Nobody said anything of it yet, nor wants to hear nothing.
 OPEN = "open"
 _TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
-_STILL_OPEN = ("open", "acknowledged")
+STILL_OPEN = ("open", "acknowledged")
 DIRECTIONS = (ALL, "worse", "better")
 #: More than any page of a list has.
 _DIGITS = 18
@@ -85,7 +85,7 @@ class Findings(View):
     def asked(self) -> Mapping[str, Any]:
         """What the database is asked for, which may be more than the view holds."""
         only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
-        still = _STILL_OPEN if self.state == ACT else None
+        still = STILL_OPEN if self.state == ACT else None
         return {
             "states": _TO_ACT_ON if self.state == ACT else None if self.state == ALL else (self.state,),
             "triage": (OPEN,) if self.triage == OPEN else still,
@@ -97,7 +97,7 @@ class Findings(View):
         if self.triage == OPEN and one.silenced(now or datetime.now(UTC)):
             return False
         if self.state == ACT:
-            shown = one.state in _TO_ACT_ON and one.triage in _STILL_OPEN
+            shown = one.state in _TO_ACT_ON and one.triage in STILL_OPEN
         else:
             shown = self.state in (ALL, one.state)
         own = self.schedule in (ALL, spelled(one.schedule))

@@ -194,8 +194,8 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
     """How many cases are left to runs that the page does not read, and where those are; nothing for none."""
     if newest.cut:
         parts.caption(
-            f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} runs "
-            "of each; older runs of them are not read."
+            f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} "
+            "runs of each; older runs of them are not read."
         )
         parts.html(f"<p>{markup.link(links.runs(), 'All runs →')}</p>")
     if not newest.runs:

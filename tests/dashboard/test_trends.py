@@ -12,7 +12,17 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import streamlit as st
-from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_outcome, measurements_for
+from builders import (
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_machine,
+    a_night,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 from dashboard_pages import Open, html, text, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression, nightly
@@ -178,6 +188,23 @@ def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
     assert addresses(at, "Finding") == ["/regressions?finding=1"] and "× regression" in listed
     assert "moves" in layers(at) and "not confirmed" not in listed
     assert ("Latency floor" in listed) == bool(chosen), "the metric it was confirmed on"
+
+
+def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_points(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """A newer machine has two nights; the first case by name was measured on two nights only."""
+    found, rare = f"sqlite:///{tmp_path}/pyrometer.db", "aardvark/infer/batch=1/eager"
+    with open_database(found) as database:
+        Nights(database).add(range(NIGHTS))
+        Nights(database, "weekly", machine=a_machine("bench-22"), cases=(rare,)).add(range(2))
+        other = Nights(database, schedule="young", machine=a_machine("new", "8 x H200"))
+        a_regression(database, RESNET)
+        other.add(range(NIGHTS, NIGHTS + 2))
+    at = open_page(found, PAGE)
+    assert at.multiselect(key="choose-hardware").value == [a_machine().hardware.fingerprint]
+    assert at.multiselect(key="choose-cases").value == [RESNET, MLP, RESNET_COMPILED]
+    assert not at.warning
 
 
 def test_a_candidate_is_a_question(shown: Any) -> None:
