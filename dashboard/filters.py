@@ -24,7 +24,7 @@ ACT = "act"
 #: Nobody said anything of it yet, nor wants to hear nothing.
 OPEN = "open"
 _TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
-STILL_OPEN = ("open", "acknowledged")
+_STILL_OPEN = ("open", "acknowledged")
 DIRECTIONS = (ALL, "worse", "better")
 #: More than any page of a list has.
 _DIGITS = 18
@@ -85,7 +85,7 @@ class Findings(View):
     def asked(self) -> Mapping[str, Any]:
         """What the database is asked for, which may be more than the view holds."""
         only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
-        still = STILL_OPEN if self.state == ACT else None
+        still = _STILL_OPEN if self.state == ACT else None
         return {
             "states": _TO_ACT_ON if self.state == ACT else None if self.state == ALL else (self.state,),
             "triage": (OPEN,) if self.triage == OPEN else still,
@@ -97,7 +97,7 @@ class Findings(View):
         if self.triage == OPEN and one.silenced(now or datetime.now(UTC)):
             return False
         if self.state == ACT:
-            shown = one.state in _TO_ACT_ON and one.triage in STILL_OPEN
+            shown = one.state in _TO_ACT_ON and one.triage in _STILL_OPEN
         else:
             shown = self.state in (ALL, one.state)
         own = self.schedule in (ALL, spelled(one.schedule))
@@ -176,12 +176,19 @@ def table_name(table: OperatorTable) -> str:
     return f"{table.run}/{table.case}"
 
 
-def page(query: Query, rows: int, per_page: int, name: str = "page") -> int:
-    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it."""
+def page(query: Query, rows: int, per_page: int, complaints: list[str], name: str = "page") -> int:
+    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it.
+
+    An address that names no page of the list is a complaint.
+    """
     wanted = last(query, name) or "1"
     pages = max(1, -(-rows // per_page))
     # Of thousands of digits Python reads no number; so many say enough.
-    return min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
+    shown = min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
+    if wanted != str(shown):
+        there = "there is one page" if pages == 1 else f"pages are 1 to {pages:,}"
+        complaints.append(f'"{wanted}" is no page ({name}): {there}; shown is page {shown:,}.')
+    return shown
 
 
 def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str
     Those with a confirmed finding that is still open, the newest first, then those with most points.
     """
     found = findings_store.findings(
-        opened(url), states=("confirmed",), triage=filters.STILL_OPEN, newest=MOST_FINDINGS
+        opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
     )
     here = [one.key.case for one in found if one.key.hardware in hardware and one.key.profile == profile]
     points = places.case_points(opened(url), metric, hardware, profile)

@@ -104,6 +104,13 @@ def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
     return f"{text[0].upper()}{text[1:]}; shown is what there is."
 
 
+def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
+    """A complaint about each name in an address that a page with these `parameters` does not read."""
+    names = list(query)[:_VALUES]
+    found = [unknown("parameter", name, parameters) for name in names if name not in parameters]
+    return [f"{text[0].upper()}{text[1:]}; it is ignored." for text in found]
+
+
 def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Labels that two fingerprints share get the beginning of theirs."""
     shared = {label for label, many in Counter(labels.values()).items() if many > 1}
