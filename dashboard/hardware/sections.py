@@ -116,6 +116,8 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
             "machine. An item is what the workload counts: an image, a token."
         )
     )
+    told = [tables.priced(column, prices[column.hardware], currency) for column in priced]
+    parts.caption(parts.plain(f"{'; '.join(told)}."))
     table, more = tables.costs(priced, prices, currency)
     parts.html(table + _and(more))
 

@@ -104,7 +104,7 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
     priced = [column for column in columns if column.hardware in prices]
     heads = [
         ("Case", False),
-        *((_priced(column, prices[column.hardware], currency), True) for column in priced),
+        *((column.label, True) for column in priced),
     ]
     names = _most_shared(priced)
     rows = [
@@ -115,7 +115,7 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
     return markup.table(label, heads, rows, folded=True), max(0, len(names) - MOST_CASES)
 
 
-def _priced(column: Column, price: float, currency: str) -> str:
+def priced(column: Column, price: float, currency: str) -> str:
     """A hardware with its price of an hour, and what a GPU of several is of that."""
     told = f"{column.label}, at {price:g} {currency}/h"
     if column.gpus < 2:
