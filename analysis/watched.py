@@ -9,6 +9,20 @@ from .thresholds import Threshold, threshold_of
 #: out. Others follow from these (throughput from the latency), or are counts, of which a verdict takes care.
 WATCHED = ("latency_floor", "compile_cold", "compile_warm", "cuda_peak_allocated", "rss_peak")
 
+#: The metric that pages open with. Changes are found and confirmed on watched metrics only: on another one a
+#: confirmed regression would look like a change that was never confirmed.
+HEADLINE = WATCHED[0]
+#: What follows from a watched metric, which nights therefore do not judge by itself.
+_FOLLOWS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("latency", "latency_p90", "latency_p99", "latency_min", "throughput", "throughput_per_core"),
+        "latency_floor",
+    ),
+    **dict.fromkeys(("model_tflops", "peak_share"), "latency_floor"),
+    "cuda_peak_reserved": "cuda_peak_allocated",
+    "rss_peak_steady": "rss_peak",
+}
+
 #: Of what varies, a change at the threshold itself is rarely confirmed: 30 of 100 at it, 95 at twice as much
 #: (docs/decisions/0011-verdicts.md).
 _TWICE = 2.0
@@ -28,3 +42,11 @@ def history_rules(metric: str) -> Rules:
     They are drawn from the threshold itself on: 1 % of a latency. Raises ValueError as `rules_of`.
     """
     return Rules(floor=max(_LEAST, threshold_of(metric).relative))
+
+
+def judged_by(metric: str) -> str:
+    """The watched metric whose findings hold for `metric`: itself, or the one that it follows from.
+
+    Empty for a metric that follows from none of the watched ones.
+    """
+    return metric if metric in WATCHED else _FOLLOWS.get(metric, "")

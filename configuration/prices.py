@@ -1,4 +1,4 @@
-"""`[prices]`: what hardware costs, for who wants to know what a sample costs on it."""
+"""`[prices]`: what an hour of a machine costs, to compute what a sample costs on it."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,10 @@ from .fields import Positive, Table, Text
 class PriceSettings(Table):
     """`[prices]`: hardware and what an hour of it costs, all in one `currency`.
 
-    `per_hour` maps labels of hardware, as the dashboard shows them, to prices. The currency is a word that is
-    shown beside them; nothing is ever converted.
+    `per_hour` maps labels of hardware, as the dashboard shows them, to prices of an hour of **all** that the
+    label names: of `8 x H200` the price of the machine with its eight GPUs, as clouds list it, and not of one
+    GPU. What a case costs is made of the GPUs it uses. The currency is a word that is shown beside the
+    prices; nothing is ever converted.
     """
 
     currency: Text = Field(default="USD", description='a word such as "EUR"')

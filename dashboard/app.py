@@ -6,6 +6,7 @@ from dashboard import load, parts
 from dashboard.access import admission
 from dashboard.exports import foot
 from dashboard.navigation import PAGES
+from dashboard.picking import unknown_parameters
 from dashboard.settings import Settings
 from db.errors import DatabaseError
 
@@ -21,6 +22,8 @@ admission.admit()
 with foot.taken_along(lambda: page.title):
     try:
         load.fits(Settings.from_environment().database_url)
+        parameters = next((one.parameters for one in PAGES if one.path == page.url_path), ())
+        parts.complain(unknown_parameters(parts.query(), parameters))
         page.run()
     except DatabaseError as error:
         parts.database_problem(error)

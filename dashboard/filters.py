@@ -176,12 +176,19 @@ def table_name(table: OperatorTable) -> str:
     return f"{table.run}/{table.case}"
 
 
-def page(query: Query, rows: int, per_page: int, name: str = "page") -> int:
-    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it."""
+def page(query: Query, rows: int, per_page: int, complaints: list[str], name: str = "page") -> int:
+    """The page of a list, from 1, never beyond its end; `name` is what the URL calls it.
+
+    An address that names no page of the list is a complaint.
+    """
     wanted = last(query, name) or "1"
     pages = max(1, -(-rows // per_page))
     # Of thousands of digits Python reads no number; so many say enough.
-    return min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
+    shown = min(max(1, int(wanted[:_DIGITS])), pages) if wanted.isdecimal() else 1
+    if wanted != str(shown):
+        there = "there is one page" if pages == 1 else f"pages are 1 to {pages:,}"
+        complaints.append(f'"{wanted}" is no page ({name}): {there}; shown is page {shown:,}.')
+    return shown
 
 
 def _pick_devices(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from analysis.operators import Origin, unlike
 from dashboard import charts, filters, origins
 from dashboard.access import reader
 from dashboard.database import opened
-from db import finding_counts, metrics, queries, telemetry, traces, triage_rights
+from db import finding_counts, metrics, places, queries, telemetry, traces, triage_rights
 from db import findings as findings_store
 from db.engine import check_fits
 from db.finding_records import Finding, TriageEntry
@@ -91,6 +91,13 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
     return found[:limit]
 
 
+def suite_of_device(url: str) -> str:
+    """The suite for the device that was measured last: `gpu` where that machine has a GPU, else `cpu`."""
+    newest = next(iter(own_runs(url, 1)), None)
+    record = None if newest is None else queries.run_record(opened(url), newest.id)
+    return "gpu" if record is not None and record.machine.hardware.facts.get("gpus") else "cpu"
+
+
 def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
     """What was imported, by run, of those that were and say so."""
     return _sources(url, tuple(run.id for run in runs if origins.imported(run.id)))
@@ -103,11 +110,30 @@ def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
 
 
 @_kept
-def newest_places(url: str) -> list[tuple[str, str]]:
-    """The hardware and the profile (fingerprints) of the newest runs, our own first."""
+def opening_places(url: str) -> list[tuple[str, str]]:
+    """The hardware and the profile (fingerprints) that a page opens with, the best first.
+
+    Those with the most nights, then those of the newest runs, our own first: a single run on another machine
+    has no history to show.
+    """
     runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, _OPENING_RUNS)]
     records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
-    return [(each.machine.hardware.fingerprint, each.profile.fingerprint) for each in records if each]
+    newest = [(each.machine.hardware.fingerprint, each.profile.fingerprint) for each in records if each]
+    return list(dict.fromkeys([*places.most_nights(opened(url)), *newest]))
+
+
+@_kept
+def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str) -> list[str]:
+    """The cases of a metric on some hardware under a profile (fingerprints), what matters most first.
+
+    Those with a confirmed finding that is still open, the newest first, then those with most points.
+    """
+    found = findings_store.findings(
+        opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
+    )
+    here = [one.key.case for one in found if one.key.hardware in hardware and one.key.profile == profile]
+    points = places.case_points(opened(url), metric, hardware, profile)
+    return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
 @_kept

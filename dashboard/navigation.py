@@ -8,6 +8,7 @@ class Page:
     """One page of the navigation. `script` lies beside `app.py`; the first page's `path` is empty.
 
     `needs` are the parts of Streamlit's program that browsers load for it beside those of every page.
+    `parameters` are the names that its address may have: another one is said and ignored.
     `ahead` is a module whose `asked` puts all to the database that the page will: see `dashboard.ahead`.
     """
 
@@ -15,6 +16,7 @@ class Page:
     title: str
     icon: str
     path: str
+    parameters: tuple[str, ...]
     needs: tuple[str, ...] = ()
     ahead: str = ""
 
@@ -24,26 +26,69 @@ _CHART, _CHOICE, _CHOICES, _SEGMENTS = "ArrowVegaLiteChart", "Selectbox", "Multi
 EVERYWHERE = ("Html", "DownloadButton", "Checkbox")
 
 PAGES = (
-    Page("app_pages/overview.py", "Overview", ":material/monitoring:", "", (_SEGMENTS,)),
-    Page("app_pages/upgrade.py", "Upgrade", ":material/balance:", "upgrade", (_CHART, _CHOICE)),
+    Page("app_pages/overview.py", "Overview", ":material/monitoring:", "", ("days",), (_SEGMENTS,)),
+    Page(
+        "app_pages/upgrade.py",
+        "Upgrade",
+        ":material/balance:",
+        "upgrade",
+        ("run", "from", "to", "hardware", "metric", "threshold", "weight", "must"),
+        (_CHART, _CHOICE),
+    ),
     Page(
         "app_pages/trends.py",
         "Trends",
         ":material/show_chart:",
         "trends",
+        (
+            *("metric", "hardware", "profile", "axis", "scale", "baseline", "case", "track", "at"),
+            "points",
+        ),
         (_CHART, _CHOICE, _CHOICES, _SEGMENTS),
         "dashboard.trends.asked",
     ),
-    Page("app_pages/techniques.py", "Techniques", ":material/tune:", "techniques", (_CHART, _CHOICE)),
-    Page("app_pages/hardware.py", "Hardware", ":material/memory:", "hardware", (_CHART, _CHOICE)),
-    Page("app_pages/utilisation.py", "Utilisation", ":material/speed:", "utilisation", (_CHART, _CHOICE)),
+    Page(
+        "app_pages/techniques.py",
+        "Techniques",
+        ":material/tune:",
+        "techniques",
+        ("hardware", "profile", "version", "run"),
+        (_CHART, _CHOICE),
+    ),
+    Page(
+        "app_pages/hardware.py",
+        "Hardware",
+        ":material/memory:",
+        "hardware",
+        ("metric", "version", "profile", "to", "price"),
+        (_CHART, _CHOICE),
+    ),
+    Page(
+        "app_pages/utilisation.py",
+        "Utilisation",
+        ":material/speed:",
+        "utilisation",
+        ("run", "case", "environment", "replicate", "device"),
+        (_CHART, _CHOICE),
+    ),
     Page(
         "app_pages/regressions.py",
         "Regressions",
         ":material/trending_down:",
         "regressions",
+        ("state", "schedule", "direction", "triage", "finding"),
         (_CHOICE, _SEGMENTS),
     ),
-    Page("app_pages/run_detail.py", "Runs", ":material/fact_check:", "run", (_CHOICE,)),
-    Page("app_pages/fleet.py", "Fleet", ":material/dns:", "fleet", (_CHOICE,)),
+    Page(
+        "app_pages/run_detail.py",
+        "Runs",
+        ":material/fact_check:",
+        "run",
+        (
+            *("run", "case", "environment", "replicate", "outcomes", "against"),
+            *("suite", "machine", "state", "page"),
+        ),
+        (_CHOICE,),
+    ),
+    Page("app_pages/fleet.py", "Fleet", ":material/dns:", "fleet", ("machine",), (_CHOICE,)),
 )

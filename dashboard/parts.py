@@ -273,14 +273,14 @@ def nothing_to_draw(runs: int) -> None:
         st.html(markup.link("/run", "All runs →"))
 
 
-def nothing_of_that_kind(runs: int, heading: str, words: str) -> None:
-    """The page of a database whose `runs` tell it nothing; `words` say why, and what the command measures."""
+def nothing_of_that_kind(runs: int, heading: str, words: str, suite: str) -> None:
+    """The page of a database whose `runs` tell it nothing; `words` say why, and what running `suite` does."""
     if runs == 0:
         nothing_measured()
         return
     with lonely(heading):
         st.write(f"{wording.plural(runs, 'run')} stored, but none {words}")
-        st.html(markup.code("pyrometer run --suite cpu"))
+        st.html(markup.code(f"pyrometer run --suite {suite}"))
 
 
 def database_problem(error: DatabaseError) -> None:

@@ -39,10 +39,15 @@ def pick_version(
     """As `pick`, of PyTorch versions: `2.13.0` means the first of those with a local part (`2.13.0+cpu`)."""
     wanted = last(query, name)
     if wanted and wanted not in versions:
-        local = [version for version in versions if version.partition("+")[0] == wanted]
+        local = [version for version in versions if public(version) == wanted]
         if local:
             return local[0]
     return pick(query, name, versions, default, complaints)
+
+
+def public(torch_version: str) -> str:
+    """A version without its local part, which says what device it was built for."""
+    return torch_version.partition("+")[0]
 
 
 def pick_fingerprint(
@@ -97,6 +102,13 @@ def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
     """The complaint about a value that nobody knows; names the nearest one that there is."""
     text = unknown(kind, wanted, valid)
     return f"{text[0].upper()}{text[1:]}; shown is what there is."
+
+
+def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
+    """A complaint about each name in an address that a page with these `parameters` does not read."""
+    names = list(query)[:_VALUES]
+    found = [unknown("parameter", name, parameters) for name in names if name not in parameters]
+    return [f"{text[0].upper()}{text[1:]}; it is ignored." for text in found]
 
 
 def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:

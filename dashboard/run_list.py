@@ -60,17 +60,17 @@ def section(url: str, query: Query, now: datetime) -> None:
         return
     suites, machines = load.suites_and_machines(url)
     chosen, complaints = selection(query, suites, machines)
+    total = load.count_runs(url, chosen.only)
+    page = filters.page(query, total, PAGE, complaints)
     parts.complain(complaints)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Suite", "suite", offered("All suites", suites), chosen)
         parts.select("Machine", "machine", offered("All machines", machines), chosen)
         parts.select("State", "state", offered("All states", STATES), chosen)
-    total = load.count_runs(url, chosen.only)
     if total == 0:
         st.text("No run of that kind.")
         st.html(markup.link("/run", "All runs →"))
         return
-    page = filters.page(query, total, PAGE)
     runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
     whole = partial(load.every_run, url, chosen.only)
     parts.heading(wording.plural(total, "run"), lambda: frames.runs(whole()), "runs.csv")

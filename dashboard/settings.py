@@ -11,7 +11,7 @@ PRICES = "PYROMETER_DASHBOARD_PRICES"
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What an hour of hardware costs, by its label; all in one `currency`, a word."""
+    """What an hour of all of a hardware costs, by its label; all in one `currency`, a word."""
 
     currency: str = "USD"
     per_hour: Mapping[str, float] = field(default_factory=dict[str, float])

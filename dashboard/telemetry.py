@@ -1,14 +1,26 @@
 """The parts of the utilisation page: a device's panels, all windows of a run, what is said without any."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from html import escape
 
 import pandas as pd
 import streamlit as st
 
-from dashboard import capabilities, filters, links, load, markup, panels, parts, window_charts, wording
+from dashboard import (
+    capabilities,
+    filters,
+    links,
+    load,
+    markup,
+    origins,
+    panels,
+    parts,
+    window_charts,
+    wording,
+)
 from db.errors import DamagedTelemetry, SchemaTooNew
-from db.records import Recording, TelemetryWindow
+from db.records import Recording, Run, TelemetryWindow
 
 #: Windows of a run in sight: a run of a thousand outcomes has thousands, and the CSV file has all.
 MOST_WINDOWS = 40
@@ -25,6 +37,8 @@ def nothing_recorded(url: str) -> None:
     with parts.lonely("No telemetry yet"):
         st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
         st.html(markup.code("pyrometer run --suite smoke"))
+        if found:
+            st.write(parts.plain(f"Run {found[0].id}: {why_none(found[0])}."))
         reasons = capabilities.absent(found[0]) if found else []
         if reasons:
             st.write("What the machine of the newest run cannot tell, and why:")
@@ -32,6 +46,41 @@ def nothing_recorded(url: str) -> None:
         else:
             st.write("What this machine can tell, and what not and why:")
             st.html(markup.code("pyrometer doctor"))
+
+
+def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> None:
+    """Why the run of an address, or else the newest one of ours, has no telemetry, and what records some.
+
+    Nothing where it has some, or where there is no such run.
+    """
+    own = next(iter(load.own_runs(url, 1)), None)
+    run_id = (own.id if own else None) if wanted in (None, "latest") else wanted
+    if run_id is None or any(window.run == run_id for window in newest) or load.windows(url, run_id):
+        return
+    found = load.run(url, run_id)
+    if found is None:
+        return
+    run, _ = found
+    which = "The newest run" if wanted in (None, "latest") else "Run"
+    parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
+    case = next((each.case for each in load.outcomes(url, run_id) if each.status == "ok"), "")
+    if case and origins.measured(run_id):
+        suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
+        parts.caption("This measures a case of it with telemetry:")
+        parts.code(shlex.join(["pyrometer", "run", "--suite", suite, "--case", case]))
+
+
+def why_none(run: Run) -> str:
+    """Why a run may have no telemetry window, as the end of a sentence."""
+    if not origins.measured(run.id):
+        return "Pyrometer did not measure it"
+    timing = run.facts.get("timing")
+    if isinstance(timing, Mapping) and timing.get("trace_steps"):
+        return "it was traced, not measured"
+    if isinstance(timing, Mapping) and not timing.get("observe_seconds"):
+        named = ", as where cases were named without `--suite`" if run.suite == "chosen" else ""
+        return f"it was measured without a telemetry window (`observe_seconds` is 0{named})"
+    return "no first process of a case ended well, or its windows are older than `telemetry_days`"
 
 
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:

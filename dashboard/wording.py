@@ -266,8 +266,8 @@ def window_in_words(name: str, panels: Sequence[str], rows: int, seconds: float)
 #: Why there may be no telemetry, and what makes some.
 WITHOUT_TELEMETRY = (
     "It is recorded for some seconds after the first process of each case was timed, where `observe_seconds` "
-    "of the suite is above 0; older versions recorded none, and rows older than `telemetry_days` are given "
-    "up. This records some:"
+    "of the suite is above 0; a run of cases named without `--suite` has none. Older versions recorded none, "
+    "and rows older than `telemetry_days` are given up. This records some:"
 )
 #: How the windows are to be read.
 ABOUT_WINDOWS = (

@@ -10,7 +10,8 @@ from typing import Any
 class Place:
     """A hardware and a profile under which a metric was measured, and the newest run that did.
 
-    `hardware` and `profile` are fingerprints; `settings` are those of the profile.
+    `hardware` and `profile` are fingerprints; `settings` are those of the profile. `gpus` is how many GPUs
+    the hardware has, `machines` how many machines measured as one.
     """
 
     hardware: str
@@ -20,3 +21,5 @@ class Place:
     settings: Mapping[str, Any]
     run: str
     started_at: datetime
+    gpus: int = 0
+    machines: int = 1

@@ -18,6 +18,7 @@ if not places:
         "Nothing to compare yet",
         "that Pyrometer measured itself: of what others measured nobody knows the profile. This measures one "
         "on this machine:",
+        pages.suite_of_device(url),
     )
     st.stop()
 

@@ -92,7 +92,9 @@ def show_measurements(run: Run, measurements: Sequence[Measurement], defined: wo
 def show_outcomes(run: Run, outcomes: Sequence[Outcome], observed: Collection[tuple[str, str, int]]) -> None:
     """How every replicate ended, what is not ok first, a page at a time; the CSV file has all."""
     parts.heading("Outcomes", lambda: frames.outcomes(outcomes), f"outcomes-{run.id}.csv")
-    page = filters.page(query, len(outcomes), tables.OUTCOMES, "outcomes")
+    complaints: list[str] = []
+    page = filters.page(query, len(outcomes), tables.OUTCOMES, complaints, "outcomes")
+    parts.complain(complaints)
     ordered = sorted(outcomes, key=lambda outcome: outcome.status == "ok")
     shown = ordered[tables.OUTCOMES * (page - 1) : tables.OUTCOMES * page]
     parts.html(tables.outcomes(run, shown, observed))

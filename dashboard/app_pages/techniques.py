@@ -19,7 +19,8 @@ if not places:
         pages.count_runs(url),
         "No technique measured yet",
         "of Pyrometer's own with a case under a technique: compiled, in another number format, pinned, over "
-        "several ranks. This measures those of a CPU against eager fp32:",
+        "several ranks. This measures some against eager fp32:",
+        pages.suite_of_device(url),
     )
     st.stop()
 
@@ -30,7 +31,7 @@ def named(run_id: str) -> Run | None:
     return None if found is None else found[0]
 
 
-ask = view.Sources(partial(load.versions, url), partial(load.points, url), named)
+ask = view.Sources(partial(load.versions, url), partial(load.points, url), named, partial(load.telling, url))
 chosen, offer, complaints = view.techniques(parts.query(), places, ask)
 parts.complain(complaints)
 if not offer.versions:
@@ -45,7 +46,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
 if chosen.runs:
     readings = load.pinned(url, chosen.runs, chosen.version)
 else:
-    readings = load.newest(url, offer.points, chosen.version)
+    newest = load.newest(url, offer.points, chosen.version)
+    readings = newest.readings
+    sections.not_read(chosen, newest)
 if not any(reading.tells for reading in readings):
     here = view.Where(chosen.hardware, chosen.profile, chosen.version)
     # Beside runs that were picked, the newest ones of the same place are others.

@@ -17,6 +17,7 @@ run_id, complaints = telemetry.choose_run(url, filters.last(query, "run"), newes
 windows = load.windows(url, run_id)
 chosen, own, more = filters.utilisation(query, run_id, windows)
 parts.complain([*complaints, *more])
+telemetry.without_window(url, filters.last(query, "run"), newest)
 with st.container(horizontal=True, vertical_alignment="bottom", key="window-choice"):
     parts.select("Run", "run", telemetry.runs_on_offer(newest, windows[0]), chosen)
     cases = sorted({w.case for w in windows})

@@ -13,14 +13,17 @@ from dashboard.hardware.normalised import Column, Overall
 MOST_DOTS = 1900
 
 
-def overall(columns: Sequence[Column], means: Sequence[Overall]) -> pd.DataFrame:
-    """The rows of `charts.machines`: every hardware that shares a case with the reference, which is 1."""
+def overall(columns: Sequence[Column], means: Sequence[Overall], threshold: float) -> pd.DataFrame:
+    """The rows of `charts.machines`: every hardware that shares a case with the reference, which is 1.
+
+    What differs by less than the `threshold` has no direction.
+    """
     told = [(column, mean) for column, mean in zip(columns, means, strict=True) if mean.ratio is not None]
     rows = [
         {
             "row": place,
             "label": column.label,
-            "text": times(mean.ratio),
+            "text": times(mean.ratio, threshold),
             "ratio": mean.ratio,
             "smallest": mean.smallest,
             "largest": mean.largest,
@@ -116,8 +119,12 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
             "hardware": column.label,
             "price_per_hour": prices[column.hardware],
             "currency": currency,
+            "gpus": column.gpus,
+            "gpus_used": column.used_gpus(case),
             "throughput": cell.value,
-            "cost_per_million_items": normalised.cost(prices[column.hardware], cell.value),
+            "cost_per_million_items": normalised.cost(
+                prices[column.hardware], cell.value, column.share(case)
+            ),
             "torch": cell.torch_version,
             "measured_at": cell.measured_at,
         }
@@ -128,10 +135,9 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
     return pd.DataFrame(rows)
 
 
-def times(ratio: float | None) -> str:
-    """A ratio with its direction: above 1 is better."""
+def times(ratio: float | None, threshold: float) -> str:
+    """A ratio, above 1 is better; with its direction where it is further from 1 than the `threshold`."""
     if ratio is None:
         return wording.NONE
-    # As it is read: what rounds to 1.00 has no direction.
-    sign = "" if float(f"{ratio:.2e}") == 1 else "▲ " if ratio > 1 else "▼ "
+    sign = "" if not normalised.beyond(ratio, threshold) else "▲ " if ratio > 1 else "▼ "
     return f"{sign}{wording.significant(ratio)}×"

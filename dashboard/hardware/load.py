@@ -9,9 +9,11 @@ import streamlit as st
 
 from dashboard import load, origins
 from dashboard.database import opened
+from dashboard.frames import version_order
 from dashboard.hardware import measured
 from dashboard.hardware.normalised import Column
 from dashboard.hardware.view import NEWEST, Side, Spread
+from dashboard.picking import public
 from db import places as asked
 from db import rollups
 from db.place_records import Place
@@ -19,7 +21,7 @@ from db.records import ReleasePoint, SeriesKey, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where something was measured.
 _TOLD_BY = "latency_floor"
-#: Versions that are on offer at most, the newest ones; an address may name an older one.
+#: Releases, and nightlies, that are on offer at most, the newest ones; an address may name an older one.
 _NEWEST_VERSIONS = 60
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
@@ -35,23 +37,33 @@ def places(url: str) -> list[Place]:
 
 @_kept
 def spread(url: str, wanted: str | None) -> Spread:
-    """Where the newest versions were measured, and the `wanted` one: see `places.version_places`."""
-    releases = rollups.releases(opened(url))
-    base = None if wanted is None else wanted.partition("+")[0]
-    named = [version for version in releases if version == wanted or version.partition("+")[0] == base]
-    return asked.version_places(opened(url), _TOLD_BY, [*releases[:_NEWEST_VERSIONS], *named])
+    """Where the newest versions were measured, and the `wanted` one: see `places.version_places`.
+
+    Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
+    is the releases that machines share.
+    """
+    known = rollups.releases(opened(url))
+    nightlies = [version for version in known if version_order(version)[1].is_devrelease]
+    releases = [version for version in known if version not in set(nightlies)]
+    named = [version for version in known if wanted and public(version) == public(wanted)]
+    newest = [*nightlies[:_NEWEST_VERSIONS], *releases[:_NEWEST_VERSIONS]]
+    return asked.version_places(opened(url), _TOLD_BY, [*newest, *named])
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[Column]:
     """What every case came to on each side, of one version or of the newest run."""
     if version == NEWEST:
         return measured.of_newest(load.headlines(url, metric), sides)
-    return measured.of_version(
-        _releases(url, metric, version),
-        _points(url, metric, version),
-        _harnesses(url, metric, version),
-        sides,
-    )
+    found: dict[str, Column] = {}
+    for build in dict.fromkeys(side.build for side in sides):
+        own = [side for side in sides if side.build == build]
+        if build:
+            releases, points = _releases(url, metric, build), _points(url, metric, build)
+            columns = measured.of_version(releases, points, _harnesses(url, metric, build), own)
+        else:
+            columns = measured.of_version((), (), {}, own)
+        found |= {column.hardware: column for column in columns}
+    return [found[side.hardware] for side in sides]
 
 
 @_shared

@@ -79,7 +79,13 @@ def _of_point(point: SeriesPoint, between: float | None) -> Cell:
 def _columns(cells: Mapping[tuple[str, str], Mapping[str, Cell]], sides: Sequence[Side]) -> list[Column]:
     return [
         Column(
-            side.hardware, side.label, side.profile, side.cpus, cells.get((side.hardware, side.profile), {})
+            side.hardware,
+            side.label,
+            side.profile,
+            side.cpus,
+            cells.get((side.hardware, side.profile), {}),
+            side.gpus,
+            side.machines,
         )
         for side in sides
     ]

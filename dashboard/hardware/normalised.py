@@ -4,10 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from statistics import geometric_mean, median
 from typing import Any, Literal
 
 from analysis.metrics import Better
+from analysis.watched import rules_of
+from runner.worker.case_key import CaseKey, CaseKeyError
+
+#: What is taken for the noise between runs where no PyTorch was measured twice on any hardware: machines
+#: drift by a few per cent from run to run.
+UNKNOWN_NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,8 @@ class Cell:
 class Column:
     """One hardware under one profile (fingerprints), with what each case came to.
 
-    `cpus` is how many CPUs the profile gives a process there; 0 for no pinning.
+    `cpus` is how many CPUs the profile gives a process there; 0 for no pinning. The hardware has so many
+    `gpus`, and is of so many `machines`.
     """
 
     hardware: str
@@ -43,6 +51,35 @@ class Column:
     profile: str
     cpus: int
     cells: Mapping[str, Cell]
+    gpus: int = 0
+    machines: int = 1
+
+    def used_gpus(self, case: str) -> int:
+        """How many GPUs of this hardware a case computes on: one for each of its ranks.
+
+        Independent instances share one. 0 where the hardware has none.
+        """
+        return min(_count(case, "ranks"), self.gpus)
+
+    def share(self, case: str) -> float:
+        """The part of this hardware that a case is charged for, above 0 and up to 1.
+
+        Its GPUs of all, for the others can compute something else meanwhile. Without GPUs its machines of
+        all, each as a whole: processes on one machine's CPUs share caches and memory bandwidth, and one alone
+        says nothing of what all CPUs would do.
+        """
+        if self.gpus:
+            return self.used_gpus(case) / self.gpus
+        return min(_count(case, "nodes"), self.machines) / self.machines
+
+
+@lru_cache(maxsize=4096)
+def _count(case: str, axis: str) -> int:
+    """How many `ranks` or `nodes` a case has; one where its key is none of ours."""
+    try:
+        return CaseKey.parse(case).count(axis)
+    except CaseKeyError:
+        return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +141,36 @@ def noise(columns: Sequence[Column]) -> tuple[float, int] | None:
     return (median(told), len(told)) if told else None
 
 
+def threshold(columns: Sequence[Column], metric: str) -> float:
+    """From what share on a difference is more than noise between runs, which were not interleaved.
+
+    The noise of these `columns`, or what is taken for it where none tells; never less than the change of the
+    metric that nights take for one.
+    """
+    told = noise(columns)
+    return max(UNKNOWN_NOISE if told is None else told[0], rules_of(metric).floor)
+
+
+def beyond(ratio: float, threshold: float) -> bool:
+    """Whether a ratio is further from 1 than a share, up or down."""
+    return ratio > 1 + threshold or ratio < 1 / (1 + threshold)
+
+
 def apart(smallest: float, largest: float) -> float | None:
     """How far apart two numbers are, as a share of the smaller; None where that is not above 0."""
     return largest / smallest - 1 if smallest > 0 and math.isfinite(largest / smallest) else None
 
 
-def cost(price_per_hour: float, throughput: float) -> float | None:
-    """What a million items cost at `throughput` (items/s): price / 3600 s / throughput x 1e6.
+def cost(price_per_hour: float, throughput: float, share: float = 1.0) -> float | None:
+    """What a million items cost at `throughput` (items/s): price x share / 3600 s / throughput x 1e6.
 
-    In the currency of the price; None where the throughput or the cost is not a finite number above 0.
+    `price_per_hour` is of all of a hardware, `share` the part of it that the case is charged for: of 8 GPUs
+    at 24 an hour, a case on one of them is charged 3. In the currency of the price; None where the throughput
+    or the cost is not a finite number above 0.
     """
     if not (math.isfinite(throughput) and throughput > 0):
         return None
-    found = price_per_hour / 3600 / throughput * 1e6
+    found = price_per_hour * share / 3600 / throughput * 1e6
     return found if math.isfinite(found) and found > 0 else None
 
 
@@ -124,8 +178,8 @@ def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tup
     """Hardware with a price, its cost for the same items against the first, and over how many cases.
 
     The geometric mean of the ratios of cost over the cases that both have: below 1 is cheaper. `columns` hold
-    the throughput in items/s, `prices` are of an hour and by the hardware's fingerprint. The first is the one
-    that measured anything.
+    the throughput in items/s, `prices` are of an hour of all of a hardware, by its fingerprint. The first is
+    the one that measured anything.
     """
     known = [column for column in columns if column.hardware in prices]
     priced = [(column, _costs(column, prices[column.hardware])) for column in known]
@@ -139,7 +193,7 @@ def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tup
 
 
 def _costs(column: Column, price: float) -> dict[str, float]:
-    each = {case: cost(price, cell.value) for case, cell in column.cells.items()}
+    each = {case: cost(price, cell.value, column.share(case)) for case, cell in column.cells.items()}
     return {case: found for case, found in each.items() if found is not None}
 
 

@@ -10,11 +10,13 @@ from dashboard import parts, wording
 from dashboard.hardware import charts, frames, normalised, tables
 from dashboard.hardware.normalised import Column, Overall
 from dashboard.hardware.view import NEWEST, Hardware, Offer
+from dashboard.picking import public
 
 
 def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer: Offer) -> None:
     """The hardware against the reference, the first of `columns`: overall, as a chart, case by case."""
     found = [normalised.overall(column, columns[0], metric.better) for column in columns]
+    threshold = normalised.threshold(columns, metric.name)
     parts.heading(
         f"{metric.title}, normalised",
         lambda: frames.means(columns, found, metric),
@@ -23,10 +25,10 @@ def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer:
     parts.caption(parts.plain(_how_to_read(columns, metric, chosen)))
     for warning in _warnings(columns, found, offer):
         parts.caption(parts.plain(warning))
-    parts.html(tables.means(columns, found))
+    parts.html(tables.means(columns, found, threshold))
     if len(columns) > 1:
-        _chart(columns, found, metric)
-    _cases(columns, metric)
+        _chart(columns, found, metric, threshold)
+    _cases(columns, metric, threshold)
     if any(mean.left_out for mean in found[1:]):
         parts.heading(
             "Left out of the geomeans, and why",
@@ -36,8 +38,8 @@ def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer:
         parts.html(tables.left_out(columns[1:], found[1:]))
 
 
-def _chart(columns: Sequence[Column], found: Sequence[Overall], metric: Metric) -> None:
-    drawn = frames.overall(columns, found)
+def _chart(columns: Sequence[Column], found: Sequence[Overall], metric: Metric, threshold: float) -> None:
+    drawn = frames.overall(columns, found, threshold)
     if drawn.empty:
         parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
         return
@@ -54,13 +56,13 @@ def _chart(columns: Sequence[Column], found: Sequence[Overall], metric: Metric) 
     parts.caption(f"{each}Diamond: their geomean. Bar: from the least to the most of them.")
 
 
-def _cases(columns: Sequence[Column], metric: Metric) -> None:
+def _cases(columns: Sequence[Column], metric: Metric, threshold: float) -> None:
     parts.heading(
         "Case by case",
         lambda: frames.cells(columns, metric),
         f"hardware-{metric.name}-cases.csv",
     )
-    table, more = tables.cases(columns, metric)
+    table, more = tables.cases(columns, metric, threshold)
     ratios = "First the number itself, then how many times as good it is as on the reference."
     said = f"{metric.title}: {metric.meaning}; {metric.better} is better. {ratios if columns[1:] else ''}"
     parts.caption(parts.plain(said))
@@ -76,13 +78,20 @@ def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> None:
     if len(over) < 2:
         return
     first, *rest = over
+    threshold = normalised.threshold(columns, "throughput")
     said = [
         f"{column.label} {wording.significant(ratio)}× ({wording.plural(n, 'case')}, "
-        f"{'▼ cheaper' if ratio < 1 else '▲ dearer' if ratio > 1 else 'the same'})"
+        f"{_dearer(ratio, threshold)})"
         for column, ratio, n in rest
     ]
     told = f"Cost of the same items, against {first[0].label} (geomean): {'; '.join(said)}"
     parts.html(f"<p>{escape(told)}</p>")
+
+
+def _dearer(ratio: float, threshold: float) -> str:
+    if not normalised.beyond(ratio, threshold):
+        return "the same within noise"
+    return "▼ cheaper" if ratio < 1 else "▲ dearer"
 
 
 def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, example: str) -> None:
@@ -101,10 +110,14 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
     )
     parts.caption(
         parts.plain(
-            f"Price of an hour / 3600 s / throughput in items/s × 1,000,000, in {currency}; lower is better. "
-            "An item is what the workload counts: an image, a token. Prices are as somebody gave them here."
+            "Price of a GPU-hour × GPUs of the case / 3600 s / throughput in items/s × 1,000,000, in "
+            f"{currency}. Lower is better. A price is given for an hour of the whole machine; a GPU-hour is "
+            "that price / its GPUs. A case uses one GPU per rank. Without GPUs it is charged the whole "
+            "machine. An item is what the workload counts: an image, a token."
         )
     )
+    told = [tables.priced(column, prices[column.hardware], currency) for column in priced]
+    parts.caption(parts.plain(f"{'; '.join(told)}."))
     table, more = tables.costs(priced, prices, currency)
     parts.html(table + _and(more))
 
@@ -112,8 +125,8 @@ def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, 
 def _without_prices(example: str) -> None:
     parts.heading("Cost of a million items")
     parts.caption(
-        "With the price of an hour this page says what a million items cost on each hardware. In "
-        "`pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
+        "With the price of an hour of the whole machine (all its GPUs together) this page says what a "
+        "million items cost on each hardware. In `pyrometer.toml`, or in the address as `price=LABEL:2.5`:"
     )
     # As a basic string of TOML is written; a label may hold anything.
     label = example.replace("\\", "\\\\").replace('"', '\\"')
@@ -129,16 +142,18 @@ def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) ->
         told += (
             f", in times as good as on {columns[0].label}: above 1× is better, whichever way the metric "
             "goes. Geomean over the cases that both have, each counting once. These ratios are made across "
-            "runs, which were not interleaved: differences of a few per cent mean nothing"
+            f"runs, which were not interleaved: ▲ and ▼ stand only beyond "
+            f"{wording.percent(normalised.threshold(columns, metric.name))}"
         )
     told += "."
     noise = normalised.noise(columns)
     if noise is None:
-        return told
+        none = "No PyTorch was measured twice on one hardware here: the noise between runs is not known."
+        return f"{told} {none}" if len(columns) > 1 else told
     share, series = noise
     return (
-        f"{told} Here, points of one PyTorch on one hardware lie {wording.percent(share)} apart from the "
-        f"least to the most (median, {series:,} series)."
+        f"{told} Noise between runs here: points of one PyTorch on one hardware lie {wording.percent(share)} "
+        f"apart from the least to the most (median, {series:,} series)."
     )
 
 
@@ -150,8 +165,13 @@ def _warnings(columns: Sequence[Column], means: Sequence[Overall], offer: Offer)
             "Only one hardware was measured under this profile, so there is nothing to hold it against. "
             "Other machines join by storing into the same database, or by export and import."
         )
-    versions = {cell.torch_version for column in columns for cell in column.cells.values()}
-    if len(versions) > 1:
+    builds = {cell.torch_version for column in columns for cell in column.cells.values()}
+    if len(builds) > 1 and len(set(map(public, builds))) == 1:
+        found.append(
+            f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
+            "build was made for, as its CUDA, is part of these ratios."
+        )
+    elif len(builds) > 1:
         found.append(
             "Not all of these points are of one PyTorch: such a ratio is of the machine and of PyTorch "
             "together. Choose a version that they share, where there is one."

@@ -13,8 +13,11 @@ from dashboard.hardware.normalised import Cell, Column, Overall
 MOST_CASES, MOST_LEFT_OUT = 150, 30
 
 
-def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
-    """A row for each hardware: its geomean over the cases that it shares with the reference, the first."""
+def means(columns: Sequence[Column], found: Sequence[Overall], threshold: float) -> str:
+    """A row for each hardware: its geomean over the cases that it shares with the reference, the first.
+
+    What differs by less than the `threshold` has no direction.
+    """
     heads = [
         ("Hardware", False),
         ("Geomean (×, higher is better)", True),
@@ -36,7 +39,7 @@ def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
         rows.append(
             (
                 f"<strong>{escape(column.label)}</strong>",
-                f"<strong>{escape(times(mean.ratio))}</strong>" if place else "reference",
+                f"<strong>{escape(times(mean.ratio, threshold))}</strong>" if place else "reference",
                 f"{mean.n:,}" if place else f"{len(column.cells):,}",
                 escape(reach),
                 f"{len(mean.left_out):,}" if place else wording.NONE,
@@ -51,8 +54,11 @@ def means(columns: Sequence[Column], found: Sequence[Overall]) -> str:
     return markup.table("Hardware, normalised", heads, rows, folded=True)
 
 
-def cases(columns: Sequence[Column], metric: Metric) -> tuple[str, int]:
-    """Every case on every hardware, absolute and as a ratio to the first; and how many rows were left out."""
+def cases(columns: Sequence[Column], metric: Metric, threshold: float) -> tuple[str, int]:
+    """Every case on every hardware, absolute and as a ratio to the first; and how many rows were left out.
+
+    What differs by less than the `threshold`, or than runs of the case do, has no direction.
+    """
     reference = columns[0]
     others = [normalised.ratios(column, reference, metric.better) for column in columns[1:]]
     ratios: list[Mapping[str, float]] = [{}, *others]
@@ -68,6 +74,7 @@ def cases(columns: Sequence[Column], metric: Metric) -> tuple[str, int]:
                     own.get(case) if place else None,
                     metric,
                     reference.cells.get(case),
+                    threshold,
                 )
                 for place, (column, own) in enumerate(zip(columns, ratios, strict=True))
             ),
@@ -97,26 +104,39 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
     priced = [column for column in columns if column.hardware in prices]
     heads = [
         ("Case", False),
-        *((f"{column.label}, at {prices[column.hardware]:g} {currency}/h", True) for column in priced),
+        *((column.label, True) for column in priced),
     ]
     names = _most_shared(priced)
     rows = [
-        (markup.case(case), *(_cost(column.cells.get(case), prices[column.hardware]) for column in priced))
+        (markup.case(case), *(_cost(column, case, prices[column.hardware]) for column in priced))
         for case in names[:MOST_CASES]
     ]
     label = f"Cost of a million items ({currency}, lower is better)"
     return markup.table(label, heads, rows, folded=True), max(0, len(names) - MOST_CASES)
 
 
-def _cost(cell: Cell | None, price: float) -> str:
-    found = None if cell is None else normalised.cost(price, cell.value)
+def priced(column: Column, price: float, currency: str) -> str:
+    """A hardware with its price of an hour, and what a GPU of several is of that."""
+    told = f"{column.label}, at {price:g} {currency}/h"
+    if column.gpus < 2:
+        return told
+    return f"{told} = {wording.significant(price / column.gpus)} {currency} per GPU-hour"
+
+
+def _cost(column: Column, case: str, price: float) -> str:
+    cell = column.cells.get(case)
+    found = None if cell is None else normalised.cost(price, cell.value, column.share(case))
     if cell is None or found is None:
         return wording.NONE
     about = f"{wording.quantity(cell.value, 'items/s')}, {wording.plural(cell.n, cell.of)}"
+    if column.gpus:
+        about += f", {column.used_gpus(case):,} of {wording.plural(column.gpus, 'GPU')}"
     return f"{escape(wording.significant(found))}<small>{escape(about)}</small>"
 
 
-def _cell(cell: Cell | None, ratio: float | None, metric: Metric, reference: Cell | None) -> str:
+def _cell(
+    cell: Cell | None, ratio: float | None, metric: Metric, reference: Cell | None, threshold: float
+) -> str:
     if cell is None:
         return wording.NONE
     value = markup.link(links.run(cell.run), wording.number(cell.value, metric.unit))
@@ -127,7 +147,8 @@ def _cell(cell: Cell | None, ratio: float | None, metric: Metric, reference: Cel
     if reference is not None and set(cell.harnesses) != set(reference.harnesses):
         apart = set(cell.harnesses).isdisjoint(reference.harnesses)
         about.append("other harness" if apart else "harness partly another")
-    times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio))}</strong>"
+    noise = max(threshold, *(each.apart or 0.0 for each in (cell, reference) if each is not None))
+    times_as_good = "" if ratio is None else f" <strong>{escape(times(ratio, noise))}</strong>"
     return f"{value}{times_as_good}<small>{escape(', '.join(about))}</small>"
 
 

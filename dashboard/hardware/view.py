@@ -1,5 +1,6 @@
 """What the Hardware page shows: read from its address, written back to it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from analysis.metrics import METRICS
 from dashboard import frames, links
 from dashboard.hardware.normalised import unlike
-from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, pick_version, sentence
+from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, public, sentence
 from dashboard.views import View
 from db.place_records import Place
 
@@ -28,7 +29,8 @@ _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e12
 class Hardware(View):
     """The Hardware page. `profile` is a name, `to` the whole fingerprint of the reference.
 
-    `version` is a PyTorch version or `NEWEST`. `prices` are those of the address alone: fingerprint and price
+    `version` is a PyTorch version or `NEWEST`; without its local part it is any build of a release, for each
+    machine has one for its own CUDA. `prices` are those of the address alone: fingerprint and price
     of an hour.
     """
 
@@ -66,7 +68,9 @@ class Hardware(View):
 class Side:
     """A hardware as it is compared: under which profile (fingerprint), which gives a process so many CPUs.
 
-    `name` is its own label, `label` one that no other hardware has.
+    `name` is its own label, `label` one that no other hardware has. It has so many `gpus`, and is of so many
+    `machines`. `build` is the whole version that is compared on it: empty where it has none of the chosen
+    version, or where none is chosen.
     """
 
     hardware: str
@@ -74,14 +78,18 @@ class Side:
     label: str
     profile: str
     cpus: int
+    gpus: int = 0
+    machines: int = 1
+    build: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What there is to choose from, and what is compared: the `sides`, the reference first.
 
-    `versions` map to how many of them have it. `refused` is hardware of the profile's name whose settings
-    are others, each with what differs; `beyond` how many more there are than stand side by side.
+    `versions`, without their local parts, map to how many of them have any build of it. `refused` is hardware
+    of the profile's name whose settings are others, each with what differs; `beyond` how many more there are
+    than stand side by side.
     """
 
     versions: Mapping[str, int]
@@ -105,7 +113,7 @@ def versions(offer: Offer) -> dict[str, str]:
 
 
 def prices(offer: Offer, chosen: Hardware, per_hour: Mapping[str, float]) -> dict[str, float]:
-    """What an hour costs by hardware (fingerprint): as the address says, or else as settled by label."""
+    """What an hour of a whole hardware (fingerprint) costs: as the address says, or else as settled."""
     own = {side.hardware: side.name for side in offer.sides}
     settled = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
     return settled | {hardware: price for hardware, price in chosen.prices if hardware in own}
@@ -137,7 +145,9 @@ def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Har
     wanted = last(query, "version")
     version = NEWEST
     if wanted != NEWEST:
-        version = pick_version(query, "version", list(versions), _opening(versions, shown), complaints)
+        builds = {build for build, _, _ in spread}
+        valid = [*versions, *builds] if wanted in builds else list(versions)
+        version = pick(query, "version", valid, _opening(versions, shown), complaints)
     if last(query, "to") is None:
         newest = {place.hardware: place.profile for place in reversed(there)}
         alike = [side for side in shown if newest[side.hardware] == side.profile]
@@ -145,6 +155,9 @@ def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Har
         sides, refused = _sides(there, to, labels)
         shown = sides[:MOST_HARDWARE]
         versions = _versions(spread, shown)
+    shown = tuple(replace(side, build=_build(version, spread, side)) for side in shown)
+    if version not in (NEWEST, *versions):
+        versions = {version: sum(side.build != "" for side in shown), **versions}
     prices = _prices(query, {side.hardware: labels[side.hardware] for side in sides}, complaints)
     chosen = Hardware(metric, version, profile, to, prices)
     return chosen, Offer(versions, profiles, labels, shown, refused, beyond), complaints
@@ -174,20 +187,31 @@ def _sides(
             cpus = place.settings.get("pinned_cpus")
             own = cpus if isinstance(cpus, int) else 0
             label = labels[place.hardware]
-            sides[place.hardware] = Side(place.hardware, place.hardware_label, label, place.profile, own)
+            size = place.gpus, place.machines
+            named = place.hardware_label, label
+            sides[place.hardware] = Side(place.hardware, *named, place.profile, own, *size)
     ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
     refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
     return tuple(ordered), refused
 
 
 def _versions(found: Spread, sides: Sequence[Side]) -> dict[str, int]:
-    """The versions that any side has, newest first, and how many have each."""
+    """The public versions that any side has, newest first, and how many have a build of each."""
     own = {(side.hardware, side.profile) for side in sides}
-    counted: dict[str, int] = {}
-    for version, where, how in found:
-        if (where, how) in own:
-            counted[version] = counted.get(version, 0) + 1
+    there = {(public(build), where, how) for build, where, how in found if (where, how) in own}
+    counted = Counter(version for version, _, _ in there)
     return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
+
+
+def _build(version: str, found: Spread, side: Side) -> str:
+    """The build of a version that a side has: that very one, else the highest; empty for none.
+
+    Builds of one release differ by the CUDA they were made for: `2.15.0+cu126` and `2.15.0+cu130`.
+    """
+    own = {build for build, where, how in found if (where, how) == (side.hardware, side.profile)}
+    if version in own:
+        return version
+    return max((build for build in own if public(build) == version), key=frames.version_order, default="")
 
 
 def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:
@@ -200,8 +224,7 @@ def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:
 
 def _first_with(version: str, found: Spread, sides: Sequence[Side]) -> str | None:
     """The first hardware with a version; None if none has it, or for no version in particular."""
-    having = (side.hardware for side in sides if (version, side.hardware, side.profile) in found)
-    return next(having, None)
+    return next((side.hardware for side in sides if _build(version, found, side)), None)
 
 
 def _prices(query: Query, labels: Mapping[str, str], complaints: list[str]) -> tuple[tuple[str, float], ...]:

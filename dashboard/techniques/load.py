@@ -3,13 +3,16 @@
 `url` is the database's. All functions raise `db.errors.DatabaseError`.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
+from analysis.comparison import COMPARED
 from dashboard import frames, load, origins
 from dashboard.database import opened
+from dashboard.picking import public
 from dashboard.techniques.measured import Reading, environment_of, read
 from dashboard.techniques.view import Where
 from db import places as asked
@@ -21,11 +24,11 @@ from db.records import Run, SeriesPoint
 TOLD_BY = "latency_floor"
 #: Of each case so many points are looked at: the newest runs may have measured it without its baseline, as
 #: an upgrade does.
-_POINTS_OF_A_CASE = 8
+POINTS_OF_A_CASE = 8
 #: Runs that are read for one page at most; each has hundreds of outcomes.
-MOST_RUNS = 8
-#: Where nothing tells a ratio, the newest versions of so many places are looked at, and of each so many runs.
-_PLACES, _VERSIONS, _RUNS = 4, 2, 2
+MOST_RUNS = 16
+#: Runs among which the newest with a ratio is looked for, so many at a time; and how many of them are read.
+_SEARCHED_RUNS, _RUNS_AT_ONCE, _LOOKS = 1000, 100, 16
 
 _kept = st.cache_data(ttl=load.FRESH_SECONDS, show_spinner=False)
 #: What a run says changes while it goes on; its row in the list of runs, a part of the key, changes with it.
@@ -56,7 +59,7 @@ def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPo
         hardware=hardware,
         profile=profile,
         techniques=True,
-        newest=_POINTS_OF_A_CASE,
+        newest=POINTS_OF_A_CASE,
     )
     # Of two that began in one moment the one that was stored last is the newer, as for every other list.
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
@@ -68,42 +71,94 @@ def pinned(url: str, run_ids: Sequence[str], version: str) -> list[Reading]:
     return sorted(found, key=lambda reading: reading.started_at, reverse=True)
 
 
-def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> list[Reading]:
-    """What the newest runs say, as far back as it takes to settle every case, newest run first."""
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What the newest runs say, newest run first.
+
+    Older `runs` were not read, in which `cases` may have a ratio; so may those of `cut`, of each of which
+    only the newest points were looked at.
+    """
+
+    readings: list[Reading]
+    runs: tuple[str, ...]
+    cases: frozenset[str]
+    cut: frozenset[str]
+
+
+def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newest:
+    """What the newest runs say, as far back as it takes to settle every case, and what is left out."""
     cases: dict[str, set[str]] = {}
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
     untold = {point.case for point in newest_first}
     found: list[Reading] = []
+    unread: list[str] = []
     for run_id, measured in cases.items():
-        if len(found) == MOST_RUNS or not untold:
-            break
         if not untold & measured:
             continue
-        if (reading := _reading(url, run_id, version)) is not None:
+        if len(found) == MOST_RUNS:
+            unread.append(run_id)
+        elif (reading := _reading(url, run_id, version)) is not None:
             found.append(reading)
             untold -= {one.case for one in reading.brought if one.settles}
-    return found
+    left = untold & {case for run_id in unread for case in cases[run_id]}
+    many = Counter(point.case for point in newest_first)
+    cut = {case for case in untold - left if many[case] >= POINTS_OF_A_CASE}
+    return Newest(found, tuple(unread), frozenset(left), frozenset(cut))
 
 
 @_kept
-def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
-    """Where runs tell ratios, `here` too unless it is to be `elsewhere`; None if a few looks find none.
+def telling(
+    url: str, hardware: str = "", profile: str = "", version: str = "", but: Where | None = None
+) -> Where | None:
+    """Where the newest run was made that tells a ratio; None if a few looks find none.
 
-    The same hardware and profile come first, then the same hardware; of what is as near, the newest first.
+    Of all places and versions, or of a hardware, a profile (fingerprints) and a PyTorch version; empty leaves
+    nothing out. With `but` another place or version than that.
     """
-    nearest = sorted(places(url), key=lambda at: (at.hardware != here.hardware, at.profile != here.profile))
-    for place in nearest[:_PLACES]:
-        found = [Where(place.hardware, place.profile, each) for each in versions(url, *_of(place))]
-        for where in [each for each in found if not (elsewhere and each == here)][:_VERSIONS]:
-            runs = list(dict.fromkeys(point.run for point in points(url, *where)))[:_RUNS]
-            if any(reading.tells for reading in pinned(url, runs, where.version)):
+    looks = 0
+    for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
+        found = asked.technique_runs(
+            opened(url), hardware=hardware, profile=profile, limit=_RUNS_AT_ONCE, offset=offset
+        )
+        for run_id, facts in found:
+            # A run that sets two environments against each other measures each case apart from its baseline.
+            if not origins.measured(run_id) or COMPARED in facts:
+                continue
+            if (where := _tells(url, run_id, version, but)) is not None:
                 return where
+            if (looks := looks + 1) == _LOOKS:
+                return None
+        if len(found) < _RUNS_AT_ONCE:
+            break
     return None
 
 
-def _of(place: Place) -> tuple[str, str]:
-    return place.hardware, place.profile
+def _tells(url: str, run_id: str, version: str, but: Where | None) -> Where | None:
+    """Where a run was made if it tells a ratio under a version, or any of its own, the candidate first."""
+    record = load.run(url, run_id)
+    if record is None:
+        return None
+    run = record[0]
+    for each in reversed(run.environments):
+        where = Where(run.machine.hardware.fingerprint, run.profile.fingerprint, each.torch_version)
+        wanted = version in ("", each.torch_version, public(each.torch_version))
+        if not each.torch_version or not wanted or where == but:
+            continue
+        reading = _reading(url, run_id, each.torch_version)
+        if reading is not None and reading.tells:
+            return where
+    return None
+
+
+def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
+    """Where runs tell ratios, `here` too unless it is to be `elsewhere`; None if a few looks find none.
+
+    The same hardware and profile come first, then the same hardware; of what is as near, the newest run.
+    """
+    but = here if elsewhere else None
+    near = (here.hardware, here.profile), (here.hardware, ""), ("", "")
+    return next((where for each in near if (where := telling(url, *each, but=but)) is not None), None)
 
 
 def _reading(url: str, run_id: str, version: str) -> Reading | None:

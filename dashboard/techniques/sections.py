@@ -11,7 +11,9 @@ import streamlit as st
 from dashboard import gains, links, markup, parts, wording
 from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
 from dashboard.techniques.columns import Column, gain, metric
+from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
 from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, eager_of
+from dashboard.techniques.view import Techniques
 from runner.worker.case_key import CaseKey
 
 _BASE = metric("latency_floor", "Eager floor", base=True)
@@ -169,7 +171,7 @@ def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
     parts.html(runs(readings, cases, now))
     if frames.timed(cases):
         parts.html(cards.row(cases, readings))
-    _speed_ups(cases, about)
+    _speed_ups(cases, readings, about)
     for section in _SECTIONS:
         own = [case for case in well if section.holds(case.key)]
         if section is _GRAPHS:
@@ -186,6 +188,23 @@ def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
         )
         parts.html(gains.claims(claimed, lambda case, _: markup.case(case)))
     _failed([case for case in cases if case.failed is not None], about)
+
+
+def not_read(chosen: Techniques, newest: Newest) -> None:
+    """How many cases are left to runs that the page does not read, and where those are; nothing for none."""
+    if newest.cut:
+        parts.caption(
+            f"{wording.plural(len(newest.cut), 'case')} without a ratio in the newest {POINTS_OF_A_CASE} "
+            "runs of each; older runs of them are not read."
+        )
+        parts.html(f"<p>{markup.link(links.runs(), 'All runs →')}</p>")
+    if not newest.runs:
+        return
+    parts.caption(
+        f"The newest {MOST_RUNS} runs are read. {wording.plural(len(newest.runs), 'older run')} measured "
+        f"{wording.plural(len(newest.cases), 'case')} of which these tell no ratio."
+    )
+    parts.html(f"<p>{markup.link(chosen.of_runs(newest.runs), 'The next older runs →')}</p>")
 
 
 def runs(readings: Sequence[Reading], cases: Sequence[Brought], now: datetime) -> str:
@@ -208,12 +227,12 @@ def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
     return f"{told}: {wording.plural(many, 'case')}"
 
 
-def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
+def _speed_ups(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
     timed = frames.timed(cases)
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
     parts.heading("What each technique brings", lambda: _frame(every, cases, about), "techniques.csv")
     if not timed:
-        _no_ratio(cases)
+        _no_ratio(cases, readings)
         return
     drawn = frames.drawn(timed)
     told = (
@@ -241,7 +260,7 @@ def _speed_ups(cases: Sequence[Brought], about: _About) -> None:
     parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)
 
 
-def _no_ratio(cases: Sequence[Brought]) -> None:
+def _no_ratio(cases: Sequence[Brought], readings: Sequence[Reading]) -> None:
     """Why there is none, and what would measure one."""
     if not any(case.alone for case in cases):
         parts.caption("There is no ratio: the reasons stand below.")
@@ -250,7 +269,8 @@ def _no_ratio(cases: Sequence[Brought]) -> None:
         "There is no ratio: these runs measured techniques without their baseline in the same session, "
         "as an upgrade does, which sets versions against each other. This sets them against eager fp32:"
     )
-    parts.code("pyrometer run --suite cpu")
+    on_cpu = all(reading.on_cpu for reading in readings)
+    parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
 
 
 def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dashboard import links, origins, wording
-from dashboard.picking import Query, distinct, last, pick_fingerprint, pick_version, sentence
+from dashboard.picking import Query, distinct, last, named, pick_fingerprint, pick_version, sentence
 from dashboard.techniques.measured import environment_of
 from dashboard.views import View
 from db.place_records import Place
@@ -52,6 +52,10 @@ class Techniques(View):
         """The runs that are shown; none for the newest ones."""
         return () if self.run == NEWEST else tuple(self.run.split(_AND))
 
+    def of_runs(self, runs: Sequence[str]) -> str:
+        """The address of as many of these `runs` as one may name."""
+        return self.pinned(runs[:_NAMED_RUNS])
+
     def pinned(self, runs: Sequence[str]) -> str:
         """The address at which the same `runs` are shown tomorrow."""
         return links.techniques(self.hardware, self.profile, self.version, _AND.join(runs) or self.run)
@@ -81,18 +85,20 @@ class Sources:
     """Who answers while a selection is made.
 
     `versions` of a hardware and a profile, newest first; the `points` of such and a version, newest run
-    first; a `run` by its id, None if there is none.
+    first; a `run` by its id, None if there is none; where the newest run was made that is `telling` a ratio,
+    given a hardware, a profile and a version or empty texts for them.
     """
 
     versions: Callable[[str, str], Sequence[str]]
     points: Callable[[str, str, str], Sequence[SeriesPoint]]
     run: Callable[[str], Run | None]
+    telling: Callable[[str, str, str], Where | None]
 
 
 def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Techniques, Offer, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
-    What `query` leaves open is as in the run that it names, or as in the newest one.
+    What `query` leaves open is as in the run that it names, or as in the newest one that tells a ratio.
     """
     complaints: list[str] = []
     wanted = last(query, "run") or NEWEST
@@ -100,9 +106,10 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     names = asked[:_NAMED_RUNS]
     if len(names) < len(asked):
         complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
-    named = {name: ask.run(name) if origins.measured(name) else None for name in names}
-    first = next((run for run in named.values() if run is not None), None)
-    home = _home(first, places)
+    known = {name: ask.run(name) if origins.measured(name) else None for name in names}
+    first = next((run for run in known.values() if run is not None), None)
+    told = None if first is not None else _telling(query, places, ask)
+    home = _home(first, told, places)
 
     hardware = {place.hardware: place.hardware_label for place in places}
     chosen_hardware = pick_fingerprint(query, "hardware", hardware, home.hardware, complaints)
@@ -114,12 +121,14 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     versions = ask.versions(chosen_hardware, chosen_profile)
     place = next(place for place in there if place.profile == chosen_profile)
     opening = _candidate(first or ask.run(place.run), versions)
+    if told is not None and told[:2] == (chosen_hardware, chosen_profile) and told.version in versions:
+        opening = told.version
     version = pick_version(query, "version", versions, opening, complaints)
 
     points = ask.points(chosen_hardware, chosen_profile, version)
     offered = list(dict.fromkeys(point.run for point in points))
     kept: list[str] = []
-    for name, run in named.items():
+    for name, run in known.items():
         if _fits(run, chosen_hardware, chosen_profile, version):
             kept.append(name)
             continue
@@ -144,11 +153,19 @@ def elsewhere(here: Where, there: Where, places: Sequence[Place]) -> str:
     return f"{' '.join(told)} with torch {there.version}" if told else f"of torch {there.version}"
 
 
-def _home(named: Run | None, places: Sequence[Place]) -> Place:
-    """Where a view opens: where the named run was made, or the newest one."""
-    if named is None:
-        return places[0]
-    made = named.machine.hardware.fingerprint, named.profile.fingerprint
+def _telling(query: Query, places: Sequence[Place], ask: Sources) -> Where | None:
+    """Where the newest run was made that tells a ratio under all that an address names of that."""
+    hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
+    own = [each for each in places if hardware in (None, each.hardware)]
+    profile = named(last(query, "profile") or "", {each.profile: each.profile_name for each in own})
+    return ask.telling(hardware or "", profile or "", last(query, "version") or "")
+
+
+def _home(first: Run | None, told: Where | None, places: Sequence[Place]) -> Place:
+    """Where a view opens: where the run that is named was made, or one that tells a ratio, or the newest."""
+    made = told[:2] if told is not None else ()
+    if first is not None:
+        made = first.machine.hardware.fingerprint, first.profile.fingerprint
     return next((place for place in places if (place.hardware, place.profile) == made), places[0])
 
 

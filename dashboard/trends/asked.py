@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from analysis.metrics import Metric
 from dashboard import load, wording
@@ -33,7 +34,9 @@ def asked(url: str, query: Query) -> Asked | None:
     if not keys:
         return None
     defined = load.metric_definitions(url)
-    chosen, offer, complaints = view.trends(query, keys, load.newest_places(url))
+    chosen, offer, complaints = view.trends(
+        query, keys, load.opening_places(url), partial(load.leading_cases, url)
+    )
     shown = chosen.lines(keys)
     known, chosen = drawing.reach(url, shown, chosen)
     if not any(line.points for line in known.lines):

@@ -16,7 +16,7 @@ from dashboard.trends.lines import Line
 from dashboard.trends.load import History, history
 from dashboard.trends.marks import Step
 from dashboard.trends.moves import Move
-from dashboard.trends.view import MAX_TRACKS, Trends, settled
+from dashboard.trends.view import MAX_TRACKS, Axis, Trends, settled
 from db.records import SeriesKey
 
 
@@ -80,7 +80,7 @@ def of(known: History, chosen: Trends, better: Better) -> Drawing:
     """What a settled view draws of a history."""
     every = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
     labels = lines.labels(known.lines, every, known.told)
-    kept = set(chosen.tracks) or _newest_tracks(known.lines)
+    kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
     shown = tuple(line.within(kept) for line in known.lines)
     tracks = {track: label for track, label in labels.items() if track in kept}
     levels = _levels(known.lines, chosen.baseline) if chosen.scale == "relative" else None
@@ -122,10 +122,18 @@ def _levels(drawn: Sequence[Line], baseline: str) -> Levels:
     return {letter: level for letter, level in found.items() if level is not None}
 
 
-def _newest_tracks(drawn: Sequence[Line]) -> set[str]:
-    """The tracks that were measured last, as many as can be told apart."""
+def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
+    """The tracks that are drawn where none is chosen: along dates those that a schedule measures.
+
+    Sessions that confirm a finding, upgrades and single runs are no nights: a line through them means nothing
+    between its points. Where no schedule measured anything, and along versions, they are all there is to see.
+    """
+    if axis == "version":
+        return set(every)
+    scheduled = lines.scheduled(known.lines, known.told) or set(every)
     newest: dict[str, datetime] = {}
-    for line in drawn:
+    for line in known.lines:
         for point, track in zip(line.points, line.tracks, strict=True):
             newest[track] = max(newest.get(track, point.started_at), point.started_at)
-    return set(sorted(newest, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])
+    # No more than can be told apart.
+    return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])

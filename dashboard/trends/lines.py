@@ -9,11 +9,14 @@ from string import ascii_uppercase
 
 from dashboard import charts
 from dashboard.frames import version_order
+from dashboard.picking import public
 from db.finding_records import MeasuredFor
 from db.records import SeriesKey, SeriesPoint
 
 #: The track of what no schedule measured and nobody measured again: one environment after the other.
 OTHER = "other"
+#: After the name of an environment that a schedule's track has too: sessions and single runs of it.
+SINGLE = ", single runs"
 
 #: A run with one of its environments, by id and fingerprint: what a point of any series was measured in.
 Place = tuple[str, str]
@@ -85,14 +88,30 @@ def tracks_of(points: Iterable[SeriesPoint], told: Told) -> dict[Place, str]:
         if place in told and not told[place].track and point.torch_version
     ]
     apart = _apart(by_hand)
+    taken = {each.track for each in told.values() if each.track}
     found: dict[Place, str] = {}
     for place in places:
         about = told.get(place)
         if about is None:
             found[place] = OTHER
+        elif about.track:
+            found[place] = about.track
+        elif about.name in apart:
+            # What a session measured of a pinned release is no night of that release's track.
+            found[place] = about.name + (SINGLE if about.name in taken else "")
         else:
-            found[place] = about.track or (about.name if about.name in apart else OTHER)
+            found[place] = OTHER
     return found
+
+
+def scheduled(drawn: Iterable[Line], told: Told) -> set[str]:
+    """The tracks that a schedule measures: nightlies, their pinned baseline. The others are single runs."""
+    return {
+        track
+        for line in drawn
+        for point, track in zip(line.points, line.tracks, strict=True)
+        if (about := told.get(place_of(point))) is not None and about.track == track
+    }
 
 
 def _apart(by_hand: Sequence[MeasuredFor]) -> set[str]:
@@ -119,11 +138,6 @@ def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str
     # What a schedule follows has that name already.
     other = name if name and name not in tracks else "other runs"
     return {track: other if track == OTHER else track for track in tracks}
-
-
-def public(torch_version: str) -> str:
-    """A version without its local part, which says what device it was built for."""
-    return torch_version.partition("+")[0]
 
 
 def versions(drawn: Iterable[Line]) -> list[str]:

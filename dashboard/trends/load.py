@@ -5,11 +5,12 @@ All of it raises `db.errors.DatabaseError`, which `app.py` turns into one senten
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import streamlit as st
 
+from analysis.watched import judged_by
 from dashboard import load
 from dashboard.database import opened
 from dashboard.trends.lines import Line, Place, Told, lines, place_of
@@ -26,6 +27,7 @@ _Along = tuple[Place, ...]
 class History:
     """All that is known of some lines.
 
+    `findings` are those of the lines, and of the metric by which a line's own is judged (`judged_by`).
     `changes` are by place, against the place before it in its track, whichever line was measured there;
     `of_line`, by a line's letter and place, are against the place before it in that line.
     """
@@ -59,7 +61,14 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     runs = {point.run for each in points.values() for point in each}
     told = {(each.run, each.environment): each for each in histories.measured_for(database, runs)}
     drawn = tuple(lines(keys, points, told))
-    return History(drawn, told, tuple(findings.findings_of_series(database, keys)), *_changes(url, drawn))
+    judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
+    return History(drawn, told, judged, *_changes(url, drawn))
+
+
+def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
+    """The series whose findings hold for some series of another metric."""
+    found = ((key, judged_by(key.metric)) for key in keys)
+    return [replace(key, metric=metric) for key, metric in found if metric not in ("", key.metric)]
 
 
 def _changes(

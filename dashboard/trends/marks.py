@@ -7,6 +7,7 @@ from datetime import datetime
 import pandas as pd
 
 from analysis.finding_words import interval
+from analysis.metrics import METRICS
 from analysis.ratios import ratio
 from analysis.words import percent
 from dashboard import links, wording
@@ -62,7 +63,13 @@ def what(move: Move) -> str:
     """A move in words: what it is called, by how much, and which way that is."""
     size = interval(move.change, move.low, move.high)
     told = f"moved here by {size} (not confirmed)" if move.state == MOVED else f"{move.word}: {size}"
-    return f"{told}, {move.direction}" if move.direction else told
+    told = f"{told}, {move.direction}" if move.direction else told
+    return f"{told} ({_behind(move)})" if move.metric else told
+
+
+def _behind(move: Move) -> str:
+    """The metric that a change is of where that is another than the line's."""
+    return METRICS[move.metric].title if move.metric else ""
 
 
 def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels | None) -> pd.DataFrame:
@@ -73,7 +80,7 @@ def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels
         if found is not None:
             address = "" if move.finding is None else links.finding(move.finding)
             about = {
-                "text": f"{sign(move)} {percent(move.change)}",
+                "text": " ".join(filter(None, (sign(move), percent(move.change), _behind(move)))),
                 "up": move.change > 0,
                 "tone": tone(move),
                 "what": what(move),
@@ -138,6 +145,7 @@ def move_table(items: Sequence[Move], tracks: Mapping[str, str]) -> pd.DataFrame
             "machine": move.point.machine,
             "track": tracks[move.track],
             "what": "moved, not confirmed" if move.state == MOVED else move.word,
+            "metric": move.metric or move.line.key.metric,
             "direction": move.direction,
             "shape": move.shape,
             "ratio": ratio(move.change),

@@ -10,7 +10,7 @@ from analysis.change_points import Night, change_points
 from analysis.finding_words import kind
 from analysis.metrics import METRICS, Better
 from analysis.nights import Change, Rules
-from analysis.watched import WATCHED, history_rules
+from analysis.watched import WATCHED, history_rules, judged_by
 from dashboard.trends.lines import Line, Place, Told, place_of
 from db.finding_records import Finding, RunChange
 from db.records import SeriesPoint
@@ -24,6 +24,8 @@ _STANDING = ("candidate", "confirming", "confirmed", "unclear", "machine")
 _NOT_PYTORCHS = ("machine", "hardware", "harness", "profile")
 #: A change that only the line itself shows.
 MOVED = "moved"
+#: A change of a line within so many points of a finding of the metric it follows from is that finding.
+_NEAR = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class Move:
 
     `change`, `low` and `high` are log ratios of new to old. `state` is a finding's, or `MOVED` where none
     stands behind it; then there is no `finding` either. `direction` is worse or better; empty
-    where the metric has neither.
+    where the metric has neither. `metric` is the finding's where that is another than the line's: then
+    `change` and its ends are those of that metric.
     """
 
     line: Line
@@ -46,6 +49,7 @@ class Move:
     low: float | None = None
     high: float | None = None
     finding: int | None = None
+    metric: str = ""
 
     @property
     def word(self) -> str:
@@ -54,14 +58,12 @@ class Move:
 
 
 def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
-    """The findings that stand in some lines, each at the point that it names; others are left out."""
-    lines = {(line.key.case, line.key.metric, line.key.hardware, line.key.profile): line for line in drawn}
+    """The findings that stand in some lines, each at the point that it names; others are left out.
+
+    A line whose metric follows from a watched one has the findings of that one.
+    """
     moves: list[Move] = []
-    for one in findings:
-        key = one.key
-        line = lines.get((key.case, key.metric, key.hardware, key.profile))
-        if line is None or one.state not in _STANDING:
-            continue
+    for line, one in _standing(drawn, findings):
         of_run = [each for each in zip(line.points, line.tracks, strict=True) if each[0].run == one.at_run]
         # A session of that name that measured several environments: the one that the finding is about.
         own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
@@ -81,31 +83,69 @@ def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
                 low=one.low,
                 high=one.high,
                 finding=one.id,
+                metric="" if one.key.metric == line.key.metric else one.key.metric,
             )
         )
     return moves
 
 
+def _standing(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[tuple[Line, Finding]]:
+    return [
+        (line, one)
+        for one in findings
+        if one.state in _STANDING
+        for line in drawn
+        if _series(one) in (_own_series(line), _judged_series(line))
+    ]
+
+
+def _series(one: Finding) -> tuple[str, str, str, str]:
+    return one.key.case, one.key.metric, one.key.hardware, one.key.profile
+
+
+def _own_series(line: Line) -> tuple[str, str, str, str]:
+    return line.key.case, line.key.metric, line.key.hardware, line.key.profile
+
+
+def _judged_series(line: Line) -> tuple[str, str, str, str]:
+    return line.key.case, judged_by(line.key.metric), line.key.hardware, line.key.profile
+
+
 def seen(
     drawn: Sequence[Line], findings: Sequence[Finding], told: Told, borders: Borders, better: Better
 ) -> list[Move]:
-    """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed."""
-    watched = {
-        (one.key.case, one.key.metric, one.key.hardware, one.key.profile, one.track) for one in findings
-    }
+    """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed.
+
+    What a finding of the metric behind a line tells is not told again.
+    """
+    watched = {(*_series(one), one.track) for one in findings}
     moves: list[Move] = []
     for line in drawn:
         key = line.key
+        own = _own_series(line)
+        judged = [one for one in findings if _series(one) == _judged_series(line)]
         for track in dict.fromkeys(line.tracks):
-            place = (key.case, key.metric, key.hardware, key.profile, track)
-            if place in watched or (key.metric in WATCHED and _scheduled(line, track, told)):
+            if (*own, track) in watched or (key.metric in WATCHED and _scheduled(line, track, told)):
                 continue
             machines: dict[str, list[SeriesPoint]] = defaultdict(list)
             for point in line.of_track(track):
                 machines[point.machine].append(point)
-            for own in machines.values():
-                moves += _of_machine(line, track, own, borders, better)
+            for points in machines.values():
+                alone = _of_machine(line, track, points, borders, better)
+                moves += [move for move in alone if not _found_there(move, points, judged)]
     return moves
+
+
+def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Finding]) -> bool:
+    """Whether a change is one that was found in the metric behind its line."""
+    places = {point.run: place for place, point in enumerate(points)}
+    return any(
+        one.direction == move.direction
+        and one.track == move.track
+        and one.at_run in places
+        and abs(places[one.at_run] - places[move.point.run]) <= _NEAR
+        for one in judged
+    )
 
 
 def border(changes: Collection[RunChange]) -> bool:

@@ -9,6 +9,7 @@ import streamlit as st
 from analysis.metrics import Metric
 from dashboard import findings, links, load, markup, origins, parts, wording
 from dashboard.frames import version_order
+from dashboard.picking import public
 from dashboard.trends import charts, frames, lines, marks, tables, words
 from dashboard.trends.drawing import Drawing
 from dashboard.trends.lines import Line, place_of
@@ -35,7 +36,8 @@ def choices(chosen: Trends, offer: Offer, known: History, drawn: Drawing, titles
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.several("Hardware", "hardware", offer.hardware, chosen, MAX_LINES)
         if len(drawn.tracks) > 1:
-            parts.several("Tracks, none: all", "tracks", drawn.tracks, chosen, MAX_TRACKS)
+            none = "the scheduled ones" if lines.scheduled(known.lines, known.told) else "all"
+            parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
 
 
 def _baselines(chosen: Trends, drawn: Sequence[Line]) -> dict[str, str]:
@@ -90,10 +92,24 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> 
             "Several PyTorch versions stand at one moment: along PyTorch versions they stand apart."
         )
     if len(drawn.tracks) > len(drawn.drawn) and not chosen.tracks:
-        parts.caption(
-            f"Of {len(drawn.tracks)} tracks those {MAX_TRACKS} are drawn that were measured last; "
-            "any can be chosen above."
+        parts.caption(_left_out(known, drawn))
+
+
+def _left_out(known: History, drawn: Drawing) -> str:
+    """Which tracks are not drawn unless they are chosen."""
+    scheduled = lines.scheduled(known.lines, known.told)
+    told: list[str] = []
+    if single := len(drawn.tracks) - len(scheduled) if scheduled else 0:
+        tracks = wording.plural(single, "track")
+        told.append(
+            f"Not drawn: {tracks} of sessions that confirm findings, upgrades and single runs; any can be "
+            "chosen above."
         )
+    if (many := len(scheduled) or len(drawn.tracks)) > MAX_TRACKS:
+        told.append(
+            f"Of {many} tracks those {MAX_TRACKS} are drawn that were measured last; any can be chosen above."
+        )
+    return " ".join(told)
 
 
 def cut(chosen: Trends, known: History, many: int) -> None:
@@ -119,12 +135,12 @@ def _newest(drawn: Drawing) -> SeriesPoint:
 
 def _measured_in_turns(chosen: Trends, known: History, drawn: Drawing) -> None:
     """Where, or by which command, the baseline is set against the newest version without the drift."""
-    old = lines.public(chosen.baseline)
+    old = public(chosen.baseline)
     others = [
         (point, line)
         for line in drawn.lines
         for point in line.points
-        if point.torch_version and lines.public(point.torch_version) != old
+        if point.torch_version and public(point.torch_version) != old
     ]
     if not others:
         return
@@ -215,7 +231,7 @@ def moved(chosen: Trends, drawn: Drawing) -> None:
     parts.heading(
         "Where lines moved", lambda: marks.move_table(items, drawn.tracks), f"moves-{chosen.metric}.csv"
     )
-    parts.caption(words.ABOUT_MOVES)
+    parts.caption(words.about_moves(chosen.metric))
     parts.html(tables.moves(items, drawn.drawn))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from analysis.finding_words import interval
-from analysis.metrics import Metric
+from analysis.metrics import METRICS, Metric
 from dashboard import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
@@ -171,7 +171,8 @@ def _change(move: Move) -> str:
 def _what(move: Move) -> str:
     moved = '<span class="py-quiet">moved here, not confirmed</span>'
     told = moved if move.state == MOVED else markup.chip(move.word)
-    return told + (f"<small>{escape(move.direction)}</small>" if move.direction else "")
+    told += f"<small>{escape(move.direction)}</small>" if move.direction else ""
+    return told + (f"<small>{escape(METRICS[move.metric].title)}</small>" if move.metric else "")
 
 
 def _way(move: Move) -> str:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote_plus, urlencode
 
+from analysis.watched import HEADLINE
 from dashboard import charts, links, wording
 from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, sentence
 from dashboard.views import View
@@ -35,8 +36,9 @@ _OTHER_TRACKS = ("hardware", "profile")
 class Trends(View):
     """The trends page. `hardware` (each) and `profile` are whole fingerprints.
 
-    Without `tracks` all are shown. `baseline` is a PyTorch version, with or without its local part, or a
-    run's id; `at` is the id of the run whose points are opened. Both are empty where nothing was chosen.
+    Without `tracks` those of schedules are shown, or all where there is none. `baseline` is a PyTorch
+    version, with or without its local part, or a run's id; `at` is the id of the run whose points are opened.
+    Both are empty where nothing was chosen.
     `points`: the last nights, or all that a chart has room for.
     """
 
@@ -114,27 +116,36 @@ class Offer:
     cases: tuple[str, ...]
 
 
+#: The cases of a metric, some hardware and a profile, what matters most first.
+Leading = Callable[[str, tuple[str, ...], str], Sequence[str]]
+
+
 def trends(
-    query: Query, keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]] = ()
+    query: Query,
+    keys: Sequence[SeriesKey],
+    opening: Sequence[tuple[str, str]] = (),
+    leading: Leading | None = None,
 ) -> tuple[Trends, Offer, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
 
-    What `query` leaves open is the first of `newest`, hardware and profile of the newest runs, that has such
-    a series. Tracks, baseline and the opened point stand as they were asked for: see `settled`.
+    What `query` leaves open is the first of `opening`, pairs of hardware and profile, that has such a series,
+    and there the first `leading` cases, or without those the first by name. Tracks, baseline and the opened
+    point stand as they were asked for: see `settled`.
     """
     complaints: list[str] = []
     metrics = sorted({k.metric for k in keys}, key=wording.metric_place)
-    opening = min((k.metric for k in _newest(keys, newest)), key=wording.metric_place)
-    metric = pick(query, "metric", metrics, opening, complaints)
+    there = {k.metric for k in _first_place(keys, opening)}
+    default = HEADLINE if HEADLINE in there else min(there, key=wording.metric_place)
+    metric = pick(query, "metric", metrics, default, complaints)
 
     keys = [k for k in keys if k.metric == metric]
     labels = {k.hardware: k.hardware_label for k in keys}
-    used = _most_used(_newest(keys, newest), _hardware)
+    used = _most_used(_first_place(keys, opening), _hardware)
     hardware = _pick_hardware(query, labels, used, complaints)
 
     keys = [k for k in keys if k.hardware in hardware]
     profiles = {k.profile: k.profile_name for k in keys}
-    used = _most_used(_newest(keys, newest), _profile)
+    used = _most_used(_first_place(keys, opening), _profile)
     profile = pick_fingerprint(query, "profile", profiles, used, complaints)
 
     keys = [k for k in keys if k.profile == profile]
@@ -150,7 +161,9 @@ def trends(
         hardware=hardware,
         profile=profile,
         axis=axis,
-        cases=_pick_cases(query, known, complaints),
+        cases=_pick_cases(
+            query, known, lambda: leading(metric, hardware, profile) if leading else (), complaints
+        ),
         tracks=tuple(dict.fromkeys(query.get("track", ()))),
         scale=scale,
         baseline=last(query, "baseline") or "",
@@ -196,13 +209,18 @@ def _pick_hardware(
     return _first(tuple(found), "kinds of hardware", complaints) or (default,)
 
 
-def _pick_cases(query: Query, known: Sequence[str], complaints: list[str]) -> tuple[str, ...]:
+def _pick_cases(
+    query: Query, known: Sequence[str], leading: Callable[[], Sequence[str]], complaints: list[str]
+) -> tuple[str, ...]:
     wanted = list(dict.fromkeys(query.get("case", ())))
     complaints += [sentence("case", case, known) for case in wanted if case not in known]
     cases = _first(tuple(case for case in wanted if case in known), "cases", complaints)
+    if cases:
+        return cases
+    ordered = list(dict.fromkeys([*(case for case in leading() if case in known), *known]))
     # The machine's own series open a view only where nothing else is there.
-    models = [case for case in known if not is_canary(case)]
-    return cases or tuple((models or known)[:_FIRST_CASES])
+    models = [case for case in ordered if not is_canary(case)]
+    return tuple((models or ordered)[:_FIRST_CASES])
 
 
 def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[str, ...]:
@@ -232,10 +250,10 @@ def _not_there(chosen: Trends, offer: Offer, keys: Sequence[SeriesKey]) -> list[
     ]
 
 
-def _newest(keys: Sequence[SeriesKey], newest: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
-    """Those of the first hardware and profile in `newest` that any of `keys` has; all if there is none."""
+def _first_place(keys: Sequence[SeriesKey], opening: Sequence[tuple[str, str]]) -> Sequence[SeriesKey]:
+    """Those of the first hardware and profile in `opening` that any of `keys` has; all if there is none."""
     there = {(key.hardware, key.profile) for key in keys}
-    place = next((place for place in newest if place in there), None)
+    place = next((place for place in opening if place in there), None)
     return keys if place is None else [key for key in keys if (key.hardware, key.profile) == place]
 
 

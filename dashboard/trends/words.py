@@ -3,8 +3,10 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
-from analysis.metrics import Metric
+from analysis.metrics import METRICS, Metric
+from analysis.watched import judged_by
 from dashboard import wording
+from dashboard.picking import public
 from dashboard.trends import lines
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
@@ -21,6 +23,19 @@ ABOUT_MOVES = (
     "changed, not PyTorch. △ ▽ moved here, not confirmed: no schedule watches this line, and only its own "
     "points say so. The arrow is the way the number went; the word says whether that is worse or better."
 )
+
+
+def about_moves(metric: str) -> str:
+    """How marks are read; of a metric that follows from a watched one also where its findings come from."""
+    behind = judged_by(metric)
+    if behind in ("", metric):
+        return ABOUT_MOVES
+    return (
+        f"{ABOUT_MOVES} Nights watch {METRICS[behind].title}, from which this metric follows: findings of it "
+        "are marked here too, with its numbers."
+    )
+
+
 ABOUT_STEPS = (
     "Grey ticks on the axis: something else than PyTorch's version differs from the run before on the same "
     "machine and track. What changed together cannot be told apart by the line."
@@ -82,7 +97,7 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
 
 def _build(line: Line, baseline: str) -> str:
     """The build that speaks for a public version in a line that has several; empty where it has one."""
-    several = [version for version in lines.whole_versions([line]) if lines.public(version) == baseline]
+    several = [version for version in lines.whole_versions([line]) if public(version) == baseline]
     own = lines.build(line, baseline)
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 

@@ -4,7 +4,7 @@ import pytest
 
 from analysis.metrics import METRICS
 from analysis.thresholds import Threshold, threshold_of
-from analysis.watched import WATCHED, rules_of
+from analysis.watched import WATCHED, judged_by, rules_of
 
 
 def test_what_is_watched_is_known_has_a_direction_and_is_little() -> None:
@@ -28,3 +28,10 @@ def test_floors() -> None:
 def test_a_name_that_is_no_metric_is_refused() -> None:
     with pytest.raises(ValueError, match="no metric is called latencies"):
         rules_of("latencies")
+
+
+def test_a_metric_is_judged_by_the_watched_one_that_it_follows_from() -> None:
+    assert {judged_by(name) for name in ("latency", "throughput", "latency_p90")} == {"latency_floor"}
+    assert [judged_by(name) for name in WATCHED] == list(WATCHED)
+    assert judged_by("graph_breaks") == judged_by("tool.speed") == ""
+    assert all(judged_by(name) in ("", *WATCHED) for name in METRICS)

@@ -91,4 +91,7 @@ def test_a_schedule_that_is_called_all_is_one_of_them() -> None:
 )
 def test_a_page_is_always_one_that_exists(wanted: str | None, page: int) -> None:
     query = {} if wanted is None else {"page": [wanted]}
-    assert filters.page(query, rows=101, per_page=50) == page
+    complaints: list[str] = []
+    assert filters.page(query, 101, 50, complaints) == page
+    # What is shown is what was asked for, or it is said.
+    assert bool(complaints) == (query.get("page", [str(page)])[-1] != str(page))

@@ -57,7 +57,7 @@ def test_two_machines_are_normalised_to_one(open_page: Open, two_url: str) -> No
         "▲ 21.0×</strong>",
         "2 runs, 2026-09-02",
         "2 replicates, 2026-09-03",
-        "not interleaved: differences of a few per cent mean nothing",
+        "▲ and ▼ stand only beyond 5.00 %",
         "lie 5.00 % apart",
         "does not give a process the same number of CPUs on all of these machines",
         f"not measured on {CPU}",
@@ -132,6 +132,25 @@ def test_the_newest_of_each_says_where_pytorches_differ(open_page: Open, tmp_pat
     assert f"torch {NEWER}</small>" in shown
 
 
+def test_the_release_that_machines_share_is_compared_below_months_of_nightlies(
+    open_page: Open, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/p.db"
+    slow, fast = "2.15.0+cpu", "2.15.0+cu130"
+    save(url, run("slow", version=slow), outcomes(SLOW, version=slow))
+    save(url, run("fast", version=fast, hardware=GPU), outcomes(FAST, version=fast, device="cuda"))
+    for night in range(70):
+        started = FIRST_NIGHT + timedelta(days=night)
+        version = f"2.16.0.dev{started:%Y%m%d}+cu130"
+        each = run(f"night-{night}", version=version, hardware=GPU, started_at=started)
+        save(url, each, outcomes(FAST[:1], version=version, device="cuda"))
+    at = open_page(url, PAGE, to=CPU)
+    assert at.selectbox(key="choose-version").value == "2.15.0"
+    shown = plain(at)
+    assert "Each machine has a build of its own of that release (2.15.0+cpu, 2.15.0+cu130)" in shown
+    assert "▲ 20.0×" in shown and "Not all of these points are of one PyTorch" not in shown
+
+
 def test_one_hardware_says_that_there_is_nothing_to_hold_it_against(open_page: Open, tmp_path: Path) -> None:
     at = open_page(save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(SLOW)), PAGE)
     shown = text(at)
@@ -166,6 +185,20 @@ def test_prices_of_the_settings_and_of_the_address_make_costs(
     assert parse_qs(urlsplit(pinned[-1].replace("&amp;", "&")).query)["price"] == [
         f"{fingerprint(GPU)[:12]}:0.36"
     ]
+
+
+def test_a_case_on_one_gpu_of_eight_costs_an_eighth_of_the_machine(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, made = f"sqlite:///{tmp_path}/p.db", run("fast-1", hardware=GPU)
+    facts = {"gpus": ["NVIDIA H200"] * 8, "cpus": 192}
+    made = replace(made, machine=replace(made.machine, hardware=replace(made.machine.hardware, facts=facts)))
+    save(url, made, outcomes([Measured(f"{MLP}/eager", (0.2, 0.2), items=8)], device="cuda"))
+    monkeypatch.setenv(PRICES, Prices("USD", {GPU: 24.0}).text)
+    shown = text(open_page(url, PAGE))
+    # 8 items in 0.2 ms: 40,000 items/s; 24 / 8 = 3 an hour for the one GPU; 3 / 3600 / 40,000 x 1e6.
+    assert "0.0208<small>40,000 items/s, 2 replicates, 1 of 8 GPUs" in shown
+    assert f"{GPU}, at 24 USD/h = 3.00 USD per GPU-hour" in shown.replace("\\", "")
 
 
 def test_what_the_address_has_and_nobody_knows_is_said(open_page: Open, two_url: str) -> None:

@@ -1,6 +1,7 @@
 """Ratios between machines: which way they go, what is in their mean, what is refused, what an item costs."""
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import altair as alt
@@ -8,8 +9,10 @@ import pytest
 from technique_runs import CPU, GPU, fingerprint, profile
 
 from analysis.metrics import METRICS, Better
+from analysis.watched import rules_of
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import Cell, Column
+from dashboard.picking import public
 from db.place_records import Place
 from db.records import Headline, Profile, ReleasePoint, SeriesKey, SeriesPoint
 
@@ -81,6 +84,40 @@ def test_a_million_items_cost_what_the_hours_for_them_cost() -> None:
     assert [normalised.cost(1.0, rate) for rate in (0.0, -1.0, math.nan, math.inf)] == [None] * 4
 
 
+DDP = "a/train/batch=8/parallel=ddp,ranks=4"
+INSTANCES = "a/infer/batch=8/instances=4"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "machines", "case", "charged"),
+    [
+        # A machine of 8 GPUs at 24 an hour: 3 per GPU-hour, times the GPUs of the case.
+        (8, 1, A, 3.0),
+        (8, 1, DDP, 12.0),
+        (8, 1, INSTANCES, 3.0),
+        (8, 1, "a tool's own name", 3.0),
+        (1, 1, A, 24.0),
+        # Of two GPUs nobody uses four.
+        (2, 1, DDP, 24.0),
+        # Without GPUs the machine as a whole, and of two machines the one that it ran on.
+        (0, 1, A, 24.0),
+        (0, 1, DDP, 24.0),
+        (0, 2, A, 12.0),
+        (0, 2, "a/train/batch=8/nodes=2,parallel=ddp,ranks=2", 24.0),
+    ],
+)
+def test_a_case_is_charged_for_the_gpus_that_it_uses(
+    gpus: int, machines: int, case: str, charged: float
+) -> None:
+    where = Column("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
+    (row,) = frames.costs([where], {"f": 24.0}, "USD").to_dict("records")
+    assert row["cost_per_million_items"] == pytest.approx(charged / 3600 / 129_000 * 1e6)
+    both = normalised.cheapest(
+        [where, Column("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)], {"f": 24.0, "g": charged}
+    )
+    assert both[1][1] == pytest.approx(1.0)
+
+
 def test_the_cheaper_hardware_is_told_over_the_cases_that_both_have() -> None:
     slow, fast = column("slow", a=100.0, b=100.0), column("fast", a=400.0, b=1600.0, c=1.0)
     # Four times the price; four times and sixteen times the items.
@@ -104,10 +141,44 @@ def test_runs_apart_are_told_by_their_median() -> None:
     assert normalised.noise([quiet, loud]) is None
 
 
-def test_what_rounds_to_one_has_no_direction() -> None:
-    assert [frames.times(each) for each in (2.0, 0.5, 1.0, 1.0001, 0.9999, None)] == [
-        *("▲ 2.00×", "▼ 0.500×", "1.00×", "1.00×", "1.00×", "–"),
-    ]
+@pytest.mark.parametrize(
+    ("ratio", "told"),
+    [
+        (2.0, "▲ 2.00×"),
+        (0.5, "▼ 0.500×"),
+        (1.001, "1.00×"),
+        (0.999, "0.999×"),
+        (1.03, "1.03×"),
+        (1.04, "▲ 1.04×"),
+        (1 / 1.03, "0.971×"),
+        (1 / 1.04, "▼ 0.962×"),
+        (None, "–"),
+    ],
+)
+def test_only_what_is_beyond_the_noise_has_a_direction(ratio: float | None, told: str) -> None:
+    assert frames.times(ratio, 0.0374) == told
+
+
+def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
+    latency, alone = "latency_floor", column("x", a=1.0)
+    assert normalised.threshold([alone], latency) == normalised.UNKNOWN_NOISE
+
+    def twice(apart: float) -> list[Column]:
+        return [Column("f", "x", "p", 1, {A: replace(cell(1.0), apart=apart)}), alone]
+
+    assert normalised.threshold(twice(0.0374), latency) == 0.0374
+    # Two runs that happen to agree prove no difference of 0.1 %.
+    assert normalised.threshold(twice(0.0001), latency) == rules_of(latency).floor > 0.01
+    assert all(
+        normalised.threshold([alone], name) > 0 for name, one in METRICS.items() if one.better != "neither"
+    )
+
+
+def test_a_case_whose_runs_lie_far_apart_has_no_arrow_at_a_small_difference() -> None:
+    reference = Column("x", "x", "p", 1, {A: replace(cell(10.0), apart=0.2), B: cell(10.0)})
+    other = Column("y", "y", "p", 1, {A: cell(9.0), B: cell(9.0)})
+    html, _ = tables.cases([reference, other], METRICS["latency"], 0.05)
+    assert html.count("▲") == 1 and html.count("1.11×") == 2
 
 
 def point(case: str, value: float, version: str = OLD, environment: str = "e", n: int = 3) -> SeriesPoint:
@@ -179,13 +250,31 @@ def test_it_opens_on_the_newest_version_that_most_hardware_has() -> None:
     (gpu, gpus), (cpu, cpus) = HERE
     spread = frozenset({(OLD, gpu, gpus), (OLD, cpu, cpus), (NEW, gpu, gpus)})
     chosen, offer, complaints = view.hardware({}, PLACES, spread)
-    assert (chosen.version, chosen.metric, chosen.profile) == (OLD, "latency_floor", "quiet")
-    assert offer.versions == {NEW: 1, OLD: 2}
+    assert (chosen.version, chosen.metric, chosen.profile) == (public(OLD), "latency_floor", "quiet")
+    assert offer.versions == {public(NEW): 1, public(OLD): 2}
+    assert {side.build for side in offer.sides} == {OLD}
     assert not complaints
     # No two share one: of each the newest.
     apart = frozenset({(OLD, cpu, cpus), (NEW, gpu, gpus)})
     assert view.hardware({}, PLACES, apart)[0].version == view.NEWEST
-    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == NEW
+    assert view.hardware({}, PLACES[:1], frozenset({(NEW, gpu, gpus)}))[0].version == public(NEW)
+
+
+def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
+    """Each machine has the wheel of its own CUDA; a newer release is on one of them only."""
+    (gpu, gpus), (cpu, cpus) = HERE
+    of_gpu, of_cpu, newer = "2.15.0+cu130", "2.15.0+cpu", "2.16.0+cu130"
+    spread = frozenset(
+        {(of_gpu, gpu, gpus), ("2.15.0+cu126", gpu, gpus), (of_cpu, cpu, cpus), (newer, gpu, gpus)}
+    )
+    chosen, offer, complaints = view.hardware({}, PLACES, spread)
+    assert (chosen.version, offer.versions) == ("2.15.0", {"2.16.0": 1, "2.15.0": 2})
+    assert {side.label: side.build for side in offer.sides} == {GPU: of_gpu, CPU: of_cpu}
+    # An address may mean one build.
+    chosen, offer, more = view.hardware({"version": ["2.15.0+cu126"]}, PLACES, spread)
+    assert chosen.version == "2.15.0+cu126" and offer.versions["2.15.0+cu126"] == 1
+    assert {side.label: side.build for side in offer.sides} == {GPU: "2.15.0+cu126", CPU: ""}
+    assert complaints == more == []
 
 
 def test_it_opens_on_a_reference_that_has_the_version() -> None:
@@ -193,7 +282,8 @@ def test_it_opens_on_a_reference_that_has_the_version() -> None:
     here = [(fingerprint(each.hardware_label), each.profile) for each in places]
     spread = frozenset({(NEW, *here[0]), (NEW, *here[1]), (OLD, *here[2])})
     chosen, offer, complaints = view.hardware({}, places, spread)
-    assert (chosen.version, chosen.to, offer.versions) == (NEW, fingerprint(GPU), {NEW: 2, OLD: 1})
+    assert (chosen.version, chosen.to) == (public(NEW), fingerprint(GPU))
+    assert offer.versions == {public(NEW): 2, public(OLD): 1}
     assert [side.label for side in offer.sides] == [GPU, "1 x board", CPU] and not complaints
     # An address has its way, and where no version is chosen the first by name is the reference.
     assert view.hardware({"to": ["1 x board"]}, places, spread)[0].to == fingerprint("1 x board")
@@ -252,13 +342,13 @@ def test_the_address_overrides_the_settled_price() -> None:
 def test_columns_of_other_versions_and_harnesses_say_so() -> None:
     reference = Column("x", "x", "p", 1, {A: cell(10.0)})
     other = Column("y", "y", "p", 1, {A: cell(5.0, NEW, "other")})
-    html, more = tables.cases([reference, other], METRICS["latency"])
+    html, more = tables.cases([reference, other], METRICS["latency"], 0.05)
     assert f"torch {NEW}" in html and "other harness" in html
     assert html.count("2.00×") == 1
     assert more == 0
     # A median over runs of two harnesses, of which one is the reference's.
     mixed = Column("z", "z", "p", 1, {A: cell(5.0, OLD, "h", "other")})
-    html, _ = tables.cases([reference, mixed], METRICS["latency"])
+    html, _ = tables.cases([reference, mixed], METRICS["latency"], 0.05)
     assert "harness partly another" in html and "other harness" not in html
 
 
@@ -266,11 +356,11 @@ def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
     cases = {f"m{number}/infer/-/eager": cell(1.0 + number) for number in range(1000)}
     both = [Column("x", "x", "p", 1, cases), Column("y", "y", "p", 1, cases)]
     latency = METRICS["latency"]
-    drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both])
+    drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both], 0.05)
     assert len(drawn) == 2
     assert frames.dots(both, drawn, latency).empty
     assert len(frames.cells(both, latency)) == 2000
-    table, more = tables.cases(both, latency)
+    table, more = tables.cases(both, latency, 0.05)
     assert (table.count("<tr>"), more) == (1 + tables.MOST_CASES, 1000 - tables.MOST_CASES)
 
 

@@ -4,6 +4,9 @@ import pytest
 from builders import RESNET
 from dashboard_pages import OVERVIEW, Open, html, text
 
+from dashboard.navigation import PAGES, Page
+from dashboard.picking import unknown_parameters
+
 #: Python refuses to read a number of so many digits.
 DIGITS = "9" * 5000
 NONSENSE = ("\0", DIGITS, "nan", "'; DROP TABLE run;--", "<script>alert(1)</script>", "x" * 100_000)
@@ -34,6 +37,32 @@ def test_nonsense_is_said_and_what_there_is_is_shown(open_page: Open, full_url: 
         assert "Traceback" not in shown and "<script" not in html(at)
         assert all(len(str(each.value)) < 2500 for each in at.warning)
         assert len(at.warning) <= 2 * len(NAMES[page])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path or "overview")
+def test_a_parameter_that_a_page_does_not_read_is_said_in_one_line(
+    open_page: Open, full_url: str, page: Page
+) -> None:
+    at = open_page(full_url, page.script, alnog="versions")
+    (told,) = [str(each.value).replace("\\", "") for each in at.warning]
+    assert told.startswith('Unknown parameter "alnog"') and told.endswith("; it is ignored.")
+    assert set(NAMES[page.script]) <= set(page.parameters)
+
+
+def test_the_nearest_parameter_is_named() -> None:
+    trends = next(page for page in PAGES if page.path == "trends")
+    (told,) = unknown_parameters({"bsaeline": ["2.13.0"], "metric": ["latency"]}, trends.parameters)
+    assert 'did you mean "baseline"?' in told
+    assert unknown_parameters({}, trends.parameters) == []
+
+
+@pytest.mark.parametrize("wanted", ["-3", "0", "999", "two"])
+def test_a_page_that_a_list_does_not_have_is_said(open_page: Open, full_url: str, wanted: str) -> None:
+    at = open_page(full_url, "app_pages/run_detail.py")
+    at.query_params["page"] = wanted
+    at.run()
+    (told,) = [str(each.value).replace("\\", "") for each in at.warning]
+    assert f'"{wanted}" is no page' in told
 
 
 def test_a_page_of_a_list_beyond_all_numbers_is_its_last(open_page: Open, full_url: str) -> None:

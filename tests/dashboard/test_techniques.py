@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import streamlit as st
 from builders import FIRST_NIGHT, a_run, an_outcome
-from dashboard_pages import Open, html, text
+from dashboard_pages import Open, html, text, typed
 from technique_runs import (
     CPU,
     GPU,
@@ -31,6 +31,7 @@ from technique_runs import (
     save,
 )
 
+from analysis.comparison import COMPARED
 from dashboard import parts
 from db.records import Run
 
@@ -276,13 +277,80 @@ def test_where_nothing_tells_a_ratio_a_link_leads_to_what_does(open_page: Open, 
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
     later = run("run-2", hardware=GPU, started_at=FIRST_NIGHT + timedelta(days=1))
     save(url, later, outcomes(ON_CPU[:2], apart=True))
-    at = open_page(url, PAGE)
+    at = open_page(url, PAGE, hardware=GPU)
     assert "There is no ratio" in text(at) and "These runs tell no speed-up" in text(at)
     address = next(each for each in Links(html(at)).addresses if each.startswith("/techniques?"))
     asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
     assert asked["version"] == VERSION and asked["run"] == "newest"
     there = open_page(url, PAGE, **asked)
     assert "There is no ratio" not in text(there) and "These runs tell no speed-up" not in text(there)
+
+
+def test_it_opens_on_the_newest_run_that_tells_a_ratio(open_page: Open, tmp_path: Path) -> None:
+    """Newer are a run with all cases apart on another machine, and one of a newer PyTorch on this one."""
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+    save(url, run("older", started_at=FIRST_NIGHT - timedelta(days=9)), outcomes(ON_CPU[:2]))
+    days = {"run-2": (GPU, VERSION, 1), "run-3": (CPU, "2.14.0+cpu", 2)}
+    for name, (where, version, day) in days.items():
+        started = FIRST_NIGHT + timedelta(days=day)
+        made = run(name, hardware=where, version=version, started_at=started)
+        save(url, made, outcomes(ON_CPU[:2], version=version, apart=True))
+    at = open_page(url, PAGE)
+    chosen = {name: at.selectbox(key=f"choose-{name}").value for name in ("hardware", "version", "run")}
+    assert chosen == {"hardware": fingerprint(CPU), "version": VERSION, "run": "newest"}
+    assert "2.00×" in html(at) and "There is no ratio" not in text(at) and "run-1" in html(at)
+    # Another machine that is chosen has its own newest, and an address its way.
+    assert "There is no ratio" in text(open_page(url, PAGE, hardware=GPU))
+    at = open_page(url, PAGE, version="2.14.0")
+    assert at.selectbox(key="choose-version").value == "2.14.0+cpu" and not at.warning
+
+
+def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, tmp_path: Path) -> None:
+    """It would say nothing but that each case was measured without its baseline."""
+    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU[:2]))
+    for number in range(20):
+        started = FIRST_NIGHT + timedelta(days=1 + number)
+        made = run(f"upgrade-{number}", hardware=GPU, started_at=started)
+        made = replace(made, facts={**made.facts, COMPARED: {}})
+        save(url, made, outcomes(ON_CPU[:2], apart=True))
+    assert open_page(url, PAGE).selectbox(key="choose-hardware").value == fingerprint(CPU)
+
+
+def test_runs_that_are_not_read_are_counted_and_led_to(open_page: Open, tmp_path: Path) -> None:
+    """Each of twenty runs has a case of its own; the page reads the newest sixteen."""
+    url = f"sqlite:///{tmp_path}/p.db"
+    for number in range(20):
+        case = f"resnet50/infer/batch={number + 1},image=64"
+        pair = [Measured(f"{case}/eager", (100.0,) * 3), Measured(f"{case}/compile=default", (50.0,) * 3)]
+        made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=number))
+        save(url, made, outcomes(pair))
+    at = open_page(url, PAGE)
+    assert "of 16" in html(at) and "4 older runs measured 4 cases of which these tell no ratio" in text(at)
+    (address,) = [each for each in Links(html(at)).addresses if each.endswith("%2Crun-0")]
+    there = open_page(url, PAGE, **parse_qs(urlsplit(address).query))
+    assert "of 4" in html(there) and not there.warning and "older run" not in text(there)
+
+
+def test_a_case_whose_newest_runs_have_no_ratio_is_said(open_page: Open, tmp_path: Path) -> None:
+    url = save(f"sqlite:///{tmp_path}/p.db", run("first"), outcomes(ON_CPU[:2]))
+    for number in range(8):
+        made = run(f"run-{number}", started_at=FIRST_NIGHT + timedelta(days=1 + number))
+        save(url, made, outcomes(ON_CPU[:2], apart=True))
+    told = text(open_page(url, PAGE))
+    assert "1 case without a ratio in the newest 8 runs of each" in told
+
+
+@pytest.mark.parametrize(("hardware", "device", "suite"), [(CPU, "cpu", "cpu"), (GPU, "cuda", "gpu")])
+def test_what_is_advised_is_the_suite_of_the_device(
+    open_page: Open, tmp_path: Path, hardware: str, device: str, suite: str
+) -> None:
+    made = run(hardware=hardware)
+    facts = {"gpus": ["NVIDIA H200"] * 8 if device == "cuda" else []}
+    made = replace(made, machine=replace(made.machine, hardware=replace(made.machine.hardware, facts=facts)))
+    alone = save(f"sqlite:///{tmp_path}/alone.db", made, outcomes(ON_CPU[:2], device=device, apart=True))
+    assert typed(open_page(alone, PAGE)) == [f"pyrometer run --suite {suite}"]
+    eager = save(f"sqlite:///{tmp_path}/eager.db", made, outcomes(ON_CPU[:1], device=device))
+    assert typed(open_page(eager, PAGE)) == [f"pyrometer run --suite {suite}"]
 
 
 def test_that_link_leads_as_near_as_it_can_and_names_what_differs(open_page: Open, tmp_path: Path) -> None:

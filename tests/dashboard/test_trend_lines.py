@@ -1,11 +1,13 @@
 """Series as lines: tracks do not zigzag, what lines are set against, what moved and what changed."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from builders import MLP, RESNET
 from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
+from analysis.metrics import METRICS
 from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
 from db.finding_records import RunChange
@@ -54,6 +56,18 @@ def test_the_old_side_of_a_session_is_no_part_of_the_line_of_its_candidate() -> 
     }
     (line,) = drawn({KEY: [old, new]}, about)
     assert lines.labels([line], ["2.13.0", OTHER], about) == {"2.13.0": "2.13.0", OTHER: "2.14.0"}
+
+
+def test_a_session_of_a_pinned_release_is_no_night_of_it() -> None:
+    points, about = two_tracks()
+    session = [a_point(3, "2.13.0", run="s"), a_point(3, "2.14.0.dev3", run="s")]
+    about |= told(session[:1], last=False) | told(session[1:])
+    (line,) = drawn({KEY: [*points, *session]}, about)
+    assert {p.run for p in line.of_track("2.13.0")} == {f"old-{night}" for night in range(10)}
+    assert [p.run for p in line.of_track(f"2.13.0{lines.SINGLE}")] == ["s"]
+    assert lines.scheduled([line], about) == {"nightly", "2.13.0"}
+    (line,) = drawn({KEY: session}, told(session))
+    assert lines.scheduled([line], told(session)) == set()
 
 
 def test_runs_by_hand_of_several_pytorchs_have_no_name_in_common() -> None:
@@ -208,6 +222,23 @@ def test_what_a_schedule_watches_is_left_to_its_findings() -> None:
     # By hand nobody watches it.
     (line,) = drawn({watched: points}, told(points))
     assert len(moves.seen([line], [], told(points), (), "lower")) == 1
+
+
+@pytest.mark.parametrize("metric", ["latency", "throughput"])
+def test_a_finding_of_the_watched_metric_stands_on_what_follows_from_it(metric: str) -> None:
+    points = stepped(at=15)
+    (line,) = drawn({a_key(metric=metric): points}, told(points, track="nightly"))
+    one = found(points[16], a_key(metric="latency_floor"))
+    (move,) = moves.found([line], [one])
+    assert (move.word, move.finding, move.metric) == ("regression", 7, "latency_floor")
+    # The same change is no second one that nobody confirmed.
+    better, about = METRICS[metric].better, told(points, track="nightly")
+    same = replace(one, direction="worse" if better == "lower" else "better")
+    assert moves.seen([line], [same], about, (), better) == []
+    far = replace(same, at_run=points[25].run)
+    assert len(moves.seen([line], [far], about, (), better)) == 1
+    other = found(points[16], a_key(RESNET, metric="latency_floor"))
+    assert moves.found([line], [other]) == []
 
 
 def test_values_without_a_logarithm_are_passed_over() -> None:

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from builders import BERT, MLP, RESNET
 
+from analysis.watched import HEADLINE
 from dashboard import links
 from dashboard.trends import view
 from dashboard.trends.view import Trends
@@ -199,3 +200,11 @@ def test_a_choice_of_other_lines_gives_up_what_was_theirs() -> None:
     assert chosen.after("metric", "throughput") == replace(chosen, metric="throughput")
     assert chosen.after("cases", (MLP,)) == replace(chosen, cases=(MLP,), at="")
     assert chosen.after("hardware", (EPYC,)) == replace(chosen, hardware=(EPYC,), tracks=(), at="")
+
+
+def test_a_view_opens_on_the_metric_that_nights_watch() -> None:
+    keys = [*KEYS, key(MLP, "latency_floor"), key(MLP, "rss_peak")]
+    assert view.trends({}, keys)[0].metric == HEADLINE
+    # Where it was not measured, as the catalogue lists them.
+    assert view.trends({}, [*KEYS, key(MLP, "rss_peak")])[0].metric == "latency"
+    assert view.trends({"metric": ["throughput"]}, keys)[0].metric == "throughput"

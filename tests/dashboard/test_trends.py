@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,22 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import streamlit as st
-from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_outcome, measurements_for
+from builders import (
+    MLP,
+    RESNET,
+    RESNET_COMPILED,
+    a_machine,
+    a_night,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
 from dashboard_pages import Open, html, text, typed
 from streamlit.testing.v1 import AppTest
-from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression
+from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression, nightly
 
+from analysis.watched import HEADLINE
 from dashboard import load, parts
 from db import findings, queries, store
 from db.engine import Database, open_database
@@ -35,10 +47,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def fill(database: Database) -> None:
-    nightly, pinned = Nights(database), Nights(database, track="2.13.0", environment=lambda night: PINNED)
+    each, pinned = Nights(database), Nights(database, track="2.13.0", environment=lambda night: PINNED)
     for night in range(NIGHTS):
         slower = {MLP: 1.1} if night >= 2 else {}
-        nightly.add(range(night, night + 1), slower, driver="590" if night >= 12 else "580")
+        each.add(range(night, night + 1), slower, driver="590" if night >= 12 else "580")
         pinned.add(range(night, night + 1), driver="590" if night >= 12 else "580")
     a_regression(database)
     a_finding(database, RESNET, direction="better", night=5)
@@ -80,6 +92,51 @@ def test_two_environments_of_a_schedule_are_two_tracks_with_a_legend(shown: Any)
     assert not at.warning
 
 
+@pytest.fixture(scope="module")
+def with_sessions(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same nights, with two sessions that confirm a finding and a run by hand between them."""
+    found = f"sqlite:///{tmp_path_factory.mktemp('sessions')}/pyrometer.db"
+    with open_database(found) as database:
+        fill(database)
+        for night in (4, 8):
+            sides = [nightly(night - 1), nightly(night)]
+            run = a_run(
+                f"confirm-{night}", environments=sides, started_at=a_night(night) + timedelta(hours=5)
+            )
+            outcomes = [an_outcome(MLP, environment=each, metrics={METRIC: 11.0}) for each in sides]
+            store.save_run(database, run)
+            store.save_measurements(database, run.id, measurements_for(outcomes))
+        run = a_run("uploaded", started_at=a_night(7), environments=[an_environment("2.12.0")])
+        store.save_run(database, run)
+        outcome = an_outcome(MLP, environment=run.environments[0], metrics={METRIC: 12.0})
+        store.save_measurements(database, run.id, measurements_for([outcome]))
+    return found
+
+
+def runs_drawn(at: AppTest) -> set[str]:
+    """The runs whose points the page lists, which are those that its chart draws."""
+    return {parse_qs(urlsplit(each).query)["at"][0] for each in addresses(at, "Point<")}
+
+
+def test_sessions_and_single_runs_are_no_lines_unless_they_are_chosen(
+    open_page: Open, with_sessions: str
+) -> None:
+    at = open_page(with_sessions, PAGE, case=MLP)
+    tracks = at.multiselect(key="choose-tracks").options
+    assert len(tracks) == 2 + 3, "the old side of each session, and all else by hand"
+    assert {run.rpartition("-")[0] for run in runs_drawn(at)} == {
+        "alone-nightly-bench-1",
+        "alone-2.13.0-bench-1",
+    }
+    legend = html(at).partition('aria-label="Tracks"')[2].partition("</ul>")[0]
+    assert legend.count("<li>") == 2
+    assert "Not drawn: 3 tracks" in text(at)
+    at = open_page(with_sessions, PAGE, case=MLP, track=nightly(7).name)
+    assert runs_drawn(at) == {"confirm-8"}
+    # A version measured in a session alone is one all the same.
+    assert "2.12.0" in html(open_page(with_sessions, PAGE, case=MLP, axis="version"))
+
+
 def test_a_track_can_be_chosen_and_the_address_holds_it(shown: Any) -> None:
     at = shown()
     at.multiselect(key="choose-tracks").set_value(["2.13.0"]).run()
@@ -110,6 +167,44 @@ def test_a_confirmed_finding_is_marked_and_listed_with_its_page(shown: Any) -> N
     assert "× regression" in listed and "▲ +10.0 % [+9.4 %, +10.5 %]" in listed and "worse" in listed
     assert addresses(at, "Finding") == ["/regressions?finding=1"]
     assert "not confirmed" not in listed, "a schedule watches it"
+
+
+@pytest.mark.parametrize("chosen", [{}, {"metric": "latency"}])
+def test_a_confirmed_finding_is_seen_by_default_and_on_a_metric_that_follows(
+    open_page: Open, tmp_path: Path, chosen: dict[str, str]
+) -> None:
+    found = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(found) as database:
+        runs = Nights(database).add(range(NIGHTS))
+        for night, run in enumerate(runs):
+            (floor,) = queries.measurements_of_run(database, run, cases=[MLP])
+            value = 22.0 if night >= 2 else 20.0
+            latency = replace(floor, metric="latency", point=value, smallest=value, largest=value)
+            store.save_measurements(database, run, [latency])
+        a_regression(database)
+    at = open_page(found, PAGE, case=MLP, **chosen)
+    assert at.selectbox(key="choose-metric").value == chosen.get("metric", HEADLINE)
+    listed = html(at).partition('aria-label="Where lines moved"')[2].partition("</table>")[0]
+    assert addresses(at, "Finding") == ["/regressions?finding=1"] and "× regression" in listed
+    assert "moves" in layers(at) and "not confirmed" not in listed
+    assert ("Latency floor" in listed) == bool(chosen), "the metric it was confirmed on"
+
+
+def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_points(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """A newer machine has two nights; the first case by name was measured on two nights only."""
+    found, rare = f"sqlite:///{tmp_path}/pyrometer.db", "aardvark/infer/batch=1/eager"
+    with open_database(found) as database:
+        Nights(database).add(range(NIGHTS))
+        Nights(database, "weekly", machine=a_machine("bench-22"), cases=(rare,)).add(range(2))
+        other = Nights(database, schedule="young", machine=a_machine("new", "8 x H200"))
+        a_regression(database, RESNET)
+        other.add(range(NIGHTS, NIGHTS + 2))
+    at = open_page(found, PAGE)
+    assert at.multiselect(key="choose-hardware").value == [a_machine().hardware.fingerprint]
+    assert at.multiselect(key="choose-cases").value == [RESNET, MLP, RESNET_COMPILED]
+    assert not at.warning
 
 
 def test_a_candidate_is_a_question(shown: Any) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import telemetry_builders as made_up
-from builders import BERT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_environment
+from builders import BERT, MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_environment, an_outcome
 from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 from telemetry_builders import H200, H200_TWO
@@ -17,7 +17,7 @@ from telemetry_builders import H200, H200_TWO
 from analysis import rounds
 from dashboard import capabilities, filters, links, tainted
 from dashboard import telemetry as telemetry_parts
-from db import telemetry
+from db import store, telemetry
 from db.engine import open_database
 from db.records import TelemetryWindow
 
@@ -155,6 +155,38 @@ def test_a_run_without_telemetry_is_named_and_the_newest_with_some_is_shown(show
     assert at.warning[0].value == "Run before has no telemetry; shown is the newest run that has some."
     assert at.selectbox(key="choose-run").value == "on-h200"
     assert "There is no run 'on-h20'" in show(run="on-h20").warning[0].value
+
+
+def test_a_newer_run_of_cases_that_were_named_says_why_it_has_no_window(show: Any, tmp_path: Path) -> None:
+    filled = f"sqlite:///{tmp_path}/named.db"
+    made_up.fill(filled)
+    timing = {"observe_seconds": 0.0, "trace_steps": 0}
+    with open_database(filled) as database:
+        run = a_run("named", suite="chosen", started_at=a_night(400))
+        store.save_run(database, replace(run, facts={"timing": timing}))
+        store.save_outcomes(database, run.id, [an_outcome(MLP)])
+    for query, which in (({}, "The newest run named"), ({"run": "named"}, "Run named")):
+        at = show(filled, **query)
+        told = " ".join(str(each.value) for each in at.caption).replace("\\", "")
+        assert f"{which} has no telemetry: it was measured without a telemetry window" in told
+        assert typed(at) == [f"pyrometer run --suite cpu --case {MLP}"]
+        assert at.selectbox(key="choose-run").value == "on-h200"
+    # One that has some says nothing, and neither does a page that was opened on it.
+    assert not typed(show(filled, run="on-a100"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"timing": {"observe_seconds": 3.0, "trace_steps": 0}}, "older than `telemetry_days`"),
+        ({"timing": {"observe_seconds": 0.0, "trace_steps": 8}}, "traced, not measured"),
+        ({"timing": {"observe_seconds": 0.0}}, "`observe_seconds` is 0)"),
+        ({"timing": "odd"}, "older than"),
+        ({}, "older than"),
+    ],
+)
+def test_why_a_run_has_no_window(facts: dict[str, Any], why: str) -> None:
+    assert why in telemetry_parts.why_none(replace(a_run(), facts=facts))
 
 
 def test_without_any_telemetry_the_page_says_what_to_run_and_what_cannot_be_told(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from builders import FIRST_NIGHT, measurements_for
+from builders import FIRST_NIGHT, a_machine, a_profile, measurements_for
 from technique_runs import (
     CPU,
     GPU,
@@ -19,6 +19,7 @@ from technique_runs import (
     profile,
     run,
 )
+from watched_nights import Nights
 
 from db import forget, places, store
 from db.engine import Database
@@ -132,3 +133,27 @@ def test_of_two_versions_in_one_run_only_the_asked_one_answers(database: Databas
         store.save_measurements(database, "both", measurements_for(measured))
     (found,) = places.points_of_version(database, FLOOR, NEWER, newest=5)
     assert (found[1].point, found[1].torch_version, found[1].machine) == (20.0, NEWER, machine().name)
+
+
+def test_a_place_with_many_nights_comes_before_a_newer_one_with_few(database: Database) -> None:
+    assert places.most_nights(database) == []
+    measure(database, 90, EAGER, hardware="by hand")
+    assert places.most_nights(database) == [], "no schedule measured it"
+    long_gone = Nights(database, machine=a_machine("gone", "Gone"))
+    long_gone.add(range(10))
+    Nights(database, schedule="nightly", machine=a_machine("rich", "Rich")).add(range(70, 75))
+    Nights(database, schedule="weekly", machine=a_machine("new", "New")).add(range(78, 80))
+    quiet = a_profile().fingerprint
+    assert places.most_nights(database) == [("hardware-Rich", quiet), ("hardware-New", quiet)]
+    assert places.most_nights(database, days=100)[0] == ("hardware-Gone", quiet)
+
+
+def test_points_of_cases_are_counted_over_the_last_nights(database: Database) -> None:
+    measure(database, 1, EAGER, COMPILED)
+    measure(database, 70, EAGER)
+    measure(database, 71, EAGER, COMPILED)
+    measure(database, 72, EAGER, hardware=GPU)
+    ask = partial(places.case_points, database, FLOOR)
+    assert ask((HERE[0],), HERE[1]) == {EAGER: 2, COMPILED: 1}
+    assert ask((HERE[0], fingerprint(GPU)), HERE[1], days=100) == {EAGER: 4, COMPILED: 2}
+    assert ask((HERE[0],), "another") == {}
