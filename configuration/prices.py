@@ -8,10 +8,9 @@ from .fields import Positive, Table, Text
 
 
 class PriceSettings(Table):
-    """`[prices]`: hardware and what an hour of it costs, all in one `currency`.
+    """`[prices]`: what an hour of hardware costs, all in one `currency`; nothing is converted.
 
-    `per_hour` maps labels of hardware, as the dashboard shows them, to prices. The currency is a word that is
-    shown beside them; nothing is ever converted.
+    `per_hour` maps labels of hardware, as the page Hardware shows them, to prices.
     """
 
     currency: Text = Field(default="USD", description='a word such as "EUR"')

@@ -1,0 +1,75 @@
+"""The documentation: bounded in size, generated where it repeats the program, and without broken links."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.reference import COMMAND, pages
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+
+README_BYTES = 8 * 1024
+DOCS_BYTES = 110 * 1024
+DECISION_BYTES = 3584
+GLOSSARY_ENTRIES = 40
+#: Written before decisions were bounded; to be shortened.
+LONG_DECISIONS = {"0016-detection.md"}
+
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md")])
+
+
+def prose(page: Path) -> str:
+    """A page without its code, in which brackets and hashes mean other things."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of the page's headings as GitHub makes them."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    broken: list[str] = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        found = target.exists() and (not anchor or anchor in anchors(target))
+        if not found:
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_readme_and_the_pages_are_short() -> None:
+    assert (ROOT / "README.md").stat().st_size <= README_BYTES
+    assert sum(page.stat().st_size for page in DOCS.rglob("*.md")) <= DOCS_BYTES
+    decisions = {page.name: page.stat().st_size for page in DOCS.glob("decisions/*.md")}
+    assert {name for name, size in decisions.items() if size > DECISION_BYTES} <= LONG_DECISIONS
+
+
+def test_the_glossary_is_short_and_names_each_term_once() -> None:
+    terms = re.findall(r"^\*\*(.+?)\*\*:", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    assert 0 < len(terms) == len(set(terms)) <= GLOSSARY_ENTRIES
+
+
+def test_generated_pages_are_what_the_program_says() -> None:
+    outdated = [page.name for page, text in pages(DOCS).items() if page.read_text() != text]
+    assert outdated == [], f"write them again: {COMMAND}"
+
+
+def test_every_page_is_linked_from_another() -> None:
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in PAGES
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if "://" not in link
+    }
+    single = {page for page in DOCS.glob("*.md") if page not in linked}
+    assert sorted(page.name for page in single) == []
