@@ -1,12 +1,12 @@
-"""The generated pages of docs/: every command with its options, every setting, the built-in suites.
+"""The generated pages of docs/: the commands, the settings, the built-in suites.
 
 `make docs` writes them; a test compares them with what is committed.
 """
 
 import inspect
+import re
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,15 +35,8 @@ _COMMANDS_HEAD = f"""{_GENERATED}# Commands
 Each is called as `pyrometer COMMAND` after `. .venv/bin/activate`. `pyrometer COMMAND --help` explains every
 option, with defaults and examples.
 
-| exit code | meaning |
-|---|---|
-| 0 | success; for `upgrade`: go |
-| 1 | a case or a task failed; for `upgrade`: no-go; for `import`: part of the input was set aside |
-| 2 | wrong usage, or the command cannot run now |
-| 3 | `upgrade`: unclear |
-| 4 | the run named by `--resume` can never be resumed |
-| 70 | a defect of Pyrometer |
-| 130 | interrupted |
+Exit codes: 0 success, or "go"; 1 a case or task failed, "no-go", or part of an import was set aside; 2 wrong
+usage, or it cannot run now; 3 "unclear"; 4 the run can never be resumed; 70 a defect; 130 interrupted.
 """
 
 _SETTINGS_HEAD = f"""{_GENERATED}# Configuration
@@ -57,40 +50,14 @@ underscores for tables `PYROMETER_SUITES__SMOKE__REPLICATES=5`. A database URL w
 `PYROMETER_DATABASE_URL`, or in a file that `PYROMETER_DATABASE_URL_FILE` names. If `data_dir` is not set and
 cannot be written, data goes to `~/.local/state/pyrometer`, with a note.
 
-```toml
-profile = "quiet"
-
-[profiles.four-threads]            # changes to a base profile
-threads = 4
-cpus = "4-7"
-environment = {{ ONEDNN_MAX_CPU_ISA = "AVX512_CORE_BF16" }}
-
-[environments.own]                 # an existing interpreter; nothing is installed into it
-python = "~/venvs/torch/bin/python"
-
-[environments.next]                # or what to build one from
-torch = "2.15.0"
-
-[policies.ours]                    # when an upgrade is a "go"
-must_not_regress = ["bert_base/*"]
-slower_share = 0.05
-weights = {{ "gpt2_small/*" = 3 }}
-```
-
 Below, each key has its default and what it takes.
 """
 
 
 def commands_page() -> str:
-    """docs/cli.md: every command in the order of the help; an option that several share is described once."""
-    commands = list(_commands(get_command(app), "pyrometer", None))
-    lines = Counter(_option(one) for _, command in commands for one in _options(command))
-    # Of two wordings of one option the more frequent one.
-    wordings = {line.partition("`:")[0]: line for line, times in reversed(lines.most_common()) if times > 1}
-    sections = [_section(path, command) for path, command in commands]
-    return "\n".join(
-        [_COMMANDS_HEAD, *sections, "\n## Options of several commands\n", *sorted(wordings.values()), ""]
-    )
+    """docs/cli.md: every command in the order of the help, with the names of its options."""
+    commands = _commands(get_command(app), "pyrometer", None)
+    return "\n".join([_COMMANDS_HEAD, *(_section(path, command) for path, command in commands), ""])
 
 
 def _commands(command: Any, path: str, parent: Any) -> Iterator[tuple[str, Any]]:
@@ -105,7 +72,8 @@ def _commands(command: Any, path: str, parent: Any) -> Iterator[tuple[str, Any]]
 
 def _section(path: str, command: Any) -> str:
     words = [_argument(one) for one in command.params if one.param_type_name == "argument"]
-    summary = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+    summary = re.split(r"(?<=[.?])\s|;\s", " ".join((command.help or "").split()))[0]
+    summary += "" if summary.endswith((".", "?")) else "."
     options = ", ".join(f"`{one.opts[0]}`" for one in _options(command))
     heading = " ".join([path.partition(" ")[2], *words])
     return _wrapped(f"- **`{heading}`**: {summary} {options}".rstrip(), hang="  ")
@@ -121,12 +89,6 @@ def _argument(parameter: Any) -> str:
     name = (parameter.metavar or parameter.name).strip("[]{}.").upper()
     name += "..." if parameter.nargs == -1 else ""
     return name if parameter.required else f"[{name}]"
-
-
-def _option(parameter: Any) -> str:
-    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
-    text = " ".join((parameter.help or "").split())
-    return _wrapped(f"- `{names}`" + (f": {text}" if text else ""), hang="  ")
 
 
 def settings_page() -> str:
