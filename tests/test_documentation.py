@@ -1,10 +1,13 @@
 """The documentation: bounded in size, generated where it repeats the program, and without broken links."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.commands import app
 from cli.reference import COMMAND, pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,3 +80,28 @@ def test_every_page_is_linked_from_another() -> None:
     }
     single = {page for page in DOCS.glob("*.md") if page not in linked}
     assert sorted(page.name for page in single) == []
+
+
+def documented_calls(page: Path) -> list[list[str]]:
+    """The arguments of every call of `pyrometer` in the page's shell blocks, up to a pipe."""
+    calls: list[list[str]] = []
+    for block in re.findall(r"^```bash\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            for at, word in enumerate(words[:-1]):
+                before = words[at - 1] if at else ""
+                if word == "pyrometer" and (
+                    not at or before == "scheduler" or before.startswith("PYROMETER_")
+                ):
+                    rest = words[at + 1 :]
+                    calls.append(rest[: rest.index("|")] if "|" in rest else rest)
+    return calls
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_shell_blocks_call_commands_with_options_that_exist(page: Path) -> None:
+    for words in documented_calls(page):
+        shown = CliRunner().invoke(app, [*words, "--help"])
+        assert shown.exit_code == 0, f"pyrometer {shlex.join(words)}: {shown.output}"
+        for option in (word for word in words if word.startswith("--")):
+            assert option.split("=")[0] in shown.output, f"pyrometer {shlex.join(words)}"
