@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-from configuration.schedules import BUILT_IN
 from configuration.schema import SCALARS, SECTIONS, TABLES, Table, Wanted
 
 from .commands import app
@@ -99,10 +98,6 @@ def settings_page() -> str:
     tables |= {f"[{name}.NAME]": table for name, table in TABLES.items()}
     for name, table in tables.items():
         parts += [f"\n## `{name}`\n", _docstring(table), "", *_fields(table.model_fields)]
-    built_in = ", ".join(f"`{name}` (`{one.cron}`)" for name, one in BUILT_IN.items())
-    parts.append(
-        "\n" + _wrapped(f"Built-in schedules, replaced by a schedule with the same job: {built_in}.")
-    )
     return "\n".join(parts) + "\n"
 
 

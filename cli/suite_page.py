@@ -10,9 +10,9 @@ from runner.worker.case_key import CaseKey
 
 def overview() -> str:
     """The built-in suites as a table: the generated part of docs/suite.md."""
-    lines = ["| suite | what it answers | cases | replicates | budget |", "|---|---|---|---|---|"]
+    lines = ["| suite | what it answers | cases | budget |", "|---|---|---|---|"]
     for suite in built_in().values():
-        figures = f"{len(suite.cases)} | {suite.replicates} | {suite.budget_seconds / 60:.0f} min"
+        figures = f"{len(suite.cases)} | {suite.budget_seconds / 60:.0f} min"
         lines.append(f"| `{suite.name}` | {suite.summary} | {figures} |")
     return "\n".join(lines) + "\n"
 
