@@ -5,7 +5,7 @@ MEASURED := .pyrometer/environments/default
 # One definition of what is measured by default: the `worker` extra. `make setup TORCH='torch==2.15.*'` overrides it.
 TORCH ?= $(shell $(PYTHON) -c "import tomllib; print(tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['worker'][0])")
 
-.PHONY: help setup run test check bench format
+.PHONY: help setup run test check bench format docs
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -54,3 +54,6 @@ bench: setup  ## benchmarks against named peers (hours; one: make bench BENCHMAR
 
 format: setup  ## rewrite in the house style
 	$(APP)/ruff format . && $(APP)/ruff check --fix .
+
+docs: setup  ## write the generated pages of docs/: commands, settings, suites
+	$(APP)/python -m cli.reference docs

@@ -1,4 +1,4 @@
-"""The built-in suites as the generated part of docs/suite.md: each case, why it is there, what it tests."""
+"""The built-in suites as Markdown: a table for docs/suite.md, and every case with what it tests."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,15 @@ from runner.claims import Claim, all_claims, claims_for
 from runner.suites.built_in import built_in
 from runner.suites.suite import Block, Suite
 from runner.worker.case_key import CaseKey
+
+
+def overview() -> str:
+    """The built-in suites as a table: the generated part of docs/suite.md."""
+    lines = ["| suite | what it answers | cases | budget |", "|---|---|---|---|"]
+    for suite in built_in().values():
+        figures = f"{len(suite.cases)} | {suite.budget_seconds / 60:.0f} min"
+        lines.append(f"| `{suite.name}` | {suite.summary} | {figures} |")
+    return "\n".join(lines) + "\n"
 
 
 def page() -> str:

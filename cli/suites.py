@@ -26,7 +26,10 @@ app = typer.Typer(help="The suites: curated lists of cases with a time budget.",
 def list_suites(
     as_json: Json = False,
     as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="the built-in suites case by case, as docs/suite.md has them")
+        bool,
+        typer.Option(
+            "--markdown", help="the built-in suites as Markdown: each case, why it is there, what it tests"
+        ),
     ] = False,
 ) -> None:
     """Every suite: how many cases, what they may cost, and its budget."""

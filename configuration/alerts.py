@@ -10,13 +10,12 @@ Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+.-]+://")]
 
 
 class AlertSettings(Table):
-    """`[alerts]`: who is told, and when something counts as silent.
+    """`[alerts]`: who receives reports, and when something counts as silent.
 
-    `targets` are Apprise URLs, and so are the lines of `targets_file`; both may hold passwords. With
-    `dashboard_url` what is told links to its pages. A night with nothing to tell is told in one line, unless
-    `quiet` is "skip". A machine is silent that nobody has seen for `silent_minutes`, a night is missing that
-    nobody has begun `overdue_hours` after it was due. Outcomes that the machine spoiled (throttled,
-    contended) are told from `disturbed_share` on.
+    `targets` and the lines of `targets_file` are Apprise URLs. `dashboard_url` is used for links. `quiet`
+    says whether a night without news is sent. A machine is silent after `silent_minutes` without a sign
+    of life; a night is missing if it was not begun `overdue_hours` after it was due. `disturbed_share` is
+    the share of throttled and contended outcomes that is reported.
     """
 
     targets: tuple[Target, ...] = Field(default=(), description="a list of Apprise URLs", repr=False)

@@ -64,15 +64,14 @@ _ADDRESS = "an https:// URL, http:// on this machine only"
 
 
 class DashboardSettings(Table):
-    """`[dashboard]`: how people log in, and what those who did may do.
+    """`[dashboard]`: how users log in, and what they may do.
 
-    `login` is "none" (whoever reaches it looks and triages), "oidc" (an OpenID Connect provider vouches) or
-    "proxy" (a proxy in front does, in `user_header`; believed of `trusted_proxies` only). `viewers` look:
-    everybody who logs in unless they are named. `triagers` look and triage: nobody unless named. Both are
-    globs over names, and over groups behind `group:`. `ask` is told to those who may not. `url` is the
-    address that browsers call. Each secret may lie in a file of its own. A login lasts `login_hours` from
-    when the provider vouched. `metrics` is who may read /metrics: "open" anybody, "token" who has it; left
-    out, anybody without a login, and viewers with one.
+    `login` is "none" (no authentication), "oidc" (an OpenID Connect provider) or "proxy" (a proxy in
+    front sends `user_header`; trusted on connections from `trusted_proxies` only). `viewers` may read:
+    every user unless set. `triagers` may also write triage: none unless set. Both are globs over names,
+    or over groups after `group:`. `ask` is shown to users who may not. `url` is the address that browsers
+    call. A secret can be in a file of its own. `metrics` says who may read /metrics: "open", or "token";
+    by default viewers where users log in, else everyone.
     """
 
     login: Login = Field(default="none", description='"none", "oidc" or "proxy"')

@@ -28,11 +28,11 @@ def _address(text: str) -> str:
 
 
 class FleetSettings(Table):
-    """`[fleet]`: what joins machines, "none" for a machine by itself; of "slurm" more stands in `[slurm]`.
+    """`[fleet]`: what joins machines, "none" for a machine by itself; for "slurm" see also `[slurm]`.
 
-    `address` is where the head listens: an address that all machines of the fleet reach it by. `token_file`
-    holds the secret that all of them share, None for `fleet/token` below the data folder; whoever has it may
-    run anything on all of them.
+    `address` is where the head listens, reachable from all machines of the fleet. `token_file` holds the
+    secret that they share (default: `fleet/token` in the data folder); with it one may run anything on
+    all of them.
     """
 
     engine: Literal["none", "ray", "slurm"] = Field(default="none", description='"none", "ray" or "slurm"')

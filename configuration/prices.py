@@ -8,12 +8,11 @@ from .fields import Positive, Table, Text
 
 
 class PriceSettings(Table):
-    """`[prices]`: hardware and what an hour of it costs, all in one `currency`.
+    """`[prices]`: what an hour of hardware costs, all in one `currency`; nothing is converted.
 
-    `per_hour` maps labels of hardware, as the dashboard shows them, to prices of an hour of **all** that the
-    label names: of `8 x H200` the price of the machine with its eight GPUs, as clouds list it, and not of one
-    GPU. What a case costs is made of the GPUs it uses. The currency is a word that is shown beside the
-    prices; nothing is ever converted.
+    `per_hour` maps labels of hardware, as the page Hardware shows them, to the price of an hour of all that the
+    label names: of `8 x H200` the price of the machine with its eight GPUs. A case costs the share of the GPUs
+    that it uses.
     """
 
     currency: Text = Field(default="USD", description='a word such as "EUR"')

@@ -57,15 +57,14 @@ Some = Annotated[Texts, Field(min_length=1)]
 
 
 class ScheduleSettings(Table):
-    """`[schedules.NAME]`: what is done at each moment of a cron expression, in the configured time zone.
+    """`[schedules.NAME]`: what is done at each fire time, in the configured time zone.
 
-    `measure` follows the `environments` over the nights, one task for each of them and each label of
-    `machines` (none: any machine); `latest` among them is the newest release. `baseline` is the one that is
-    pinned. `watch` are the metrics that are judged, None those that matter by default. `upgrade` judges `new`
-    against `old`. `case_files` are files of own cases, relative to the folder of the pyrometer.toml of the
-    machine that measures. `neighbours` are machines that lend themselves to whichever measures, for cases
-    with axis `nodes`. What else a job takes is left to the suite where None. `enabled = false` keeps a
-    schedule for being fired by hand.
+    `measure` follows the `environments` over the nights, one task for each and for each label of
+    `machines` (default: any machine); `latest` is the newest release. `baseline` is the pinned one.
+    `watch` are the metrics that are judged. `upgrade` compares `new` with `old`. `case_files` are
+    relative to the `pyrometer.toml` of the machine that measures. `neighbours` run `pyrometer lend`, for
+    cases with axis `nodes`. Anything else is left to the suite by default. `enabled = false` keeps a
+    schedule for being triggered by hand.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(

@@ -15,13 +15,12 @@ def _absolute(value: Path) -> Path:
 
 
 class SlurmSettings(Table):
-    """`[slurm]`: which of Slurm's nodes are ours to ask for, and what a job is given.
+    """`[slurm]`: which nodes are used, and what a job is given.
 
-    Only nodes of `partition` are seen (left out: all), and jobs are submitted to it and charged to `account`.
-    A job may take `time_limit_hours`. `folder` is where head and nodes meet: on a file system that all of
-    them see at the same path (left out: `fleet/slurm` in the data folder). `python` is the interpreter with
-    Pyrometer on the nodes (left out: the head's own). `arguments` go to sbatch as they are, behind ours;
-    the values of the variables in `environment` go with a job, beside the few that everything needs.
+    Only nodes of `partition` are used (default: all), and jobs are charged to `account`. `folder` is on a
+    file system that all nodes see at the same path (default: `fleet/slurm` in the data folder). `python`
+    is the interpreter with Pyrometer on the nodes (default: the head's). `arguments` go to sbatch; the
+    variables in `environment` go with a job.
     """
 
     partition: Text | None = Field(default=None, description="the name of a partition")

@@ -1,7 +1,6 @@
 """The rules of the house that no other tool keeps, each as one test over the files as they lie."""
 
 import ast
-import fnmatch
 import functools
 import graphlib
 import os
@@ -181,41 +180,9 @@ def test_no_module_imports_itself_through_others() -> None:
     assert cycle == []
 
 
-def tree_of(readme: str) -> list[str]:
-    """The paths of the tree under "## The tree"; folders end with a slash.
-
-    A line is drawn with four columns a level and holds one name, then two spaces or more, then a phrase.
-    """
-    block = re.search(r"^## The tree\n.*?^```text\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
-    assert block, 'README.md has no ```text block under a heading "## The tree"'
-    paths: list[str] = []
-    above: list[str] = []
-    for line in block[1].splitlines():
-        if entry := re.match(r"((?:[│ ] {3})*)[├└]── (\S+)", line):
-            above[len(entry[1]) // 4 :] = [entry[2]]
-            paths.append("".join(above))
-    return paths
-
-
 def is_there(path: str) -> bool:
     """Whether a documented path exists; one that ends with a slash must be a folder."""
     return (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).exists()
-
-
-def test_the_readme_draws_the_tree_as_it_is() -> None:
-    drawn = tree_of((ROOT / "README.md").read_text())
-    ignored = [
-        line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.endswith("/")
-    ]
-    folders = {
-        f"{entry.name}/"
-        for entry in ROOT.iterdir()
-        if entry.is_dir()
-        and not entry.name.startswith(".")
-        and not any(fnmatch.fnmatch(entry.name, pattern) for pattern in ignored)
-    }
-    assert sorted(path for path in drawn if not is_there(path)) == []
-    assert sorted(folders - set(drawn)) == []
 
 
 def test_documented_paths_exist() -> None:

@@ -119,6 +119,7 @@ def test_the_build_sees_the_program_and_nothing_else() -> None:
         "pyproject.toml",
         "uv.lock",
         "README.md",
+        "LICENSE",
     }
     copied = [
         word

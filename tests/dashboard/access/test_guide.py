@@ -34,7 +34,7 @@ def test_all_three_logins_are_shown() -> None:
 
 def test_the_header_that_is_set_is_the_header_that_is_read(tmp_path: Path) -> None:
     (nginx,) = blocks("nginx")
-    (tmp_path / "pyrometer.toml").write_text(blocks("toml")[1])
+    (tmp_path / "pyrometer.toml").write_text(blocks("toml")[0])
     settings = load_settings(cwd=tmp_path, environ={}).dashboard
     replaced = re.findall(r"proxy_set_header (\S+)", nginx)
     assert {settings.user_header, settings.groups_header, "Host", "Upgrade"} <= set(replaced)
