@@ -21,7 +21,9 @@ class Geomean:
 
     `change` is None without any case. The interval is for these cases with these weights, as measured again
     and again; it says nothing about cases that are not in the suite. Where `confidence` is None, `low` and
-    `high` are no interval, but the means of the ends of the cases' ranges.
+    `high` are no interval, but the means of the ends of the cases' ranges. `reduced` are the cases that were
+    measured too imprecisely to count with their whole weight, as (case, part of its weight, 0..1); where
+    there are any, `whole` is the mean in which they do.
     """
 
     change: float | None
@@ -31,6 +33,15 @@ class Geomean:
     pairs: int
     confidence: float | None = CONFIDENCE
     reduced: tuple[tuple[str, float], ...] = ()
+    whole: "Geomean | None" = None
+
+    @property
+    def unreduced(self) -> "Geomean":
+        """What is held against a limit: every case with its whole weight, as imprecise as it may be.
+
+        A case that is worse and imprecise must not be within a limit because it counts less.
+        """
+        return self.whole or self
 
 
 def precision_factors(errors: Sequence[float]) -> list[float]:
@@ -45,14 +56,16 @@ def precision_factors(errors: Sequence[float]) -> list[float]:
     return [1.0 if error <= limit else (limit / error) ** 2 for error in errors]
 
 
-def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE) -> Geomean:
+def geomean(
+    cases: Iterable[tuple[Location, float]], confidence: float = CONFIDENCE, *, whole: bool = False
+) -> Geomean:
     """The geometric mean over (location, weight) of each case; raises ValueError for a weight not above 0.
 
     A case counts by its weight, however many pairs it has, and by less where its error is far larger than
-    that of the others (see `precision_factors`); the error is that of independent cases, with
-    the effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of variance
-    components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme lie a
-    little too far out, and so does a mean over them.
+    that of the others (see `precision_factors`), unless all count `whole`; the error is that of independent
+    cases, with the effective degrees of freedom of Satterthwaite (An approximate distribution of estimates of
+    variance components, Biometrics Bulletin 2, 1946). Cases that stopped early because they looked extreme
+    lie a little too far out, and so does a mean over them.
     """
     each = list(cases)
     if not all(math.isfinite(weight) and weight > 0 for _, weight in each):
@@ -60,8 +73,9 @@ def geomean(cases: Iterable[tuple[Location, float]], confidence: float = CONFIDE
     pairs = sum(location.n for location, _ in each)
     if not each:
         return Geomean(None, None, None, 0, 0, confidence)
-    factors = precision_factors([location.error for location, _ in each])
-    each = [(location, weight * factor) for (location, weight), factor in zip(each, factors, strict=True)]
+    if not whole:
+        factors = precision_factors([location.error for location, _ in each])
+        each = [(location, weight * part) for (location, weight), part in zip(each, factors, strict=True)]
     total = math.fsum(weight for _, weight in each)
     change = math.fsum(location.point * weight / total for location, weight in each)
     parts = [((location.error * weight / total) ** 2, location.degrees) for location, weight in each]

@@ -258,16 +258,20 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
             return Reason("go", "overall", text, metric=policy.metric)
         return Reason("unclear", "overall", "no case has enough pairs for a geomean", metric=policy.metric)
     cost = -1 if METRICS[policy.metric].better == "higher" else 1
-    near, far = sorted((overall.low * cost, overall.high * cost))
+    held = overall.unreduced
+    assert held.low is not None and held.high is not None
+    near, far = sorted((held.low * cost, held.high * cost))
     limit = math.log1p(policy.overall)
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
-    told, allowed = change_beside(overall.change, overall.low, overall.high, limit * cost)
+    told, allowed = change_beside(held.change, held.low, held.high, limit * cost)
     over = f"{plural(overall.cases, 'case')} and {plural(overall.pairs, 'pair')}"
-    text = f"{METRICS[policy.metric].title} over {over}: {told}"
-    if speaks != "go":
-        text += f": at most {allowed} is allowed"
-    text += reduced(overall)
+    limited = "" if speaks == "go" else f": at most {allowed} is allowed"
+    little = reduced(overall)
+    if little:
+        shown = change_beside(overall.change, overall.low, overall.high)[0]
+        told = f"{shown}{little}; with every case at its whole weight {told}"
+    text = f"{METRICS[policy.metric].title} over {over}: {told}{limited}"
     return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
 
 

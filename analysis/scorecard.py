@@ -263,7 +263,7 @@ class _Judge:
         # The mean of one case is that case.
         if mean.cases < 2 or mean.change is None or mean.low is None or mean.high is None:
             return
-        near = min(mean.low * self._cost, mean.high * self._cost)
+        near = min((end or 0.0) * self._cost for end in (mean.unreduced.low, mean.unreduced.high))
         limit = math.log1p(self._limits.mean)
         if mean.change * self._cost <= limit:
             return

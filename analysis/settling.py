@@ -42,7 +42,7 @@ def settlings(
     for reason in found:
         if reason.speaks != "unclear":
             continue
-        cases = _noisiest(results, overall, policy) if reason.kind == "overall" else reason.cases
+        cases = _noisiest(results, policy) if reason.kind == "overall" else reason.cases
         for case in cases:
             pairs = _pairs(reason, known[case], overall, policy, plan)
             before, why = wanted.get(case, (0, reason.kind))
@@ -96,24 +96,23 @@ def _for_a_limit(verdict: Verdict, limit: float, plan: Plan) -> int | None:
 
 def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | None:
     """Until the geomean's interval lies on one side of what is allowed, were all noise that of such cases."""
-    if overall.change is None or overall.high is None:
+    held = overall.unreduced
+    if held.change is None or held.high is None:
         return None
-    margin = abs(overall.change * verdict.cost - math.log1p(policy.overall))
-    half = overall.high - overall.change
+    margin = abs(held.change * verdict.cost - math.log1p(policy.overall))
+    half = held.high - held.change
     if margin <= 0 or verdict.n * (half / margin) ** 2 > MOST:
         return None
     return 2 * math.ceil(verdict.n * (half / margin) ** 2 / 2)
 
 
-def _noisiest(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> list[str]:
+def _noisiest(results: Sequence[CaseResult], policy: Policy) -> list[str]:
     """The cases that together make four fifths of the geomean's variance.
 
     Of an exact metric, which has none: those that are unclear.
     """
-    reduced = dict(overall.reduced)
     parts: Mapping[str, float] = {
-        result.case: (policy.weight(result.case) * reduced.get(result.case, 1.0) * verdict.location.error)
-        ** 2
+        result.case: (policy.weight(result.case) * verdict.location.error) ** 2
         for result in results
         if (verdict := result.verdicts.get(policy.metric)) and verdict.location and result.works
     }

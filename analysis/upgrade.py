@@ -156,9 +156,11 @@ def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
     each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
     if not each or any(one.location for one, _ in each):
         located = {case: one.location for case, one in verdicts.items() if one.location}
-        factors = precision_factors([location.error for location in located.values()])
+        weighed = [(location, policy.weight(case)) for case, location in located.items()]
+        factors = precision_factors([location.error for location, _ in weighed])
         reduced = tuple((case, part) for case, part in zip(located, factors, strict=True) if part < 1)
-        return replace(geomean((own, policy.weight(case)) for case, own in located.items()), reduced=reduced)
+        whole = geomean(weighed, whole=True) if reduced else None
+        return replace(geomean(weighed), reduced=reduced, whole=whole)
     low, mean, high = (
         geomean((Location(_ends(one, policy)[at], 0.0, 1, one.n, 0), weight) for one, weight in each)
         for at in range(3)

@@ -111,6 +111,7 @@ def _mean(found: Geomean) -> dict[str, Any]:
         "cases": found.cases,
         "pairs": found.pairs,
         "reduced": [{"case": case, "part": part} for case, part in found.reduced],
+        "whole": _mean(found.whole) if found.whole else None,
     }
 
 

@@ -30,7 +30,7 @@ GOES_ON = "Where it was measured, this goes on:"
 #: How cases count in a geomean that are measured far less precisely than others: see `analysis.geomean`.
 _PRECISION = (
     " A case whose error is more than three times the median error counts less, in proportion to its "
-    "precision."
+    "precision; the policy's limit is about the mean in which every case has its whole weight."
 )
 
 

@@ -236,7 +236,16 @@ def test_a_case_that_counts_less_in_the_geomean_is_named() -> None:
     assert (case, upgrade.overall.cases) == ("wild", 10) and part < 0.05
     assert upgrade.overall.change == pytest.approx(decide(alike(9)).overall.change, abs=0.002)
     (overall,) = [reason for reason in upgrade.reasons if reason.kind == "overall"]
-    assert overall.speaks == "go" and "wild" in overall.text
+    assert "wild" in overall.text and "with every case at its whole weight +1." in overall.text
+
+
+def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> None:
+    # Only the mean has a limit, and the three cases that break it are the noisiest.
+    worse = [result(f"worse{number}", 3.6, noise=8.0) for number in range(3)]
+    policy = Policy(slower_share=1.0, worst={}, overall=0.01)
+    upgrade = decide([*alike(7), *worse], policy)
+    assert upgrade.overall.high is not None and upgrade.overall.high < math.log(1.01)
+    assert (upgrade.decision, kinds(upgrade, upgrade.decision)) == ("unclear", ["overall"])
 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
