@@ -58,7 +58,8 @@ def confirm(task: Task, hands: Hands) -> Done:
             return _unjudged(database, hands, found, str(problem), done.run)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
-    rebuilt = {comparison.old, comparison.new} != {found[0].old_environment, found[0].new_environment}
+    meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
+    rebuilt = {comparison.old, comparison.new} != meant
     rulings = [ruling(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
     _trace(hands, session, rulings)
     with hands.open_database() as database:

@@ -1,7 +1,7 @@
 """From what detection sees in a series to findings: between which nights, and on whose account."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ OPEN = ("candidate", "confirming")
 BEGAN_AS = "began_as"
 #: In the evidence of a candidate, the state that it had when it was first told of.
 FIRST_AS = "first_as"
+#: In the evidence of a finding, the two nights that a session compares: the values of `Sides`.
+SIDES = "sides"
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
 #: How much of a fingerprint tells two environments of one night apart.
@@ -35,6 +37,30 @@ class MachineSeries:
     def places(self) -> Mapping[str, int]:
         """The number of each run's point."""
         return {point.run: place for place, point in enumerate(self.points)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two nights whose environments a session compares: one surely before the change, and the newest.
+
+    Runs are ids, `old` and `new` fingerprints. `level_run` is the first night of the level that was left;
+    empty where it is not known.
+    """
+
+    old_run: str
+    old: str
+    new_run: str
+    new: str
+    level_run: str = ""
+
+
+def sides_of(one: Finding) -> Sides:
+    """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
+    stored_sides = one.evidence.get(SIDES)
+    if stored_sides:
+        return Sides(**stored_sides)
+    new_run = str(one.evidence.get("new_run") or one.at_run)
+    return Sides(one.before_run, one.old_environment, new_run, one.new_environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +91,8 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
 
 def _state(change: Change, series: MachineSeries) -> str:
     """What is known of a change at once: a candidate, or the machine's."""
-    low, high = compared(change, len(series.points))
-    before, after = series.points[low], series.points[high]
-    ours = before.environment != after.environment and not change.machine
+    low, high = compared(change, series)
+    ours = series.points[low].environment != series.points[high].environment and not change.machine
     return "candidate" if ours else "machine"
 
 
@@ -124,7 +149,7 @@ def _finding(
     told: Mapping[str, Any],
 ) -> NewFinding:
     points = series.points
-    low, high = compared(change, len(points))
+    low, high = around(change, series)
     before, at, after = points[low], points[change.index], points[high]
     sides = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
     return NewFinding(
@@ -142,6 +167,7 @@ def _finding(
         evidence={
             **told,
             "new_run": after.run,
+            SIDES: asdict(_sides(change, series)),
             "detected": {
                 "nights": len(points),
                 "strength": change.strength,
@@ -158,16 +184,40 @@ def _finding(
     )
 
 
-def compared(change: Change, nights: int) -> tuple[int, int]:
-    """Which nights surely lie before and after a change, so that their environments tell of it.
+def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """Which nights a session compares: `change.against`, and the newest that has another environment.
 
-    Of a step that is older than a night the position may be off by one: a comparison within the new level
-    would refute what is there. A drift has no night of its own; what it came from is where its level began.
+    The estimated place may be off by several nights, and a comparison within one level refutes what is
+    there. Where the environment of the night before came back, the last one between them is compared; where
+    no night since the change has another, the pair of equal environments says that the machine moved.
     """
+    points, low = series.points, change.against
+    others = [
+        at for at in range(change.index, len(points)) if points[at].environment != points[low].environment
+    ]
+    return low, others[-1] if others else len(points) - 1
+
+
+def around(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """Between which nights people are shown a change: around the estimated place, a night off at most.
+
+    A drift has no night of its own; what it came from is where its level began. Where no environment changed
+    at the place and one did between the nights that are compared, those are shown.
+    """
+    nights = len(series.points)
     if change.shape == "drift":
         return change.since, nights - 1
     margin = 1 if change.index < nights - 1 else 0
-    return max(change.index - 1 - margin, change.since), change.index + margin
+    low, high = max(change.index - 1 - margin, change.since), change.index + margin
+    if series.points[low].environment == series.points[high].environment:
+        return compared(change, series)
+    return low, high
+
+
+def _sides(change: Change, series: MachineSeries) -> Sides:
+    low, high = compared(change, series)
+    old, new = series.points[low], series.points[high]
+    return Sides(old.run, old.environment, new.run, new.environment, series.points[change.since].run)
 
 
 def put_back(database: Database, found: Sequence[Finding], why: str, now: datetime) -> None:

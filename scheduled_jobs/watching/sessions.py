@@ -13,6 +13,8 @@ from runner.worker.case_key import CaseKey, CaseKeyError
 from scheduled_jobs.service.jobs import FollowUp
 from scheduled_jobs.service.planning import DETECT, detect_task
 
+from .findings import sides_of
+
 #: Cases of one session, neighbours included: each takes some minutes, and the next night must find the
 #: machine free.
 MOST_CASES = 12
@@ -74,8 +76,8 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
     """
     pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
-        sides = one.old_environment, one.new_environment
-        pairs[*sides, one.machine, one.key.profile_name, needs_cold(one)].append(one)
+        sides = sides_of(one)
+        pairs[sides.old, sides.new, one.machine, one.key.profile_name, needs_cold(one)].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
         for pair, own in pairs.items()

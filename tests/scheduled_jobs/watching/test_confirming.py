@@ -35,8 +35,8 @@ from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours, plan_sessio
 
 SLOWER, LAST = 14, 18
 OPERATOR = "matmul/infer/k=768,m=512,n=3072/eager"
-#: The two environments that are compared: of the nights that lie surely before and after.
-OLD, NEW = nightly(SLOWER - 2), nightly(SLOWER + 1)
+#: The two environments that are compared: of a night that lies surely before, and of the newest.
+OLD, NEW = nightly(SLOWER - 5), nightly(LAST)
 MORNING = a_night(LAST).replace(hour=9)
 
 
@@ -106,7 +106,7 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert evidence["neighbours"][0]["word"] == "same"
     assert [each["torch"] for each in evidence["compared"]] == [OLD.torch_version, NEW.torch_version]
     assert evidence["bisect"].startswith(
-        "pyrometer bisect 'nightly 2026-09-13' 'nightly 2026-09-16' --case resnet50"
+        "pyrometer bisect 'nightly 2026-09-10' 'nightly 2026-09-19' --case resnet50"
     )
     assert evidence["bisect"].endswith(" --metric latency_floor")
     assert evidence["reproduce"].startswith("pyrometer upgrade /") and not evidence["rebuilt"]
@@ -184,7 +184,7 @@ def test_what_moved_too_is_stored_with_the_decision_itself(
 def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
     watched: Watched, sqlite: Database
 ) -> None:
-    child = watched.child(refuses="environment nightly 2026-09-13 cannot be built: no such wheel")
+    child = watched.child(refuses="environment nightly 2026-09-10 cannot be built: no such wheel")
     for number in range(MOST_TRIES):
         (task,) = waiting(sqlite, "confirm")
         running = claimed_again(sqlite, task)
@@ -216,7 +216,7 @@ def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
     anew = replace(OLD, fingerprint="anew")
     child = watched.child(1.0, environments=(anew, NEW))
     watched.confirm(child)
-    assert child.commands[0][1] == "nightly 2026-09-13"
+    assert child.commands[0][1] == "nightly 2026-09-10"
     found = watched.finding
     assert found.state == "unclear" and "built anew" in found.evidence["reason"] and found.evidence["rebuilt"]
 

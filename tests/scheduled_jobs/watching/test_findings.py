@@ -6,24 +6,60 @@ from datetime import timedelta
 from builders import a_night
 from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
 
-from scheduled_jobs.watching.findings import MachineSeries, compared, seen
+from scheduled_jobs.watching.findings import MachineSeries, Sides, around, compared, seen, sides_of
 
 
-def test_the_two_that_are_compared_lie_surely_on_either_side() -> None:
-    assert compared(CHANGE, 12) == (4, 7)
-    # Seen in the very last night, it cannot be a night earlier or later.
-    assert compared(replace(CHANGE, index=11), 12) == (10, 11)
+def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:
+    series = a_series()
+    assert compared(CHANGE, series) == (1, 11)
     # No further back than its level goes: before that, another change lies between.
-    assert compared(replace(CHANGE, since=5), 12) == (5, 7)
-    drift = replace(CHANGE, shape="drift", since=2)
-    assert compared(drift, 12) == (2, 11)
+    assert compared(replace(CHANGE, since=4), series) == (4, 11)
+    # Seen late, its place is uncertain; and a drift left its level where that began.
+    assert compared(replace(CHANGE, raised=11), series) == (0, 11)
+    assert compared(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
 
 
-def test_a_change_is_told_with_its_environments() -> None:
+def test_people_are_shown_the_nights_around_the_estimated_place() -> None:
+    series = a_series()
+    assert around(CHANGE, series) == (4, 7)
+    # Seen in the very last night, it cannot be a night later.
+    assert around(replace(CHANGE, index=11), series) == (10, 11)
+    assert around(replace(CHANGE, since=5), series) == (5, 7)
+    assert around(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
+
+
+def test_a_change_is_stored_with_its_place_and_with_what_is_compared() -> None:
     (found,) = seen(TRACK, a_series(), judged(CHANGE), ()).findings
     assert (found.at_run, found.before_run, found.evidence["new_run"]) == ("run-6", "run-4", "run-7")
     assert (found.old_environment, found.new_environment) == ("environment-4", "environment-7")
     assert (found.state, found.change, found.direction) == ("candidate", 0.1, "worse")
+    sides = Sides("run-1", "environment-1", "run-11", "environment-11", "run-0")
+    assert sides_of(known()) == sides
+
+
+def test_of_one_that_an_earlier_version_stored_the_nights_around_it_are_compared() -> None:
+    earlier = known(evidence={"new_run": "run-7"})
+    assert sides_of(earlier) == Sides("run-4", "environment-4", "run-7", "environment-7")
+
+
+def test_where_the_environment_changes_rarely_the_whole_span_tells_whose_a_change_is() -> None:
+    # The place is estimated two nights before the release that made it.
+    release = a_series(environment=lambda night: "2.13" if night < 8 else "2.14")
+    (found,) = seen(TRACK, release, judged(CHANGE), ()).findings
+    assert found.state == "candidate"
+    assert (sides_of(known(evidence=found.evidence)).old, found.new_environment) == ("2.13", "2.14")
+    # People are shown the nights between which the environment changed, and not one and the same.
+    assert found.old_environment == "2.13"
+    same = a_series(environment=lambda night: "2.13")
+    (found,) = seen(TRACK, same, judged(CHANGE), ()).findings
+    assert (found.state, found.old_environment, found.new_environment) == ("machine", "2.13", "2.13")
+
+
+def test_where_the_environment_came_back_the_one_between_is_compared() -> None:
+    back = a_series(environment=lambda night: "2.14" if 6 <= night < 10 else "2.13")
+    (found,) = seen(TRACK, back, judged(CHANGE), ()).findings
+    sides = sides_of(known(evidence=found.evidence))
+    assert (found.state, sides.old, sides.new, sides.new_run) == ("candidate", "2.13", "2.14", "run-9")
 
 
 def test_what_the_control_did_too_is_the_machines() -> None:
