@@ -7,30 +7,34 @@ whether a comparison is worth its minutes, and not whether anybody should be wok
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from .controls import known_of, marked, together
 from .metrics import Better
+from .night_noise import NightNoise
 from .night_scan import Raised, Scan, scan
-from .nights import Change, Direction, Judged, Night, Rules, borders_of, logs_of
+from .nights import Change, Decision, Direction, Judged, Night, Rules, borders_of, logs_of
 from .segments import changes_between, segments
 
-__all__ = ["Change", "Judged", "Night", "Rules", "detect"]
+__all__ = ["Change", "Decision", "Judged", "Night", "Rules", "change_points", "judge"]
 
 #: The control's part in a change of the past is taken from so many nights after it.
 _MONTH = 30
 
 
-def detect(
+def judge(
     nights: Sequence[Night],
     better: Better,
     rules: Rules | None = None,
     control: Sequence[Night | None] | None = None,
+    decisions: Sequence[Decision] = (),
 ) -> Judged:
-    """What the newest nights show, what they took back, and every change of the history.
+    """What the newest nights show, and what they took back; nothing but the scan is computed.
 
-    `nights` are in order. `better` is the metric's; what rises is worse in one that is neither. `control` is
-    the same series of the pinned environment on the same nights: None where it was not measured. With it,
+    `nights` are in order. `better` is the metric's; what rises is worse in one that is neither. `decisions`
+    are what sessions said of earlier candidates of the series. `control` is the same series of the pinned
+    environment on the same nights: None where it was not measured. With it,
 
     - a change that the control made as well is marked as the machine's;
     - the ratio to the control is judged besides, right across borders, for what the machine did on a night it
@@ -39,17 +43,12 @@ def detect(
     Raises ValueError for a value that is not above 0, and for a control of another length.
     """
     rules = rules or Rules()
-    values, borders = logs_of(nights), borders_of(nights)
-    done = scan(values, borders, rules)
+    values, known = logs_of(nights), _control(nights, control)
+    done = scan(values, borders_of(nights), rules)
     raised = [_told(one, better) for one in done.raised]
-    history = _history(values, borders, better, done, rules)
     if control is not None:
-        if len(control) != len(nights):
-            raise ValueError(f"{len(control)} nights of a control do not stand beside {len(nights)} nights")
-        known = known_of(control)
         raised = [marked(change, known, rules.settle) for change in raised]
         raised = together(raised, _of_ratio(values, known, better, rules), rules.settle)
-        history = [marked(change, known, _MONTH) for change in history]
     recent = len(nights) - rules.recent
     reason = _reason(done, nights, rules)
     return Judged(
@@ -57,12 +56,35 @@ def detect(
             change for change in raised if change.raised >= recent and change.state != "returned"
         ),
         returned=tuple(change for change in raised if change.state == "returned"),
-        changes=tuple(history),
         noise=done.noise.spread,
         smallest=done.smallest,
         watchable=not reason,
         reason=reason,
     )
+
+
+def change_points(
+    nights: Sequence[Night],
+    better: Better,
+    rules: Rules | None = None,
+    control: Sequence[Night | None] | None = None,
+) -> tuple[Change, ...]:
+    """Every change of the whole history as it looks from today; positions may still move.
+
+    Takes what `judge` takes, and raises what it raises.
+    """
+    rules = rules or Rules()
+    values, known = logs_of(nights), _control(nights, control)
+    history = _history(values, borders_of(nights), better, rules)
+    return tuple(marked(change, known, _MONTH) for change in history) if known else tuple(history)
+
+
+def _control(nights: Sequence[Night], control: Sequence[Night | None] | None) -> dict[int, float]:
+    if control is None:
+        return {}
+    if len(control) != len(nights):
+        raise ValueError(f"{len(control)} nights of a control do not stand beside {len(nights)} nights")
+    return known_of(control)
 
 
 def _direction(change: float, better: Better) -> Direction:
@@ -100,16 +122,19 @@ def _of_ratio(
     ]
 
 
-def _history(
-    values: Sequence[float], borders: Collection[int], better: Better, done: Scan, rules: Rules
-) -> list[Change]:
+def _history(values: Sequence[float], borders: Collection[int], better: Better, rules: Rules) -> list[Change]:
     found = segments(values, borders, rules)
+    noise = NightNoise()
+    for number, (before, after) in enumerate(pairwise(values), 1):
+        if number not in borders:
+            noise.add(after - before)
+    spread = noise.above(rules.log_floor)
     levels = [median(values[low:high]) for low, high in found]
     changes: list[Change] = []
     for first, last, shape in changes_between(values, found, borders):
         size = levels[last] - levels[first - 1]
         (since, index), (begins, end) = found[first - 1], found[last]
-        error = done.spread * math.sqrt(1 / (index - since) + 1 / (end - begins))
+        error = spread * math.sqrt(1 / (index - since) + 1 / (end - begins))
         changes.append(
             Change(
                 index=index,

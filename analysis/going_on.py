@@ -16,8 +16,6 @@ _NIGHTS = 5
 _CLEARLY = 4.0
 #: The standard error of a median of normal values, over that of their mean.
 _MEDIAN_ERROR = 1.25
-#: Not even exact values are judged finer than this part of the floor.
-_FINEST = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +59,4 @@ def _spread(values: Sequence[float], rules: Rules) -> float:
     noise = NightNoise()
     for before, after in pairwise(values):
         noise.add(after - before)
-    return max((noise.spread or 0.0) * (1 + 3 / max(1, len(noise))), _FINEST * rules.log_floor)
+    return noise.above(rules.log_floor)

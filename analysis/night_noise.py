@@ -4,6 +4,8 @@ from bisect import bisect_left, insort
 
 #: Only so many nights back: machines grow louder and quieter.
 MEMORY = 60
+#: Not even exact values are judged finer than this part of the floor.
+_FINEST = 0.15
 #: Of normal differences between two nights the median is 1 / 1.048 standard deviations of one night, and
 #: eight of ten are below 1.812 of them.
 _MEDIAN, _EIGHTIETH = 1.048, 1 / 1.812
@@ -47,3 +49,10 @@ class NightNoise:
         if not ordered:
             return None
         return max(_MEDIAN * middle(ordered), _EIGHTIETH * ordered[4 * len(ordered) // 5])
+
+    def above(self, floor: float) -> float:
+        """What nights are taken to differ by: more than was seen of few, and never nothing.
+
+        `floor` is the smallest log ratio that matters.
+        """
+        return max((self.spread or 0.0) * (1 + 3 / max(1, len(self))), _FINEST * floor)

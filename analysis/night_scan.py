@@ -16,8 +16,6 @@ from .nights import Rules, Shape, State
 
 #: A night counts for the level of its segment after so many more, so that a new level does not hide in it.
 _LAG = 5
-#: Not even exact values are judged finer than this part of the floor.
-_FINEST = 0.15
 #: Whether a change is large enough is asked of so many newest nights.
 _NEWEST = 7
 #: A run of fewer nights is never called a drift.
@@ -74,8 +72,7 @@ class Scan:
     @property
     def spread(self) -> float:
         """What nights are taken to differ by: more than was seen of few, and never nothing."""
-        known = self.noise.spread or 0.0
-        return max(known * (1 + 3 / max(1, len(self.noise))), _FINEST * self._floor)
+        return self.noise.above(self._floor)
 
     @property
     def smallest(self) -> float | None:

@@ -19,11 +19,26 @@ class Night:
     """One night's `value`, above 0 and as measured.
 
     `border` says what of the machine changed before this night (driver, hardware, harness...): a segment
-    starts here. Empty: nothing did.
+    starts here. Empty: nothing did. On a `weekly` night the level is also compared with the one that its
+    segment began with (the anchored check).
     """
 
     value: float
     border: str = ""
+    weekly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an interleaved session said of a change: `confirmed` it, or refuted it.
+
+    `index` is the night that the change was reported for, `night` the newest one when the session was
+    measured. Nights after `night` are judged with this known. What stayed unclear is no decision.
+    """
+
+    index: int
+    night: int
+    confirmed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +92,9 @@ class Change:
     the level that was left. `raised` is the night on which the change could first be seen. `strength` counts
     standard errors of the difference. `machine`: the control moved likewise, so it is the machine's and not
     PyTorch's. `relative`: it was seen beside the control, as a change of their ratio, which a border does not
-    hide; the series alone may look otherwise.
+    hide; the series alone may look otherwise. `anchored`: a drift that the weekly check found. `change` is
+    its whole size against the first nights of the segment, or against the last confirmed level, which begins
+    on night `since`; `index` is the first of the nights that show it, not the night it began on.
     """
 
     index: int
@@ -90,6 +107,7 @@ class Change:
     state: State = "stayed"
     machine: bool = False
     relative: bool = False
+    anchored: bool = False
 
     @property
     def against(self) -> int:
@@ -110,20 +128,21 @@ class Judged:
     - `candidates`: changes of the newest nights, each to be confirmed by a comparison before anybody is told.
       One keeps its index, direction and shape as nights are added.
     - `returned`: what was a candidate once, and later nights took back.
-    - `changes`: every change of the whole history as it looks from today. Positions may still move.
     - `noise`: the standard deviation of logarithms between nights; None before two that can be compared.
     - `smallest`: the smallest step, as a log ratio, that would be a candidate within a week in four cases of
       five; None where nothing is judged yet.
     - `watchable`, and the `reason` where not.
+    - `factor`: how many times as far as usual the next night must move: 2 after two refutations within 60
+      nights, and else 1.
     """
 
     candidates: tuple[Change, ...]
     returned: tuple[Change, ...]
-    changes: tuple[Change, ...]
     noise: float | None
     smallest: float | None
     watchable: bool
     reason: str = ""
+    factor: float = 1.0
 
 
 def logs_of(nights: Sequence[Night]) -> list[float]:

@@ -20,3 +20,11 @@ def rules_of(metric: str, thresholds: Mapping[str, Threshold] | None = None) -> 
     """The rules for a metric's series; raises ValueError where no metric is called so."""
     threshold = threshold_of(metric, thresholds)
     return Rules(floor=max(_LEAST, threshold.relative * (1.0 if threshold.exact else _TWICE)))
+
+
+def history_rules(metric: str) -> Rules:
+    """The rules for the change points of a whole history, which no session has to confirm.
+
+    They are drawn from the threshold itself on: 1 % of a latency. Raises ValueError as `rules_of`.
+    """
+    return Rules(floor=max(_LEAST, threshold_of(metric).relative))

@@ -20,7 +20,7 @@ from detection_series import Array, Source, between_nights, drawn_again, generat
 from numpy.typing import NDArray
 from verdict_simulation import words
 
-from analysis.change_points import Night, Rules, detect
+from analysis.change_points import Night, Rules, judge
 from analysis.night_scan import scan
 from analysis.plan import Plan
 from analysis.segments import segments
@@ -61,7 +61,7 @@ Watcher = Callable[[Array], list[Alarm]]
 
 def ours(values: Array) -> list[Alarm]:
     """Candidates of analysis.change_points, in one pass; `same_each_night` shows that it may."""
-    judged = detect(_nights(values), "lower", Rules(recent=len(values)))
+    judged = judge(_nights(values), "lower", Rules(recent=len(values)))
     return [
         Alarm(one.raised, one.index, 1 if one.direction == "worse" else -1, one.against)
         for one in sorted(judged.candidates + judged.returned, key=lambda one: one.raised)
@@ -224,7 +224,7 @@ def same_each_night(nulls: Sequence[Null]) -> None:
         nights = _nights(null.values)
         seen: set[tuple[int, int, int]] = set()
         for night in range(WARM, len(nights)):
-            for one in detect(nights[: night + 1], "lower").candidates:
+            for one in judge(nights[: night + 1], "lower").candidates:
                 if one.raised >= WARM:
                     seen.add((one.raised, one.index, 1 if one.direction == "worse" else -1))
         once = {(alarm.raised, alarm.index, alarm.sign) for alarm in ours(null.values)}
@@ -319,7 +319,7 @@ def _nights(values: Array, border: int = 0) -> list[Night]:
 
 def _worse(nights: Sequence[Night], control: Sequence[Night] | None, begin: int) -> list[bool]:
     """Of each candidate for the worse from night `begin` on: was it the machine's?"""
-    judged = detect(nights, "lower", Rules(recent=len(nights)), control)
+    judged = judge(nights, "lower", Rules(recent=len(nights)), control)
     return [one.machine for one in judged.candidates if one.direction == "worse" and one.raised >= begin]
 
 
@@ -329,8 +329,8 @@ def speed(nulls: Sequence[Null]) -> None:
     nights = [_nights(null.values) for null in nulls]
     for name, work in (
         ("the newest night judged", lambda: [scan(one, (), Rules()) for one in logs]),
-        ("the newest night and the whole history", lambda: [detect(one, "lower") for one in nights]),
-        ("the same with a control", lambda: [detect(one, "lower", None, one) for one in nights]),
+        ("the newest night and the whole history", lambda: [judge(one, "lower") for one in nights]),
+        ("the same with a control", lambda: [judge(one, "lower", None, one) for one in nights]),
     ):
         begin = time.process_time()
         work()

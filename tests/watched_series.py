@@ -26,7 +26,7 @@ def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-
 
 
 def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> Judged:
-    return Judged(candidates, returned, (), 0.01, 0.05, True)
+    return Judged(candidates, returned, 0.01, 0.05, True)
 
 
 def known(**changes: Any) -> Finding:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from analysis.change_points import Night, detect
+from analysis.change_points import Night, change_points
 from analysis.finding_words import kind
 from analysis.metrics import METRICS, Better
 from analysis.nights import Change, Rules
-from analysis.watched import WATCHED, rules_of
+from analysis.watched import WATCHED, history_rules
 from dashboard.trends.lines import Line, Place, Told, place_of
 from db.finding_records import Finding, RunChange
 from db.records import SeriesPoint
@@ -150,5 +150,5 @@ def _judged(
         Night(value, "the machine changed" if begin else "")
         for value, begin in zip(values, begins, strict=True)
     ]
-    rules = rules_of(metric) if metric in METRICS else Rules()
-    return detect(nights, better, rules).changes
+    rules = history_rules(metric) if metric in METRICS else Rules()
+    return change_points(nights, better, rules)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
-from analysis.change_points import detect as judge
+from analysis.change_points import Decision, judge
 from analysis.metrics import METRICS
 from analysis.watched import WATCHED, rules_of
 from configuration.nearest import unknown
@@ -158,13 +158,28 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
         metric, place = series.key.metric, place_of(series)
         own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
         control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
-        judged = judge(own, METRICS[metric].better, rules, control)
+        judged = judge(own, METRICS[metric].better, rules, control, _decisions(series, known))
         counted.unwatchable += not judged.watchable
         found = seen(look.track, series, judged, known)
         shown.fresh += found.findings
         shown.returned += found.returned
         shown.going_on |= going_on(series, known, own, control, rules, now)
     return shown
+
+
+def _decisions(series: MachineSeries, known: Iterable[Finding]) -> list[Decision]:
+    """What sessions said of the findings of a series whose runs it still holds."""
+    places = series.places
+    decided = [
+        (places.get(one.at_run), places.get(str(one.evidence.get("new_run") or one.at_run)), one.state)
+        for one in known
+        if one.state in ("confirmed", "refuted")
+    ]
+    return [
+        Decision(index, night, state == "confirmed")
+        for index, night, state in decided
+        if index is not None and night is not None
+    ]
 
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:

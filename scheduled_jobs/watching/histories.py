@@ -72,15 +72,19 @@ def border(changes: Iterable[RunChange]) -> str:
 
 
 def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[Night]:
-    """The nights of a series; `runs` are all of its machine in order, for a case may have missed a border."""
+    """The nights of a series; `runs` are all of its machine in order, for a case may have missed a border.
+
+    The first night of a calendar week is its `weekly` one.
+    """
     number = {run: place for place, run in enumerate(runs)}
     made: list[Night] = []
-    last = -1
+    last, week = -1, (0, 0)
     for point in series.points:
         now = number[point.run]
         since = [borders[run] for run in runs[last + 1 : now + 1] if run in borders] if made else []
-        made.append(Night(point.point, "; ".join(since)))
-        last = now
+        own = point.started_at.isocalendar()[:2]
+        made.append(Night(point.point, "; ".join(since), weekly=own != week))
+        last, week = now, own
     return made
 
 

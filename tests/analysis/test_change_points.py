@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from analysis.change_points import Change, Judged, Night, Rules, detect
+from analysis.change_points import Change, Judged, Night, Rules, change_points, judge
 from analysis.metrics import Better
 
 Values = NDArray[np.float64]
@@ -25,7 +25,7 @@ def nights_of(logs: Values, borders: dict[int, str] | None = None) -> list[Night
 
 
 def judged(logs: Values, better: Better = "lower", control: Values | None = None) -> Judged:
-    return detect(nights_of(logs), better, None, None if control is None else nights_of(control))
+    return judge(nights_of(logs), better, None, None if control is None else nights_of(control))
 
 
 def step(nights: int, at: int, share: float) -> Values:
@@ -70,7 +70,7 @@ def test_a_candidate_is_answered_for_a_week_and_then_is_history() -> None:
     raised = next(one.raised for one in as_seen(logs) if one.raised >= 60)
     asked = [number for number in range(60, 90) if judged(logs[: number + 1]).candidates]
     assert asked == list(range(raised, raised + Rules().recent))
-    (change,) = judged(logs).changes
+    (change,) = change_points(nights_of(logs), "lower")
     assert abs(change.index - 60) <= 1 and change.state == "stayed"
 
 
@@ -90,7 +90,7 @@ def test_what_is_better_and_worse(better: Better, share: float, direction: str) 
 
 def test_exact_nights_have_finite_strengths() -> None:
     result = judged(step(60, 55, 0.05))
-    (candidate,), (change,) = result.candidates, result.changes
+    (candidate,), (change,) = result.candidates, change_points(nights_of(step(60, 55, 0.05)), "lower")
     assert (candidate.index, change.index) == (55, 55)
     assert 0 < candidate.strength < math.inf and 0 < change.strength < math.inf
     assert result.noise == 0.0 and result.watchable
@@ -104,17 +104,17 @@ def test_a_single_spike_is_nothing_and_two_nights_are_taken_back() -> None:
     (seen,) = as_seen(twice)
     assert (seen.index, seen.state) == (70, "open")
     end = judged(twice)
-    assert end.candidates == () and end.changes == ()
+    assert end.candidates == () and change_points(nights_of(twice), "lower") == ()
     assert [(one.index, one.state) for one in end.returned] == [(70, "returned")]
 
 
 def test_a_border_is_no_regression() -> None:
     logs = noise(4, 80, 0.01) + step(80, 50, 0.3)
-    result = detect(nights_of(logs, {50: "driver 570 to 580"}), "lower")
-    assert result.changes == () and result.returned == ()
+    nights = nights_of(logs, {50: "driver 570 to 580"})
+    assert change_points(nights, "lower") == () and judge(nights, "lower").returned == ()
     for number in range(81):
-        assert detect(nights_of(logs[:number], {50: "driver 570 to 580"}), "lower").candidates == ()
-    assert detect(nights_of(logs), "lower").changes != ()
+        assert judge(nights_of(logs[:number], {50: "driver 570 to 580"}), "lower").candidates == ()
+    assert change_points(nights_of(logs), "lower") != ()
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,16 @@ def test_a_border_is_no_regression() -> None:
 def test_of_few_nights_nothing_is_said_and_why(nights: int, reason: str) -> None:
     result = judged(noise(5, nights) + step(nights, 3, 1.0))
     assert (result.watchable, result.reason, result.smallest) == (False, reason, None)
-    assert result.candidates == result.returned == result.changes == ()
+    assert result.candidates == result.returned == ()
+    assert change_points(nights_of(noise(5, nights) + step(nights, 3, 1.0)), "lower") == ()
     assert (result.noise is None) == (nights < 2)
 
 
 def test_after_a_border_nights_are_counted_from_it() -> None:
     logs = noise(6, 40)
-    result = detect(nights_of(logs, {37: "kernel 6.1"}), "lower")
+    result = judge(nights_of(logs, {37: "kernel 6.1"}), "lower")
     assert (result.watchable, result.reason) == (False, "3 nights since kernel 6.1, and 4 are needed")
-    assert detect(nights_of(logs, {36: "kernel 6.1"}), "lower").watchable
+    assert judge(nights_of(logs, {36: "kernel 6.1"}), "lower").watchable
 
 
 def test_eight_nights_show_large_steps_only_and_more_show_smaller_ones() -> None:
@@ -164,8 +165,10 @@ def test_a_change_that_the_control_made_too_is_the_machines() -> None:
         logs, control = noise(seed, 80, 0.01) + moved, noise(100 + seed, 80, 0.01) + moved
         seen = [one for one in as_seen(logs, "lower", control) if one.raised >= 60]
         assert seen and all(one.machine for one in seen)
-        assert [one.machine for one in judged(logs, "lower", control).changes] == [True]
-        assert [one.machine for one in judged(logs, "lower").changes] == [False]
+        nights = nights_of(logs)
+        both = change_points(nights, "lower", None, nights_of(control))
+        assert [one.machine for one in both] == [True]
+        assert [one.machine for one in change_points(nights, "lower")] == [False]
 
 
 def test_a_change_that_the_control_did_not_make_is_pytorchs() -> None:
@@ -188,8 +191,8 @@ def test_a_control_that_is_off_by_chance_for_two_nights_hides_nothing() -> None:
 def test_a_regression_hides_neither_behind_a_border_nor_behind_a_faster_machine() -> None:
     logs, control = noise(1, 90, 0.01), noise(2, 90, 0.01) + step(90, 60, -0.08)
     borders = {60: "driver"}
-    alone = detect(nights_of(logs, borders), "lower", Rules(recent=30))
-    beside = detect(nights_of(logs, borders), "lower", Rules(recent=30), nights_of(control, borders))
+    alone = judge(nights_of(logs, borders), "lower", Rules(recent=30))
+    beside = judge(nights_of(logs, borders), "lower", Rules(recent=30), nights_of(control, borders))
     assert alone.candidates == ()
     assert [(one.direction, one.machine, one.relative) for one in beside.candidates] == [
         ("worse", False, True)
@@ -199,7 +202,7 @@ def test_a_regression_hides_neither_behind_a_border_nor_behind_a_faster_machine(
 
 def test_what_both_did_and_what_one_did_besides_is_pytorchs() -> None:
     logs, control = noise(1, 90, 0.01) + step(90, 60, 0.16), noise(2, 90, 0.01) + step(90, 60, 0.08)
-    result = detect(nights_of(logs), "lower", Rules(recent=30), nights_of(control))
+    result = judge(nights_of(logs), "lower", Rules(recent=30), nights_of(control))
     assert [(one.direction, one.machine) for one in result.candidates] == [("worse", False)]
 
 
@@ -209,7 +212,7 @@ def test_nights_without_a_control_are_judged_all_the_same() -> None:
         night if number % 3 else None for number, night in enumerate(nights_of(noise(2, 90, 0.01)))
     ]
     for beside in (control, [None] * 90):
-        result = detect(nights_of(logs), "lower", Rules(recent=30), beside)
+        result = judge(nights_of(logs), "lower", Rules(recent=30), beside)
         assert [(abs(one.index - 60) <= 1, one.machine) for one in result.candidates] == [(True, False)]
 
 
@@ -224,15 +227,15 @@ def test_a_drift_cannot_hide_in_a_window() -> None:
 def test_what_has_no_logarithm_is_refused(value: float) -> None:
     good = nights_of(noise(1, 10))
     with pytest.raises(ValueError, match="night 10 is"):
-        detect([*good, Night(value)], "lower")
+        judge([*good, Night(value)], "lower")
     with pytest.raises(ValueError, match="only numbers above 0"):
-        detect(good, "lower", None, [None] * 9 + [Night(value)])
+        judge(good, "lower", None, [None] * 9 + [Night(value)])
 
 
 def test_a_control_of_another_length_is_refused() -> None:
     nights = nights_of(noise(1, 10))
     with pytest.raises(ValueError, match="9 nights of a control do not stand beside 10 nights"):
-        detect(nights, "lower", None, nights[:9])
+        judge(nights, "lower", None, nights[:9])
 
 
 @pytest.mark.parametrize(
@@ -259,7 +262,7 @@ def test_what_a_step_is_compared_with_lies_before_it() -> None:
         for seed in range(100):
             logs = noise(seed, 100) + step(100, 60, share)
             found = [
-                one for one in detect(nights_of(logs), "lower", Rules(recent=40)).candidates if one.index > 50
+                one for one in judge(nights_of(logs), "lower", Rules(recent=40)).candidates if one.index > 50
             ]
             wrong += bool(found) and found[0].against >= 60
         assert wrong <= most
