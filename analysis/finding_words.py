@@ -63,6 +63,14 @@ def moved(metric: str, change: float) -> str:
     return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"
 
 
+def stricter(evidence: Mapping[str, Any]) -> str:
+    """That a series had to move further than usual, and why; empty where it did not."""
+    seen = evidence.get("detected") or {}
+    if float(seen.get("factor") or 1.0) <= 1.0:
+        return ""
+    return "two candidates of this series were refuted within 60 nights, so it had to move twice as far"
+
+
 def goes_on(told: Mapping[str, Any]) -> str:
     """What is noted of a change that went on: `now about +9.3 %, by its nights up to 2026-09-20`."""
     night = str(told["night"])[: len("2026-09-20")]

@@ -194,8 +194,8 @@ def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
 def _moved(one: Moved, place: _Place) -> Line:
     name = _title(one.metric)
     line: list[Piece] = [f"{interval(one.change, one.low, one.high)} {name}: ", Code(one.case)]
-    if one.shape == "drift":
-        line.append(", a slow drift")
+    if one.after is not None:
+        line.append(f", a slow drift after the night of {place.day(one.after)}")
     if one.began_as is not None:
         url = place.link("regressions", finding=one.began_as)
         first = f"finding {one.began_as}"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
-from analysis.change_points import Decision, judge
+from analysis.change_points import judge
 from analysis.metrics import METRICS
 from analysis.watched import WATCHED, rules_of
 from configuration.nearest import unknown
@@ -20,7 +20,7 @@ from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done, FollowUp, Hands
 
 from .evidence import changes_body
-from .findings import MachineSeries, seen
+from .findings import MachineSeries, decisions_of, seen
 from .going_on import going_on
 from .histories import (
     Place,
@@ -158,28 +158,13 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
         metric, place = series.key.metric, place_of(series)
         own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
         control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
-        judged = judge(own, METRICS[metric].better, rules, control, _decisions(series, known))
+        judged = judge(own, METRICS[metric].better, rules, control, decisions_of(series, known))
         counted.unwatchable += not judged.watchable
         found = seen(look.track, series, judged, known)
         shown.fresh += found.findings
         shown.returned += found.returned
         shown.going_on |= going_on(series, known, own, control, rules, now)
     return shown
-
-
-def _decisions(series: MachineSeries, known: Iterable[Finding]) -> list[Decision]:
-    """What sessions said of the findings of a series whose runs it still holds."""
-    places = series.places
-    decided = [
-        (places.get(one.at_run), places.get(str(one.evidence.get("new_run") or one.at_run)), one.state)
-        for one in known
-        if one.state in ("confirmed", "refuted")
-    ]
-    return [
-        Decision(index, night, state == "confirmed")
-        for index, night, state in decided
-        if index is not None and night is not None
-    ]
 
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:

@@ -1,11 +1,11 @@
 """From what detection sees in a series to findings: between which nights, and on whose account."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from analysis.nights import Change, Judged
+from analysis.nights import Change, Decision, Judged
 from db import findings as stored
 from db.engine import Database
 from db.finding_records import Finding, HistoryPoint, NewFinding, Track
@@ -76,7 +76,7 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     places = series.places
     indices = {change.index for change in judged.candidates}
     fresh = [
-        _finding(track, series, change, judged, _known_of(change, series, known))
+        _finding(track, series, change, judged, known)
         for change in judged.candidates
         if not any(_same(one, change, places, indices, _state(change, series)) for one in known)
     ]
@@ -87,6 +87,21 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
         if one.state == "candidate" and (places.get(one.at_run), one.direction) in taken_back
     ]
     return Seen(tuple(fresh), tuple(gone))
+
+
+def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
+    """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
+    places = series.places
+    decided = [
+        (places.get(one.at_run), places.get(sides_of(one).new_run), one.state == "confirmed")
+        for one in known
+        if one.state in ("confirmed", "refuted")
+    ]
+    return [
+        Decision(index, night, confirmed)
+        for index, night, confirmed in decided
+        if index is not None and night is not None
+    ]
 
 
 def _state(change: Change, series: MachineSeries) -> str:
@@ -120,7 +135,7 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
     `began_as` is the first of those that were confirmed before it was seen to be one.
     """
-    at, places = series.points[change.index].run, series.places
+    at = series.points[change.index].run
     alike = [one for one in known if one.direction == change.direction]
     here = [one for one in alike if one.at_run == at]
     told = {
@@ -131,14 +146,24 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     }
     if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
         told[FIRST_AS] = "machine"
-    pieces = [
-        (places[one.at_run], one.id)
-        for one in alike
-        if one.state == "confirmed" and change.since <= places.get(one.at_run, -1) < change.index
-    ]
-    if change.shape == "drift" and pieces:
-        told[BEGAN_AS] = min(pieces)[1]
+    if first := _first_piece(change, series, known):
+        told[BEGAN_AS] = first.id
     return told
+
+
+def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
+    """The oldest confirmed finding that a drift is the continuation of."""
+    if change.shape != "drift":
+        return None
+    places = series.places
+    pieces = [
+        (places[one.at_run], one.id, one)
+        for one in known
+        if one.state == "confirmed"
+        and one.direction == change.direction
+        and change.since <= places.get(one.at_run, -1) < change.index
+    ]
+    return min(pieces)[2] if pieces else None
 
 
 def _finding(
@@ -146,12 +171,15 @@ def _finding(
     series: MachineSeries,
     change: Change,
     judged: Judged,
-    told: Mapping[str, Any],
+    known: Sequence[Finding],
 ) -> NewFinding:
     points = series.points
     low, high = around(change, series)
+    sides = _sides(change, series, _first_piece(change, series, known))
+    if change.shape == "drift":
+        low = series.places.get(sides.old_run, low)
     before, at, after = points[low], points[change.index], points[high]
-    sides = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
+    pair = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
     return NewFinding(
         key=series.key,
         schedule=track.schedule,
@@ -165,21 +193,22 @@ def _finding(
         new_environment=after.environment,
         change=change.change,
         evidence={
-            **told,
+            **_known_of(change, series, known),
             "new_run": after.run,
-            SIDES: asdict(_sides(change, series)),
+            SIDES: asdict(sides),
             "detected": {
                 "nights": len(points),
                 "strength": change.strength,
                 "noise": judged.noise,
                 "smallest": judged.smallest,
+                "factor": judged.factor,
                 "before": before.point,
                 "after": points[-1].point,
                 "control": change.machine,
                 "relative": change.relative,
             },
         },
-        group_key=f"{series.machine}/{at.run}/{sides}",
+        group_key=f"{series.machine}/{at.run}/{pair}",
         state=_state(change, series),
     )
 
@@ -201,12 +230,12 @@ def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
 def around(change: Change, series: MachineSeries) -> tuple[int, int]:
     """Between which nights people are shown a change: around the estimated place, a night off at most.
 
-    A drift has no night of its own; what it came from is where its level began. Where no environment changed
-    at the place and one did between the nights that are compared, those are shown.
+    A drift has no night of its own. For it, and where no environment changed at the place and one did between
+    the nights that are compared, those are shown.
     """
     nights = len(series.points)
     if change.shape == "drift":
-        return change.since, nights - 1
+        return compared(change, series)
     margin = 1 if change.index < nights - 1 else 0
     low, high = max(change.index - 1 - margin, change.since), change.index + margin
     if series.points[low].environment == series.points[high].environment:
@@ -214,10 +243,15 @@ def around(change: Change, series: MachineSeries) -> tuple[int, int]:
     return low, high
 
 
-def _sides(change: Change, series: MachineSeries) -> Sides:
+def _sides(change: Change, series: MachineSeries, first: Finding | None) -> Sides:
+    """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
     low, high = compared(change, series)
-    old, new = series.points[low], series.points[high]
-    return Sides(old.run, old.environment, new.run, new.environment, series.points[change.since].run)
+    old, new, level = series.points[low], series.points[high], series.points[change.since]
+    sides = Sides(old.run, old.environment, new.run, new.environment, level.run)
+    if first is None:
+        return sides
+    before = sides_of(first)
+    return replace(sides, old_run=before.old_run, old=before.old, level_run=before.level_run)
 
 
 def put_back(database: Database, found: Sequence[Finding], why: str, now: datetime) -> None:

@@ -136,8 +136,9 @@ def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
 
 def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
     drift = a_finding(9, shape="drift", evidence={"began_as": 3})
-    assert "a slow drift, goes on from finding 3, pyrometer regressions show 9" in digest_text(
-        digest(a_night(findings=[drift]))
+    assert (
+        "a slow drift after the night of 2026-11-20, goes on from finding 3, pyrometer regressions show 9"
+        in digest_text(digest(a_night(findings=[drift])))
     )
 
 

@@ -18,7 +18,8 @@ from telling_builders import MORNING
 from telling_builders import a_night as a_night_to_report
 
 from analysis.case_results import CaseResult, Side
-from analysis.change_points import Night, detect
+from analysis.change_points import Night
+from analysis.change_points import judge as judge_nights
 from analysis.nights import Judged, Rules
 from analysis.pairs import Pair
 from analysis.plan import Plan
@@ -114,7 +115,7 @@ class Drawn:
 
 
 def looked_at(values: list[float], recent: int = 1) -> Judged:
-    return detect([Night(value) for value in values], "lower", Rules(recent=recent))
+    return judge_nights([Night(value) for value in values], "lower", Rules(recent=recent))
 
 
 def first_seen(values: list[float]) -> list[int]:

@@ -1,12 +1,23 @@
 """What a series shows becomes findings: between which nights, what is known already, what was taken back."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 from builders import a_night
 from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
 
-from scheduled_jobs.watching.findings import MachineSeries, Sides, around, compared, seen, sides_of
+from analysis.finding_words import stricter
+from analysis.nights import Decision
+from scheduled_jobs.watching.findings import (
+    SIDES,
+    MachineSeries,
+    Sides,
+    around,
+    compared,
+    decisions_of,
+    seen,
+    sides_of,
+)
 
 
 def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:
@@ -120,3 +131,32 @@ def test_of_a_history_that_begins_later_the_known_run_is_no_place() -> None:
     later = MachineSeries(KEY, "m", series.points[8:])
     change = replace(CHANGE, index=2, since=0)
     assert seen(TRACK, later, judged(change), [known(at=a_night(6) - timedelta(days=1))]).findings
+
+
+def test_a_drift_that_came_in_pieces_is_measured_from_before_the_first_one() -> None:
+    series = a_series(40)
+    drift = replace(CHANGE, index=34, raised=36, since=8, shape="drift")
+    first = known(id=5, state="confirmed", at_run="run-10", evidence={})
+    first = replace(first, evidence={SIDES: asdict(Sides("run-5", "environment-5", "run-14", "e", "run-0"))})
+    later = replace(first, id=6, at_run="run-20", evidence={})
+    (found,) = seen(TRACK, series, judged(drift), [later, first]).findings
+    sides = sides_of(replace(first, evidence=found.evidence))
+    assert (sides.old_run, sides.new_run, found.evidence["began_as"]) == ("run-5", "run-39", 5)
+    assert (found.before_run, found.old_environment) == ("run-5", "environment-5")
+    # What moved the other way, or was refuted, is no piece of it.
+    others = [replace(first, state="refuted"), replace(later, direction="better")]
+    (found,) = seen(TRACK, series, judged(drift), others).findings
+    assert sides_of(replace(first, evidence=found.evidence)).old_run == "run-8"
+    assert "began_as" not in found.evidence
+
+
+def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:
+    series = a_series()
+    found = [known(state=state) for state in ("confirmed", "refuted", "unclear", "candidate", "machine")]
+    gone = known(state="refuted", at_run="pruned")
+    assert decisions_of(series, [*found, gone]) == [Decision(6, 11, True), Decision(6, 11, False)]
+
+
+def test_a_series_that_was_refuted_twice_has_to_move_twice_as_far_and_says_so() -> None:
+    (found,) = seen(TRACK, a_series(), replace(judged(CHANGE), factor=2.0), ()).findings
+    assert "twice as far" in stricter(found.evidence) and stricter(known().evidence) == ""
