@@ -102,8 +102,8 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert "--confirms" in command
     evidence = found.evidence
     assert evidence["run"] == done.result["run"] and evidence["verdict"]["word"] == "slower"
-    assert [each["case"] for each in evidence["neighbours"]] == [RESNET]
-    assert evidence["neighbours"][0]["word"] == "same"
+    # Nothing but the candidate is measured until it is confirmed.
+    assert command.count("--case") == 1 and evidence["neighbours"] == []
     assert [each["torch"] for each in evidence["compared"]] == [OLD.torch_version, NEW.torch_version]
     assert evidence["bisect"].startswith(
         "pyrometer bisect 'nightly 2026-09-10' 'nightly 2026-09-19' --case resnet50"
@@ -137,6 +137,37 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
     told = watched.finding.evidence["operators"]
     assert (told["old_run"], told["new_run"]) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
     assert [(row["name"], row["delta_us"]) for row in told["rows"]] == [("aten::mm", 40.0)]
+
+
+def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    child = watched.child()
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    (after,) = waiting(sqlite, "confirm")
+    done = confirm(after, hands(watched.folder, MORNING, child))
+    command = child.commands[-1]
+    assert command[:3] == child.commands[0][:3] and command[command.index("--case") + 1] == RESNET
+    assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 neighbour measured", ())
+    found = watched.finding
+    (neighbour,) = found.evidence["neighbours"]
+    assert (neighbour["case"], neighbour["word"]) == (RESNET, "same")
+    # What was decided stays as it was, with the run that decided it.
+    assert found.state == "confirmed" and found.evidence["run"] != done.result["run"]
+
+
+def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
+    assert watched.confirm(watched.child(1.0)).follow_ups == ()
+
+
+def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child())), MORNING)
+    before = watched.finding
+    (after,) = waiting(sqlite, "confirm")
+    done = confirm(after, hands(watched.folder, MORNING, watched.child(refuses="the disk is full")))
+    assert (done.state, done.error, watched.finding) == ("failed", "the disk is full", before)
 
 
 @pytest.mark.parametrize(("ratio", "reason"), [(1.0, "no difference"), (0.9, "the opposite")])
@@ -260,9 +291,10 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
     # In one session the other would find no cache that is filled.
     both = plan_sessions([one, compiles, warm], {one.machine: [RESNET]})
     assert {each.cold: each.cases for each in both} == {
-        False: (RESNET_COMPILED, RESNET),
+        False: (RESNET_COMPILED,),
         True: (RESNET_COMPILED,),
     }
+    assert {each.cold: each.neighbours for each in both} == {False: (RESNET,), True: ()}
     assert sorted(each.findings for each in both) == [(watched.id, 78), (77,)]
     assert len({each.task(again).part for each in both}) == 2
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
