@@ -5,6 +5,7 @@ whether a comparison is worth its minutes, and not whether anybody should be wok
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -44,11 +45,12 @@ def judge(
     """
     rules = rules or Rules()
     values, known = logs_of(nights), _control(nights, control)
-    done = scan(values, borders_of(nights), rules)
+    weekly = {number for number, night in enumerate(nights) if night.weekly}
+    done = scan(values, borders_of(nights), rules, weekly, decisions)
     raised = [_told(one, better) for one in done.raised]
     if control is not None:
         raised = [marked(change, known, rules.settle) for change in raised]
-        raised = together(raised, _of_ratio(values, known, better, rules), rules.settle)
+        raised = together(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle)
     recent = len(nights) - rules.recent
     reason = _reason(done, nights, rules)
     return Judged(
@@ -60,6 +62,7 @@ def judge(
         smallest=done.smallest,
         watchable=not reason,
         reason=reason,
+        factor=done.factor,
     )
 
 
@@ -101,15 +104,26 @@ def _told(raised: Raised, better: Better) -> Change:
         raised=raised.raised,
         since=raised.since,
         state=raised.state,
+        anchored=raised.anchored,
     )
 
 
 def _of_ratio(
-    values: Sequence[float], control: Mapping[int, float], better: Better, rules: Rules
+    values: Sequence[float],
+    control: Mapping[int, float],
+    better: Better,
+    rules: Rules,
+    weekly: Collection[int],
+    decisions: Collection[Decision],
 ) -> list[Change]:
     """What the ratio to the control shows, with nights numbered as those of the series."""
     both = sorted(control)
-    done = scan([values[night] - control[night] for night in both], (), rules)
+    weeks = {place for place, night in enumerate(both) if night in weekly}
+    decided = [
+        replace(one, index=bisect_left(both, one.index), night=bisect_right(both, one.night) - 1)
+        for one in decisions
+    ]
+    done = scan([values[night] - control[night] for night in both], (), rules, weeks, decided)
     return [
         replace(
             _told(one, better),

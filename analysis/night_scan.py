@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from .night_noise import NightNoise, middle
-from .nights import Rules, Shape, State
+from .nights import Decision, Rules, Shape, State
+from .rank_test import Earlier, best_split
 
 #: A night counts for the level of its segment after so many more, so that a new level does not hide in it.
 _LAG = 5
@@ -20,6 +21,17 @@ _LAG = 5
 _NEWEST = 7
 #: A run of fewer nights is never called a drift.
 _DRIFT = 10
+#: New nights are compared with at most so many before them.
+_EARLIER = 100
+#: Fewer new nights are never a candidate: outliers of two nights are common.
+_FEWEST = 3
+#: A change among the first nights of a segment is looked for while it has so many, on every third of them.
+_YOUNG, _THIRD = 30, 3
+#: Two levels that take turns within so many nights are one series with two modes. As many nights count for
+#: refutations: after so many of them a series must move so many times as far.
+_TURNS, _REFUTED, _FACTOR = 60, 2, 2.0
+#: The anchored check compares so many first nights with so many newest ones.
+_FIRST, _LAST = 30, 14
 #: The quantile of the normal distribution that leaves one case of five out.
 _FOUR_OF_FIVE = 0.84
 #: The standard error of a median of normal values, over that of their mean.
@@ -40,20 +52,23 @@ class Raised:
     shape: Shape
     earlier: "tuple[Raised, ...]" = ()
     state: State = "open"
+    anchored: bool = False
 
 
 class Scan:
     """A series so far. `night` adds one; `raised` is every candidate up to now, oldest first."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, decisions: Collection[Decision] = ()) -> None:
         self._rules = rules
-        self._floor = rules.log_floor
         self.noise = NightNoise()
         self.raised: list[Raised] = []
+        self._decisions = sorted(decisions, key=lambda one: (one.night, one.index))
+        self._refuted: list[Decision] = []
         self._values: list[float] = []
+        self._residuals: list[float] = []
         self._level: list[float] = []
         self._entered = 0
-        self._start = 0
+        self._border = self._start = self._anchor = 0
         self._learn = rules.learn
         self._open: Raised | None = None
         self._up = self._down = 0.0
@@ -72,22 +87,31 @@ class Scan:
     @property
     def spread(self) -> float:
         """What nights are taken to differ by: more than was seen of few, and never nothing."""
-        return self.noise.above(self._floor)
+        return self.noise.above(self._rules.log_floor)
+
+    @property
+    def factor(self) -> float:
+        """How many times as far as usual the next night has to move."""
+        lately = len(self._values) - _TURNS
+        return _FACTOR if sum(one.night >= lately for one in self._refuted) >= _REFUTED else 1.0
 
     @property
     def smallest(self) -> float | None:
         """The smallest step that nights to come would show within a week in four cases of five."""
         if self.nights_short or not self._level:
             return None
-        spread, power = self.spread, _FOUR_OF_FIVE / math.sqrt(_NEWEST)
-        # The median of the nights has to pass the floor, and their sum to reach.
-        large = self._floor + _MEDIAN_ERROR * power * spread
-        return max(large, self._slack(spread) + (self._rules.reach / _NEWEST + power) * spread)
+        spread, power, factor = self.spread, _FOUR_OF_FIVE / math.sqrt(_NEWEST), self.factor
+        # The median of the nights has to pass the floor, their sum to reach, and their ranks to stand out.
+        large = factor * self._rules.log_floor + _MEDIAN_ERROR * power * spread
+        summed = self._slack(spread) + (factor * self._rules.reach / _NEWEST + power) * spread
+        return max(large, summed, self._earlier(len(self._values)).smallest(_NEWEST, _FOUR_OF_FIVE))
 
-    def night(self, value: float, border: bool) -> None:
-        """One more night; with `border`, the first of a new segment."""
+    def night(self, value: float, border: bool, weekly: bool = False) -> None:
+        """One more night; with `border` the first of a new segment, on a `weekly` one the anchor is checked."""
         now = len(self._values)
         self._values.append(value)
+        while self._decisions and self._decisions[0].night < now:
+            self._decide(self._decisions.pop(0), now)
         if border or not now:
             self._begin(now)
         else:
@@ -100,18 +124,55 @@ class Scan:
             self._settle(self._open, now)
         else:
             self._judge(value, now)
+            if not self._open and self._young and self.nights_of_segment % _THIRD == 0:
+                self._look_at_first_nights(now)
+        if weekly and not self._open:
+            self._check_anchor(now)
+
+    @property
+    def _young(self) -> bool:
+        return self._start == self._border and self.nights_of_segment <= _YOUNG
 
     def _begin(self, now: int) -> None:
         known = len(self.noise) >= self._rules.learn - 1
         self._learn = self._rules.relearn if known else self._rules.learn
+        self._leave(now)
         self._start, self._level, self._open = now, [], None
+        self._border = self._anchor = now
+
+    def _leave(self, end: int) -> None:
+        """Keep what the nights of the level up to `end` were off it."""
+        nights = self._values[max(self._start, end - _EARLIER) : end]
+        if nights:
+            level = middle(sorted(nights))
+            self._residuals = [*self._residuals, *(night - level for night in nights)][-_EARLIER:]
+
+    def _rejoin(self, start: int, now: int) -> None:
+        """Go on with the level that began at `start`, whatever was thought to have changed it since."""
+        self._start, self._entered = start, max(start + 1, now - _LAG + 1)
+        self._level = sorted(self._values[start : self._entered])
+        self._forget(now + 1)
+
+    def _decide(self, decision: Decision, now: int) -> None:
+        one = next((one for one in reversed(self.raised) if one.index == decision.index), None)
+        if not decision.confirmed:
+            self._refuted.append(decision)
+            if one and one.state == "stayed" and one.index == self._start:
+                self._rejoin(max(self._border, one.since), now)
+        elif one is None or (one.shape == "step" and one.index >= self._border):
+            self._anchor = max(self._border, decision.index)
+            if self._start < self._anchor and not self._open:
+                self._leave(self._anchor)
+                self._rejoin(self._anchor, now)
 
     def _forget(self, start: int) -> None:
         self._up = self._down = 0.0
         self._up_since = self._down_since = start
 
     def _slack(self, spread: float) -> float:
-        return max(self._rules.slack * spread, self._floor / 2) + spread / math.sqrt(len(self._level))
+        return max(self._rules.slack * spread, self._rules.log_floor / 2) + spread / math.sqrt(
+            len(self._level)
+        )
 
     def _settle(self, change: Raised, now: int) -> None:
         if now - change.index + 1 < self._rules.settle:
@@ -121,8 +182,10 @@ class Scan:
         half = change.sign * (change.level + change.change - level) / 2
         if change.sign * (middle(new) - level) > max(half, self._slack(self.spread)):
             change.state = "stayed"
-            self._start, self._level, self._entered = change.index, new, now + 1
-            self._learn = self._rules.relearn
+            if not any(one.index == change.index for one in self._refuted):
+                self._leave(change.index)
+                self._start, self._level, self._entered = change.index, new, now + 1
+                self._learn = self._rules.relearn
         else:
             change.state = "returned"
         self._open = None
@@ -133,7 +196,8 @@ class Scan:
             insort(self._level, self._values[self._entered])
             self._entered += 1
         spread = self.spread
-        slack, most, reach = self._slack(spread), self._rules.clip * spread, self._rules.reach * spread
+        slack, most = self._slack(spread), self._rules.clip * spread
+        reach = self.factor * self._rules.reach * spread
         off = value - middle(self._level)
         self._up = min(self._up + max(-most, min(most, off - slack)), 2 * reach)
         self._down = min(self._down + max(-most, min(most, -off - slack)), 2 * reach)
@@ -147,13 +211,23 @@ class Scan:
             self._raise(-1, self._down_since, spread)
 
     def _raise(self, sign: int, first: int, spread: float) -> None:
+        """A candidate of what the sum says that began to rise at `first`, if its nights are news."""
         now, level, since = len(self._values) - 1, middle(self._level), self._start
+        if self._young and first <= since + self._learn + _FEWEST:
+            # It may have begun among the nights that the level was learned from.
+            return
         reached = middle(sorted(self._values[max(first, now - _NEWEST + 1) :])) - level
         off = self._off(first, level, reached, spread)
         drifts = _rises(off, (0,), 0)
         index = first if drifts else first + _best_start(off)
         newest = sorted(self._values[max(index, now - _NEWEST + 1) :])
-        if sign * (middle(newest) - level) < self._floor:
+        if sign * (middle(newest) - level) < self.factor * self._rules.log_floor or now - index + 1 < _FEWEST:
+            return
+        if not self._earlier(index).exceeded(self._values[index:], sign):
+            return
+        turned = self._turned(sign, middle(newest))
+        if turned:
+            self._rejoin(max(self._border, turned.since), now)
             return
         error = spread * math.sqrt(1 / len(newest) + 1 / len(self._level))
         earlier = self._same_way(sign)
@@ -168,9 +242,69 @@ class Scan:
         self._open = Raised(now, index, since, level, sign, change, abs(change) / error, shape, earlier)
         self.raised.append(self._open)
 
+    def _earlier(self, end: int) -> Earlier:
+        return Earlier(self._values[max(self._start, end - _EARLIER) : end], self._residuals)
+
+    def _look_at_first_nights(self, now: int) -> None:
+        """A step among the nights that the level was learned from, which hides in it."""
+        nights = self._values[self._start :]
+        split = best_split(nights, _FEWEST)
+        old, new = nights[:split], nights[split:]
+        level, reached = middle(sorted(old)), middle(sorted(new))
+        change = middle(sorted(new[-_NEWEST:])) - level
+        sign = 1 if change > 0 else -1
+        if abs(change) < self.factor * self._rules.log_floor:
+            return
+        residuals = [*self._residuals, *(night - reached for night in new)]
+        if not Earlier(old, residuals).left(new, sign):
+            return
+        error = self.spread * math.sqrt(1 / len(old) + 1 / min(len(new), _NEWEST))
+        self._level = sorted(old)
+        self._open = Raised(
+            now, self._start + split, self._start, level, sign, change, abs(change) / error, "step"
+        )
+        self.raised.append(self._open)
+
+    def _check_anchor(self, now: int) -> None:
+        """Compare the newest nights with the first of the segment, or of the last confirmed level."""
+        anchor, newest = self._anchor, now - _LAST + 1
+        if newest < anchor + _FIRST:
+            return
+        old, new = self._values[anchor : anchor + _FIRST], self._values[newest:]
+        level = middle(sorted(old))
+        change = middle(sorted(new)) - level
+        sign = 1 if change > 0 else -1
+        known = max((self._known_size(one) for one in self.raised if self._covers(one, sign)), default=0.0)
+        floor = self.factor * self._rules.log_floor
+        if abs(change) < known + max(floor, known / 2):
+            return
+        if Earlier(old, self._residuals).exceeded(new, sign):
+            error = self.spread * math.sqrt(1 / _FIRST + 1 / _LAST)
+            drift = Raised(now, newest, anchor, level, sign, change, abs(change) / error, "drift")
+            drift.state, drift.anchored = "stayed", True
+            self.raised.append(drift)
+
+    def _covers(self, one: Raised, sign: int) -> bool:
+        return one.sign == sign and one.since >= self._anchor and one.state != "returned"
+
+    def _known_size(self, one: Raised) -> float:
+        """What a candidate says of how far the series moved: a step as the nights after it show it."""
+        after = sorted(self._values[one.index : one.index + _LAST])
+        return max(abs(one.change), one.sign * (middle(after) - one.level))
+
+    def _turned(self, sign: int, reached: float) -> Raised | None:
+        """The first of two changes, there and back, where the series returns to what the first led to."""
+        stayed = [one for one in self.raised if one.state == "stayed" and not one.anchored]
+        if len(stayed) < 2 or stayed[-1].index != self._start or stayed[-2].index < self._border:
+            return None
+        there, back = stayed[-2:]
+        lately = there.raised >= len(self._values) - _TURNS
+        alike = abs(there.level + there.change - reached) < abs(there.change) / 2
+        return there if lately and alike and (there.sign, back.sign) == (sign, -sign) else None
+
     def _same_way(self, sign: int) -> tuple[Raised, ...]:
         """The changes in one direction that led to this level, one after the other, oldest first."""
-        before = self.raised[-1] if self.raised else None
+        before = next((one for one in reversed(self.raised) if not one.anchored), None)
         if before is None or before.sign != sign or before.index != self._start:
             return ()
         return (*before.earlier, before)
@@ -212,9 +346,18 @@ def _best_start(off: list[float]) -> int:
     return start
 
 
-def scan(values: Sequence[float], borders: Collection[int], rules: Rules) -> Scan:
-    """The scan of a whole series of logarithms, with segments that start at `borders`."""
-    done = Scan(rules)
+def scan(
+    values: Sequence[float],
+    borders: Collection[int],
+    rules: Rules,
+    weekly: Collection[int] = (),
+    decisions: Collection[Decision] = (),
+) -> Scan:
+    """The scan of a whole series of logarithms, with segments that start at `borders`.
+
+    The anchor is checked on the `weekly` nights.
+    """
+    done = Scan(rules, decisions)
     for number, value in enumerate(values):
-        done.night(value, number in borders)
+        done.night(value, number in borders, number in weekly)
     return done

@@ -1,0 +1,120 @@
+"""Do new nights stand out of those before them? By ranks, and with the memory that nights have.
+
+A machine's nights resemble the night before, and some machines have two modes. Such nights are off their
+level for days, which sums take for a change. A test of ranks that knows the correlation of neighbours does not.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import NormalDist
+
+from .night_noise import middle
+
+#: New nights that are all beyond all earlier ones, in one of fewer arrangements, may be so by chance.
+_ARRANGEMENTS = 3333
+#: No memory is taken to be more than this: what is divided by has to stay above 0.
+_MOST_MEMORY = 0.95
+#: The correlation of few neighbours is known badly: so many of its standard errors are added.
+_DOUBT = 0.7
+#: Deviations by which ranks have to differ, and by which medians have to that no rank overlaps.
+_RANKS, _MEDIANS = 3.5, 5.0
+#: Nine of ten normal values lie within so many deviations, on one side.
+_NINE_OF_TEN = 1.2816
+
+
+@lru_cache(maxsize=1024)
+def _scores(count: int) -> tuple[float, ...]:
+    """Normal scores of the ranks and half ranks of so many values (van der Waerden 1952), and their squares.
+
+    The last one is the sum of the squares of those of the ranks.
+    """
+    normal = NormalDist()
+    scores = [normal.inv_cdf((half / 2 - 0.5) / count) for half in range(2, 2 * count + 1)]
+    return (*scores, sum(one * one for one in scores[::2]))
+
+
+def _ranked(values: Sequence[float], ordered: Sequence[float]) -> list[float]:
+    """The scores of values among sorted ones that hold them; equal values share the middle rank."""
+    scores = _scores(len(ordered))
+    return [scores[bisect_left(ordered, one) + bisect_right(ordered, one) - 1] for one in values]
+
+
+class Earlier:
+    """The nights that new ones are compared with, as logarithms.
+
+    `own` are nights of the level itself. `residuals` are what nights of earlier levels were off theirs: of
+    the noise they tell as much, of this level nothing.
+    """
+
+    __slots__ = ("_level", "_memory", "_ordered", "_own", "_wide")
+
+    def __init__(self, own: Sequence[float], residuals: Sequence[float] = ()) -> None:
+        self._own = len(own)
+        self._level = middle(sorted(own))
+        nights = [*(self._level + one for one in residuals), *own]
+        self._ordered = sorted(nights)
+        count = len(nights)
+        tenth = count // 10
+        self._wide = (self._ordered[-1 - tenth] - self._ordered[tenth]) / (2 * _NINE_OF_TEN)
+        scores = _ranked(nights, self._ordered)
+        squares = sum(one * one for one in scores)
+        both = sum(map(float.__mul__, scores, scores[1:]))
+        known = max(0.0, both / squares) if squares else 0.0
+        self._memory = min(_MOST_MEMORY, known + _DOUBT / math.sqrt(count))
+
+    def exceeded(self, new: Sequence[float], sign: int) -> bool:
+        """Whether new nights stand out above (`sign` 1) or below (-1) these."""
+        return self._by_ranks(new, sign) >= _RANKS or (self._apart(new, sign) and self.left(new, sign))
+
+    def left(self, new: Sequence[float], sign: int) -> bool:
+        """Whether the median of new nights stands out, however many of them overlap these."""
+        off = sign * (middle(sorted(new)) - self._level)
+        error = self._wide * math.sqrt(self._of_mean(len(new)) + self._of_mean(self._own))
+        return off >= _MEDIANS * error
+
+    def smallest(self, new: int, power: float) -> float:
+        """The smallest step that so many new nights show by their ranks.
+
+        `power` is the quantile of the normal distribution that leaves out the share that may be missed.
+        """
+        inflated = math.sqrt((1 + self._memory) / (1 - self._memory))
+        return (_RANKS * inflated + power) * self._wide * math.sqrt(1 / new + 1 / self._own)
+
+    def _by_ranks(self, new: Sequence[float], sign: int) -> float:
+        """The deviations by which the sum of the new nights' normal scores is off what chance gives."""
+        n, old = len(new), len(self._ordered)
+        ordered = sorted((*self._ordered, *new))
+        variance = n * old / ((n + old) * (n + old - 1)) * _scores(n + old)[-1]
+        variance *= (1 + self._memory) / (1 - self._memory)
+        # Residuals of other levels say nothing of where this one lies.
+        variance *= (1 / n + 1 / self._own) / (1 / n + 1 / old)
+        return sign * sum(_ranked(new, ordered)) / math.sqrt(variance)
+
+    def _apart(self, new: Sequence[float], sign: int) -> bool:
+        ordered = self._ordered
+        beyond = min(new) > ordered[-1] if sign > 0 else max(new) < ordered[0]
+        return beyond and math.comb(len(ordered) + len(new), len(new)) >= _ARRANGEMENTS
+
+    def _of_mean(self, nights: int) -> float:
+        """The variance of the mean of nights in a row, over that of a night (first-order memory)."""
+        r = self._memory
+        return (1 + 2 * r / (1 - r) * (1 - (1 - r**nights) / (nights * (1 - r)))) / nights
+
+
+def best_split(values: Sequence[float], shortest: int) -> int:
+    """Where the ranks of the first values differ most from those of the others; parts of `shortest` or more.
+
+    Raises ValueError for fewer than two such parts.
+    """
+    count, scores = len(values), _ranked(values, sorted(values))
+    if count < 2 * shortest:
+        raise ValueError(f"{count} values have no two parts of {shortest}")
+    best, split, total = -1.0, shortest, 0.0
+    for place, score in enumerate(scores[: count - shortest], 1):
+        total += score
+        strength = total * total / (place * (count - place))
+        if place >= shortest and strength > best:
+            best, split = strength, place
+    return split
