@@ -8,6 +8,7 @@ from datetime import date, datetime
 from analysis.freshness import Disturbed, Fallen, Silence, shown
 from db.finding_records import Finding
 
+from ..watching.crossed import Crossed
 from ..watching.findings import BEGAN_AS
 from .going_on import GoesOn, going_on
 
@@ -77,7 +78,7 @@ class Night:
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
     nobody has triaged, of which so many are regressions: `open`.
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
-    `changed`: what of the machines is another than the night before.
+    `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """
 
     night: date
@@ -95,6 +96,7 @@ class Night:
     upgrades: Sequence[Upgraded] = ()
     news: Sequence[str] = ()
     changed: Sequence[str] = ()
+    crossed: Sequence[Crossed] = ()
     silences: Sequence[Silence] = ()
     fallen: Sequence[Fallen] = ()
     fallen_before: Collection[str] = frozenset()
@@ -176,6 +178,7 @@ class Digest:
     upgrades: tuple[Upgraded, ...]
     news: tuple[str, ...]
     changed: tuple[str, ...]
+    crossed: tuple[Crossed, ...]
     troubles: tuple[Trouble, ...]
     ids: tuple[int, ...]
     machine_ids: tuple[int, ...]
@@ -192,6 +195,7 @@ class Digest:
             self.upgrades,
             self.news,
             self.changed,
+            self.crossed,
             self.troubles,
             self.waiting,
         )
@@ -228,6 +232,7 @@ def digest(night: Night) -> Digest:
         upgrades=tuple(night.upgrades),
         news=tuple(night.news),
         changed=tuple(night.changed),
+        crossed=tuple(night.crossed),
         troubles=_troubles(night),
         ids=tuple(one.id for one in new),
         machine_ids=tuple(one.id for one in new if one.state == "machine"),

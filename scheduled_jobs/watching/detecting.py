@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
 from analysis.change_points import judge
+from analysis.crossings import Crossing
 from analysis.metrics import METRICS
 from analysis.watched import WATCHED, rules_of
 from configuration.nearest import unknown
@@ -19,6 +20,7 @@ from db.queue_records import NewTask, Task
 from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done, FollowUp, Hands
 
+from .crossed import CROSSED, crossed, newest_crossing
 from .evidence import changes_body
 from .findings import MachineSeries, decisions_of, seen
 from .going_on import going_on
@@ -61,7 +63,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at a track needs of the database."""
+    """What one look at a track needs of the database; `pinned` is the schedule's baseline itself."""
 
     track: Track
     series: Sequence[MachineSeries]
@@ -69,6 +71,7 @@ class _Look:
     runs: Mapping[str, Sequence[str]]
     borders: Mapping[str, str]
     known: Mapping[Place, Sequence[Finding]]
+    pinned: bool = False
 
     @property
     def machines(self) -> frozenset[int]:
@@ -80,12 +83,16 @@ class _Look:
 class _Shown:
     """What all series of a track show.
 
-    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones.
+    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones,
+    `crossings` the newest borders that nothing is judged across.
     """
 
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
     returned: list[int] = field(default_factory=list[int])
     going_on: dict[int, Facts] = field(default_factory=dict[int, Facts])
+    crossings: list[tuple[MachineSeries, Crossing]] = field(
+        default_factory=list[tuple[MachineSeries, Crossing]]
+    )
 
 
 def detect(task: Task, hands: Hands) -> Done:
@@ -107,7 +114,8 @@ def detect(task: Task, hands: Hands) -> Done:
     fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
     new = Counter(one.state for one in fresh)
     counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
-    result = {**asdict(counted), "sessions": len(sessions), "summary": counted.summary}
+    levels = [one.body for one in crossed(track.track, shown.crossings)]
+    result = {**asdict(counted), CROSSED: levels, "sessions": len(sessions), "summary": counted.summary}
     follow_ups = (FollowUp(f"{CONFIRM}:{track.schedule}", tuple(sessions)),) if sessions else ()
     return Done(result=result, follow_ups=follow_ups)
 
@@ -143,7 +151,9 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
     for one in _known(database, track, None):
         key = one.key
         known[key.case, key.metric, key.hardware, key.profile, one.machine].append(one)
-    return _Look(track, series, controls, runs, machine_borders(database, runs), known)
+    return _Look(
+        track, series, controls, runs, machine_borders(database, runs), known, baseline == track.track
+    )
 
 
 def _known(database: Database, track: Track, states: Collection[str] | None) -> list[Finding]:
@@ -164,6 +174,10 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
         shown.fresh += found.findings
         shown.returned += found.returned
         shown.going_on |= going_on(series, known, own, control, rules, now)
+        # On the night of a border, and once its segment is judged: one night alone is seldom right.
+        alone = control is None and not look.pinned
+        border = newest_crossing(own, (1, rules.relearn)) if alone else None
+        shown.crossings += [(series, border)] if border else []
     return shown
 
 

@@ -1,5 +1,6 @@
 """From nights to findings: what becomes a candidate, what is the machine's, what is measured again."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from db.engine import Database
 from db.finding_records import Finding
 from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done
+from scheduled_jobs.watching.crossed import CROSSED, crossed_of
 from scheduled_jobs.watching.detecting import detect
 
 #: The first night on which the compiled case is a tenth slower.
@@ -156,6 +158,34 @@ def test_a_new_driver_is_a_border_and_no_regression(sqlite: Database, look: Look
     nights.add(range(SLOWER), driver="550.54")
     nights.add(range(SLOWER, SLOWER + 6), {MLP: 1.2, RESNET: 1.2}, driver="560.10")
     assert look(SLOWER + 5).result["candidates"] == 0 and findings.findings(sqlite) == []
+
+
+def test_across_a_border_without_a_baseline_the_levels_are_reported(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), driver="575.57")
+    nights.add(range(SLOWER, SLOWER + 1), {MLP: 1.3, RESNET: 1.1, RESNET_COMPILED: 1.1}, driver="580.65")
+    (found,) = map(crossed_of, look(SLOWER).result[CROSSED])
+    assert (found.machine, found.track, found.metric) == ("bench-1", "nightly", "latency_floor")
+    assert (found.nights, found.cases, found.border) == (1, 3, "driver: 575.57 to 580.65")
+    assert found.middle == pytest.approx(math.log(1.1), abs=0.01)
+    assert found.largest[0] == (MLP, pytest.approx(math.log(1.3), abs=0.01))
+    # Once more when four nights know the new level, and then no more.
+    reported: list[int] = []
+    for night in range(SLOWER + 1, SLOWER + 5):
+        nights.add(range(night, night + 1), {MLP: 1.3, RESNET: 1.1, RESNET_COMPILED: 1.1}, driver="580.65")
+        reported += [each["nights"] for each in look(night).result[CROSSED]]
+    assert reported == [4]
+
+
+@pytest.mark.parametrize("track", ["nightly", "2.13.0"])
+def test_beside_a_baseline_they_are_judged_and_not_reported(sqlite: Database, look: Look, track: str) -> None:
+    for each in (
+        Nights(sqlite, schedule="nightly", track="2.13.0", environment=lambda night: PINNED),
+        Nights(sqlite, schedule="nightly"),
+    ):
+        each.add(range(SLOWER), driver="575.57")
+        each.add(range(SLOWER, SLOWER + 1), driver="580.65")
+    assert look(SLOWER, "nightly", track).result[CROSSED] == []
 
 
 def test_two_machines_of_one_label_have_levels_of_their_own(sqlite: Database, look: Look) -> None:
