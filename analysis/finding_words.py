@@ -19,6 +19,8 @@ STATES: Mapping[str, str] = {
         "baseline moved likewise"
     ),
 }
+#: In the evidence of a finding that was refuted once and is measured a second time: since when (ISO 8601).
+REPEATED = "repeated"
 #: What each triage means.
 TRIAGES: Mapping[str, str] = {
     "open": "nobody has looked at it",

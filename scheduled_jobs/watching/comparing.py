@@ -62,7 +62,8 @@ def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: S
     before = queries.run_record(database, sides.old_run)
     after = queries.run_record(database, sides.new_run)
     if before is None or after is None:
-        raise Gone("a run that the finding rests on is no longer in the database")
+        gone = sides.old_run if before is None else sides.new_run
+        raise Gone(f"run {gone}, whose environment is to be compared, is no longer in the database")
     store = Store(hands.data_dir / "environments")
     old, new = (
         _side(database, hands, store, first.machine, _environment(run, fingerprint))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from analysis.finding_words import REPEATED
 from analysis.nights import Change, Decision, Judged
 from db import findings as stored
 from db.engine import Database
@@ -56,9 +57,9 @@ class Sides:
 
 def sides_of(one: Finding) -> Sides:
     """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
-    stored_sides = one.evidence.get(SIDES)
-    if stored_sides:
-        return Sides(**stored_sides)
+    kept: Mapping[str, Any] = one.evidence.get(SIDES) or {}
+    if kept:
+        return Sides(*(str(kept.get(name, "")) for name in Sides.__slots__))
     new_run = str(one.evidence.get("new_run") or one.at_run)
     return Sides(one.before_run, one.old_environment, new_run, one.new_environment)
 
@@ -84,7 +85,10 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     gone = [
         one.id
         for one in known
-        if one.state == "candidate" and (places.get(one.at_run), one.direction) in taken_back
+        if one.state == "candidate"
+        # What is measured once more was taken back by nobody's nights: they stay off their old level.
+        and REPEATED not in one.evidence
+        and (places.get(one.at_run), one.direction) in taken_back
     ]
     return Seen(tuple(fresh), tuple(gone))
 
@@ -141,7 +145,7 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     told = {
         name: one.evidence[name]
         for one in here
-        for name in ("waits", "tries", FIRST_AS)
+        for name in ("waits", "tries", FIRST_AS, REPEATED)
         if name in one.evidence
     }
     if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
@@ -220,11 +224,15 @@ def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
     there. Where the environment of the night before came back, the last one between them is compared; where
     no night since the change has another, the pair of equal environments says that the machine moved.
     """
-    points, low = series.points, change.against
-    others = [
-        at for at in range(change.index, len(points)) if points[at].environment != points[low].environment
-    ]
-    return low, others[-1] if others else len(points) - 1
+    other = newest_other(series, change.against, change.index)
+    return change.against, len(series.points) - 1 if other is None else other
+
+
+def newest_other(series: MachineSeries, old: int, index: int) -> int | None:
+    """The newest night from `index` on whose environment is not that of night `old`; None where none is."""
+    environment = series.points[old].environment
+    nights = range(len(series.points) - 1, index - 1, -1)
+    return next((night for night in nights if series.points[night].environment != environment), None)
 
 
 def around(change: Change, series: MachineSeries) -> tuple[int, int]:

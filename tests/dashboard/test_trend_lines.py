@@ -289,7 +289,9 @@ def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
     assert (level.point, level.nights, level.change) == (points[5], 3, pytest.approx(math.log(1.1)))
     changes = {place: [RunChange("machine", "driver", "575", "580")]}
     (step,) = marks.steps([line], changes, [level])
-    assert "A +10.0 % (3 nights). Not judged: there is no baseline." in tables.steps([step], {OTHER: "other runs"})
+    assert "A +10.0 % (3 nights). Not judged: there is no baseline." in tables.steps(
+        [step], {OTHER: "other runs"}
+    )
     # Beside a baseline that is judged.
     assert moves.levels([line], told(points, baseline="2.13.0"), {("A", place)}) == []
     assert moves.levels([line], told(points), set()) == []

@@ -22,15 +22,18 @@ from watched_nights import (
     waiting,
 )
 
+from analysis.finding_words import because
 from db import findings, store
 from db.engine import Database, open_database
 from db.finding_records import Finding, NewFinding, Track
+from db.forget import forget_run
 from db.queue_records import Task
 from db.records import Environment
 from scheduled_jobs.service.jobs import Done
 from scheduled_jobs.watching.comparing import planned
 from scheduled_jobs.watching.confirming import confirm
 from scheduled_jobs.watching.detecting import detect
+from scheduled_jobs.watching.findings import sides_of
 from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours, plan_sessions
 
 SLOWER, LAST = 14, 18
@@ -137,6 +140,37 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
     told = watched.finding.evidence["operators"]
     assert (told["old_run"], told["new_run"]) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
     assert [(row["name"], row["delta_us"]) for row in told["rows"]] == [("aten::mm", 40.0)]
+
+
+def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
+    watched: Watched, sqlite: Database
+) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child(1.0))), MORNING)
+    nights, slower = Nights(sqlite), {RESNET_COMPILED: 1.1}
+    nights.add(range(LAST + 1, SLOWER + 10), slower)
+    assert (watched.look().result["repeated"], watched.finding.state) == (0, "refuted")
+    nights.add(range(SLOWER + 10, SLOWER + 11), slower)
+    first = nightly(0)
+    build(watched.folder / "data", first, "00000007")
+    build(watched.folder / "data", nightly(SLOWER + 10), "00000008")
+    assert watched.look().result["repeated"] == 1
+    found = watched.finding
+    assert found.state == "candidate" and found.change == pytest.approx(0.0953, abs=0.01)
+    assert "stay off the old level by +1" in because(found.state, found.evidence)
+    # From the first night of the level that was left to the newest.
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    child = watched.child(1.0, environments=(first, nightly(SLOWER + 10)))
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    assert child.commands[0][1].endswith(f"{first.name}-00000007")
+    assert (watched.finding.state, because("refuted", watched.finding.evidence)) == (
+        "refuted",
+        "the session shows no difference that matters",
+    )
+    nights.add(range(SLOWER + 11, SLOWER + 13), slower)
+    assert (watched.look().result["repeated"], waiting(sqlite, "confirm")) == (0, [])
 
 
 def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
@@ -381,3 +415,16 @@ def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
 def test_the_others_of_the_workload_are_neighbours() -> None:
     gelu = "resnet50/infer/batch=8,image=224/precision=bf16"
     assert neighbours([RESNET_COMPILED], [MLP, gelu, RESNET, RESNET_COMPILED]) == [RESNET, gelu]
+
+
+def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sqlite: Database) -> None:
+    old = sides_of(watched.finding).old_run
+    assert forget_run(sqlite, old, force=True) is not None
+    child = watched.child()
+    done = watched.confirm(child)
+    sentence = f"run {old}, whose environment is to be compared, is no longer in the database"
+    assert (done.state, done.error, child.commands) == ("failed", sentence, [])
+    assert (watched.finding.state, because("candidate", watched.finding.evidence)) == ("candidate", sentence)
+    # The next look knows other nights that lie surely before.
+    watched.look()
+    assert sides_of(watched.finding).old_run != old and len(waiting(sqlite, "confirm")) >= 1

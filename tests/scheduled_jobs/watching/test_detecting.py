@@ -12,6 +12,7 @@ from watched_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly,
 from db import findings, queue
 from db.engine import Database
 from db.finding_records import Finding
+from db.forget import forget_run
 from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done
 from scheduled_jobs.watching.crossed import CROSSED, crossed_of
@@ -204,3 +205,36 @@ def test_what_is_neither_better_nor_worse_is_not_watched(sqlite: Database, tmp_p
 
 def test_a_track_of_nobody_has_nothing(look: Look) -> None:
     assert look(3).result["summary"] == "0 series, 0 new candidates"
+
+
+def test_nights_of_zero_are_left_out_and_that_is_said(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), {MLP: 0.0})
+    nights.add(range(SLOWER, LAST + 1), {MLP: 1.1, RESNET: 0.0})
+    done = look(LAST)
+    assert (done.result["candidates"], findings.findings(sqlite)) == (0, [])
+    assert "2 with nights of 0, which are left out" in done.result["summary"]
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_track_of_two_nights_is_too_young_to_judge(sqlite: Database, look: Look, nights: int) -> None:
+    track = Nights(sqlite)
+    track.add(range(nights - 1))
+    track.add(range(nights - 1, nights), {MLP: 3.0}, driver="another")
+    done = look(nights)
+    assert (done.result["candidates"], done.result["unwatchable"], sessions(done)) == (0, 3, [])
+    assert "3 too young or too noisy to judge" in done.result["summary"]
+
+
+def test_a_finding_that_is_older_than_the_history_is_left_as_it_is(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    runs = nights.add(range(SLOWER))
+    nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+    look(LAST)
+    found = the_finding(sqlite)
+    findings.decide(sqlite, found.id, "refuted", 0.0, None, None, {}, a_night(LAST))
+    nights.add(range(LAST + 1, LAST + 12), {RESNET_COMPILED: 1.1})
+    # The first night of the level that was left is gone, and so is the side of a second comparison.
+    assert forget_run(sqlite, runs[0], force=True) is not None
+    done = look(LAST + 11)
+    assert (the_finding(sqlite).state, done.result["repeated"], sessions(done)) == ("refuted", 0, [])
