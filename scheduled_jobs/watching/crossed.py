@@ -42,8 +42,16 @@ class Crossed:
 
 def crossed_of(body: Mapping[str, Any]) -> Crossed:
     """What `body` was made of."""
-    largest = tuple((str(case), float(change)) for case, change in body["largest"])
-    return Crossed(**{**body, "largest": largest})
+    return Crossed(
+        machine=str(body["machine"]),
+        track=str(body["track"]),
+        metric=str(body["metric"]),
+        border=str(body["border"]),
+        nights=int(body["nights"]),
+        cases=int(body["cases"]),
+        middle=float(body["middle"]),
+        largest=tuple((str(case), float(change)) for case, change in body["largest"]),
+    )
 
 
 def newest_crossing(nights: Sequence[Night], on: Collection[int]) -> Crossing | None:

@@ -191,7 +191,8 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
         shown.going_on |= going_on(series, known, own, control, rules, now)
         shown.repeated |= repeated(series, known, own, control, rules, now)
         # On the night of a border, and once its segment is judged: one night alone is seldom right.
-        alone = control is None and not look.pinned
+        tonight = series.points[-1].run == look.runs[series.machine][-1]
+        alone = tonight and control is None and not look.pinned
         border = newest_crossing(own, (1, rules.relearn)) if alone else None
         shown.crossings += [(series, border)] if border else []
     return shown

@@ -178,6 +178,18 @@ def test_across_a_border_without_a_baseline_the_levels_are_reported(sqlite: Data
     assert reported == [4]
 
 
+def test_a_case_that_is_no_longer_measured_is_not_reported_again_and_again(
+    sqlite: Database, look: Look
+) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), driver="575.57")
+    nights.add(range(SLOWER, SLOWER + 1), driver="580.65")
+    others = Nights(sqlite, cases=(RESNET, RESNET_COMPILED))
+    others.add(range(SLOWER + 1, SLOWER + 3), driver="580.65")
+    # The last night of the third case is the first one with the new driver.
+    assert look(SLOWER + 2).result[CROSSED] == []
+
+
 @pytest.mark.parametrize("track", ["nightly", "2.13.0"])
 def test_beside_a_baseline_they_are_judged_and_not_reported(sqlite: Database, look: Look, track: str) -> None:
     for each in (
