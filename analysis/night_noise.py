@@ -32,11 +32,11 @@ class NightNoise:
 
     def add(self, difference: float) -> None:
         """One more difference between two nights that can be compared."""
-        size = abs(difference)
+        size, came = abs(difference), self._came
         insort(self._ordered, size)
-        self._came.append(size)
-        if len(self._came) > MEMORY:
-            del self._ordered[bisect_left(self._ordered, self._came[-MEMORY - 1])]
+        came.append(size)
+        if len(came) > MEMORY:
+            del self._ordered[bisect_left(self._ordered, came[-MEMORY - 1])]
 
     def __len__(self) -> int:
         """How many differences it knows."""
@@ -48,11 +48,14 @@ class NightNoise:
         ordered = self._ordered
         if not ordered:
             return None
-        return max(_MEDIAN * middle(ordered), _EIGHTIETH * ordered[4 * len(ordered) // 5])
+        by_median, by_eightieth = _MEDIAN * middle(ordered), _EIGHTIETH * ordered[4 * len(ordered) // 5]
+        return by_median if by_median > by_eightieth else by_eightieth
 
     def above(self, floor: float) -> float:
         """What nights are taken to differ by: more than was seen of few, and never nothing.
 
         `floor` is the smallest log ratio that matters.
         """
-        return max((self.spread or 0.0) * (1 + 3 / max(1, len(self))), _FINEST * floor)
+        known, least = self.spread, _FINEST * floor
+        seen = known * (1 + 3 / len(self._ordered)) if known else 0.0
+        return seen if seen > least else least

@@ -32,8 +32,8 @@ _YOUNG, _THIRD = 30, 3
 _TURNS, _REFUTED, _FACTOR = 60, 2, 2.0
 #: The anchored check compares so many first nights with so many newest ones.
 _FIRST, _LAST = 30, 14
-#: The quantile of the normal distribution that leaves one case of five out.
-_FOUR_OF_FIVE = 0.84
+#: Three things have to hold in four cases of five together, so each in more (a quantile of the normal).
+_EACH = 1.4
 #: The standard error of a median of normal values, over that of their mean.
 _MEDIAN_ERROR = 1.25
 
@@ -60,6 +60,7 @@ class Scan:
 
     def __init__(self, rules: Rules, decisions: Collection[Decision] = ()) -> None:
         self._rules = rules
+        self._floor = rules.log_floor
         self.noise = NightNoise()
         self.raised: list[Raised] = []
         self._decisions = sorted(decisions, key=lambda one: (one.night, one.index))
@@ -87,11 +88,13 @@ class Scan:
     @property
     def spread(self) -> float:
         """What nights are taken to differ by: more than was seen of few, and never nothing."""
-        return self.noise.above(self._rules.log_floor)
+        return self.noise.above(self._floor)
 
     @property
     def factor(self) -> float:
         """How many times as far as usual the next night has to move."""
+        if len(self._refuted) < _REFUTED:
+            return 1.0
         lately = len(self._values) - _TURNS
         return _FACTOR if sum(one.night >= lately for one in self._refuted) >= _REFUTED else 1.0
 
@@ -100,18 +103,18 @@ class Scan:
         """The smallest step that nights to come would show within a week in four cases of five."""
         if self.nights_short or not self._level:
             return None
-        spread, power, factor = self.spread, _FOUR_OF_FIVE / math.sqrt(_NEWEST), self.factor
+        spread, power, factor = self.spread, _EACH / math.sqrt(_NEWEST), self.factor
         # The median of the nights has to pass the floor, their sum to reach, and their ranks to stand out.
-        large = factor * self._rules.log_floor + _MEDIAN_ERROR * power * spread
+        large = factor * self._floor + _MEDIAN_ERROR * power * spread
         summed = self._slack(spread) + (factor * self._rules.reach / _NEWEST + power) * spread
-        return max(large, summed, self._earlier(len(self._values)).smallest(_NEWEST, _FOUR_OF_FIVE))
+        return max(large, summed, self._earlier(len(self._values)).smallest(_NEWEST - 1, _EACH))
 
     def night(self, value: float, border: bool, weekly: bool = False) -> None:
-        """One more night; with `border` the first of a new segment, on a `weekly` one the anchor is checked."""
+        """One more night; `border`: the first of a new segment; `weekly`: the anchor is checked on it."""
         now = len(self._values)
         self._values.append(value)
-        while self._decisions and self._decisions[0].night < now:
-            self._decide(self._decisions.pop(0), now)
+        if self._decisions:
+            self._take_decisions(now)
         if border or not now:
             self._begin(now)
         else:
@@ -124,7 +127,7 @@ class Scan:
             self._settle(self._open, now)
         else:
             self._judge(value, now)
-            if not self._open and self._young and self.nights_of_segment % _THIRD == 0:
+            if now - self._start < _YOUNG and self._young and not self._open:
                 self._look_at_first_nights(now)
         if weekly and not self._open:
             self._check_anchor(now)
@@ -153,6 +156,10 @@ class Scan:
         self._level = sorted(self._values[start : self._entered])
         self._forget(now + 1)
 
+    def _take_decisions(self, now: int) -> None:
+        while self._decisions and self._decisions[0].night < now:
+            self._decide(self._decisions.pop(0), now)
+
     def _decide(self, decision: Decision, now: int) -> None:
         one = next((one for one in reversed(self.raised) if one.index == decision.index), None)
         if not decision.confirmed:
@@ -170,9 +177,7 @@ class Scan:
         self._up_since = self._down_since = start
 
     def _slack(self, spread: float) -> float:
-        return max(self._rules.slack * spread, self._rules.log_floor / 2) + spread / math.sqrt(
-            len(self._level)
-        )
+        return max(self._rules.slack * spread, self._floor / 2) + spread / math.sqrt(len(self._level))
 
     def _settle(self, change: Raised, now: int) -> None:
         if now - change.index + 1 < self._rules.settle:
@@ -192,13 +197,16 @@ class Scan:
         self._forget(now + 1)
 
     def _judge(self, value: float, now: int) -> None:
+        level = self._level
         while self._entered <= now - _LAG:
-            insort(self._level, self._values[self._entered])
+            insort(level, self._values[self._entered])
             self._entered += 1
-        spread = self.spread
-        slack, most = self._slack(spread), self._rules.clip * spread
-        reach = self.factor * self._rules.reach * spread
-        off = value - middle(self._level)
+        spread = self.noise.above(self._floor)
+        off, slack = value - middle(level), self._slack(spread)
+        if not (self._up or self._down) and -slack <= off <= slack:
+            self._up_since = self._down_since = now + 1
+            return
+        most, reach = self._rules.clip * spread, self.factor * self._rules.reach * spread
         self._up = min(self._up + max(-most, min(most, off - slack)), 2 * reach)
         self._down = min(self._down + max(-most, min(most, -off - slack)), 2 * reach)
         if self._up <= 0:
@@ -218,10 +226,11 @@ class Scan:
             return
         reached = middle(sorted(self._values[max(first, now - _NEWEST + 1) :])) - level
         off = self._off(first, level, reached, spread)
-        drifts = _rises(off, (0,), 0)
-        index = first if drifts else first + _best_start(off)
+        start = _best_start(off)
+        drifts = _rises(off, (start,), 0)
+        index = first if drifts else first + start
         newest = sorted(self._values[max(index, now - _NEWEST + 1) :])
-        if sign * (middle(newest) - level) < self.factor * self._rules.log_floor or now - index + 1 < _FEWEST:
+        if sign * (middle(newest) - level) < self.factor * self._floor or now - index + 1 < _FEWEST:
             return
         if not self._earlier(index).exceeded(self._values[index:], sign):
             return
@@ -248,15 +257,21 @@ class Scan:
     def _look_at_first_nights(self, now: int) -> None:
         """A step among the nights that the level was learned from, which hides in it."""
         nights = self._values[self._start :]
-        split = best_split(nights, _FEWEST)
+        if len(nights) % _THIRD != _THIRD - 1 or len(nights) <= _FEWEST + self._rules.settle:
+            return
+        last = len(nights) - self._rules.settle
+        split = best_split(nights, _FEWEST, last)
         old, new = nights[:split], nights[split:]
+        if split >= last:
+            # It may have begun later still, and has not stayed long enough.
+            return
         level, reached = middle(sorted(old)), middle(sorted(new))
         change = middle(sorted(new[-_NEWEST:])) - level
         sign = 1 if change > 0 else -1
-        if abs(change) < self.factor * self._rules.log_floor:
+        if abs(change) < self.factor * self._floor:
             return
         residuals = [*self._residuals, *(night - reached for night in new)]
-        if not Earlier(old, residuals).left(new, sign):
+        if not Earlier(old, residuals, levels=2).left(new, sign):
             return
         error = self.spread * math.sqrt(1 / len(old) + 1 / min(len(new), _NEWEST))
         self._level = sorted(old)
@@ -275,7 +290,7 @@ class Scan:
         change = middle(sorted(new)) - level
         sign = 1 if change > 0 else -1
         known = max((self._known_size(one) for one in self.raised if self._covers(one, sign)), default=0.0)
-        floor = self.factor * self._rules.log_floor
+        floor = self.factor * self._floor
         if abs(change) < known + max(floor, known / 2):
             return
         if Earlier(old, self._residuals).exceeded(new, sign):
@@ -358,6 +373,7 @@ def scan(
     The anchor is checked on the `weekly` nights.
     """
     done = Scan(rules, decisions)
+    begins, checked = frozenset(borders), frozenset(weekly)
     for number, value in enumerate(values):
-        done.night(value, number in borders, number in weekly)
+        done.night(value, number in begins, number in checked)
     return done

@@ -1,7 +1,7 @@
 """Do new nights stand out of those before them? By ranks, and with the memory that nights have.
 
 A machine's nights resemble the night before, and some machines have two modes. Such nights are off their
-level for days, which sums take for a change. A test of ranks that knows the correlation of neighbours does not.
+level for days, which sums take for a change. A test of ranks that knows how neighbours correlate does not.
 """
 
 import math
@@ -16,10 +16,11 @@ from .night_noise import middle
 _ARRANGEMENTS = 3333
 #: No memory is taken to be more than this: what is divided by has to stay above 0.
 _MOST_MEMORY = 0.95
-#: The correlation of few neighbours is known badly: so many of its standard errors are added.
-_DOUBT = 0.7
+#: The correlation of few neighbours is known badly: so many of its standard errors are added, and what is too
+#: little of it on average where a level was fitted, (1 + 3 r) / n (Kendall, Biometrika 41, 1954).
+_DOUBT = 0.5
 #: Deviations by which ranks have to differ, and by which medians have to that no rank overlaps.
-_RANKS, _MEDIANS = 3.5, 5.0
+_RANKS, _MEDIANS = 3.5, 6.0
 #: Nine of ten normal values lie within so many deviations, on one side.
 _NINE_OF_TEN = 1.2816
 
@@ -44,13 +45,13 @@ def _ranked(values: Sequence[float], ordered: Sequence[float]) -> list[float]:
 class Earlier:
     """The nights that new ones are compared with, as logarithms.
 
-    `own` are nights of the level itself. `residuals` are what nights of earlier levels were off theirs: of
-    the noise they tell as much, of this level nothing.
+    `own` are nights of the level itself. `residuals` are what nights of other levels were off theirs: of the
+    noise they say as much, of this level nothing. `levels` is how many levels were fitted to all of them.
     """
 
     __slots__ = ("_level", "_memory", "_ordered", "_own", "_wide")
 
-    def __init__(self, own: Sequence[float], residuals: Sequence[float] = ()) -> None:
+    def __init__(self, own: Sequence[float], residuals: Sequence[float] = (), levels: int = 1) -> None:
         self._own = len(own)
         self._level = middle(sorted(own))
         nights = [*(self._level + one for one in residuals), *own]
@@ -62,6 +63,7 @@ class Earlier:
         squares = sum(one * one for one in scores)
         both = sum(map(float.__mul__, scores, scores[1:]))
         known = max(0.0, both / squares) if squares else 0.0
+        known += levels * (1 + 3 * known) / count
         self._memory = min(_MOST_MEMORY, known + _DOUBT / math.sqrt(count))
 
     def exceeded(self, new: Sequence[float], sign: int) -> bool:
@@ -79,15 +81,15 @@ class Earlier:
 
         `power` is the quantile of the normal distribution that leaves out the share that may be missed.
         """
-        inflated = math.sqrt((1 + self._memory) / (1 - self._memory))
-        return (_RANKS * inflated + power) * self._wide * math.sqrt(1 / new + 1 / self._own)
+        error = self._wide * math.sqrt(1 / new + 1 / self._own)
+        return (_RANKS + power) * error * math.sqrt(new * self._of_mean(new))
 
     def _by_ranks(self, new: Sequence[float], sign: int) -> float:
         """The deviations by which the sum of the new nights' normal scores is off what chance gives."""
         n, old = len(new), len(self._ordered)
         ordered = sorted((*self._ordered, *new))
         variance = n * old / ((n + old) * (n + old - 1)) * _scores(n + old)[-1]
-        variance *= (1 + self._memory) / (1 - self._memory)
+        variance *= n * self._of_mean(n)
         # Residuals of other levels say nothing of where this one lies.
         variance *= (1 / n + 1 / self._own) / (1 / n + 1 / old)
         return sign * sum(_ranked(new, ordered)) / math.sqrt(variance)
@@ -98,23 +100,21 @@ class Earlier:
         return beyond and math.comb(len(ordered) + len(new), len(new)) >= _ARRANGEMENTS
 
     def _of_mean(self, nights: int) -> float:
-        """The variance of the mean of nights in a row, over that of a night (first-order memory)."""
+        """The variance of the mean of nights in a row over that of one, for first-order memory r.
+
+        It is (1 + 2 sum over k of (1 - k / n) r^k) / n.
+        """
         r = self._memory
         return (1 + 2 * r / (1 - r) * (1 - (1 - r**nights) / (nights * (1 - r)))) / nights
 
 
-def best_split(values: Sequence[float], shortest: int) -> int:
-    """Where the ranks of the first values differ most from those of the others; parts of `shortest` or more.
-
-    Raises ValueError for fewer than two such parts.
-    """
+def best_split(values: Sequence[float], first: int, last: int) -> int:
+    """How many of the first values differ most by their ranks from the others: from `first` to `last`."""
     count, scores = len(values), _ranked(values, sorted(values))
-    if count < 2 * shortest:
-        raise ValueError(f"{count} values have no two parts of {shortest}")
-    best, split, total = -1.0, shortest, 0.0
-    for place, score in enumerate(scores[: count - shortest], 1):
+    best, split, total = -1.0, first, 0.0
+    for place, score in enumerate(scores[:last], 1):
         total += score
         strength = total * total / (place * (count - place))
-        if place >= shortest and strength > best:
+        if place >= first and strength > best:
             best, split = strength, place
     return split

@@ -96,15 +96,17 @@ def test_exact_nights_have_finite_strengths() -> None:
     assert result.noise == 0.0 and result.watchable
 
 
-def test_a_single_spike_is_nothing_and_two_nights_are_taken_back() -> None:
-    spike, twice = noise(3, 80, 0.01), noise(3, 80, 0.01)
-    spike[70] += 0.5
-    twice[[70, 71]] += 0.5
-    assert as_seen(spike) == []
-    (seen,) = as_seen(twice)
+def test_two_nights_off_are_nothing_and_three_are_taken_back() -> None:
+    for number in (1, 2):
+        spike = noise(3, 80, 0.01)
+        spike[70 : 70 + number] += 0.5
+        assert as_seen(spike) == []
+    thrice = noise(3, 80, 0.01)
+    thrice[70:73] += 0.5
+    (seen,) = as_seen(thrice)
     assert (seen.index, seen.state) == (70, "open")
-    end = judged(twice)
-    assert end.candidates == () and change_points(nights_of(twice), "lower") == ()
+    end = judged(thrice)
+    assert end.candidates == () and change_points(nights_of(thrice), "lower") == ()
     assert [(one.index, one.state) for one in end.returned] == [(70, "returned")]
 
 

@@ -55,20 +55,21 @@ def test_a_single_spike_is_no_change(size: float, night: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_two_nights_off_are_a_candidate_that_later_nights_take_back(seed: int) -> None:
+def test_three_nights_off_are_a_candidate_that_later_nights_take_back(seed: int) -> None:
     values = noise(seed, 60, 0.01)
-    values[[40, 41]] += 0.2
-    before = raised(values[:42])
+    values[40:43] += 0.2
+    assert raised(values[:42]) == []
+    before = raised(values[:43])
     assert [(one.index, one.state) for one in before] == [(40, "open")]
     after = raised(values)
     assert [(one.index, one.state) for one in after] == [(40, "returned")]
 
 
 def test_exact_nights_show_a_step_beyond_the_floor_and_none_below() -> None:
-    values = np.zeros(40)
-    values[20:] = math.log(1.03)
-    assert [(one.raised, one.index, one.state) for one in raised(values)] == [(21, 20, "stayed")]
-    values[20:] = math.log(1.015)
+    values = np.zeros(60)
+    values[40:] = math.log(1.03)
+    assert [(one.raised, one.index, one.state) for one in raised(values)] == [(42, 40, "stayed")]
+    values[40:] = math.log(1.015)
     assert raised(values) == []
 
 
