@@ -26,7 +26,8 @@ _EARLIER = 100
 #: Fewer new nights are never a candidate: outliers of two nights are common.
 _FEWEST = 3
 #: A change among the first nights of a segment is looked for while it has so many, on every third of them.
-_YOUNG, _THIRD = 30, 3
+#: So many of them have to be new: with fewer, outliers of two nights are half of it.
+_YOUNG, _THIRD, _NEW = 30, 3, 5
 #: Two levels that take turns within so many nights are one series with two modes. As many nights count for
 #: refutations: after so many of them a series must move so many times as far.
 _TURNS, _REFUTED, _FACTOR = 60, 2, 2.0
@@ -257,9 +258,9 @@ class Scan:
     def _look_at_first_nights(self, now: int) -> None:
         """A step among the nights that the level was learned from, which hides in it."""
         nights = self._values[self._start :]
-        if len(nights) % _THIRD != _THIRD - 1 or len(nights) <= _FEWEST + self._rules.settle:
+        if len(nights) % _THIRD != _THIRD - 1 or len(nights) <= _FEWEST + _NEW:
             return
-        last = len(nights) - self._rules.settle
+        last = len(nights) - _NEW
         split = best_split(nights, _FEWEST, last)
         old, new = nights[:split], nights[split:]
         if split >= last:

@@ -63,7 +63,7 @@ class Rules:
     clip: float = 3.0
     learn: int = 8
     relearn: int = 4
-    settle: int = 5
+    settle: int = 7
     recent: int = 7
     coarsest: float = 0.20
 

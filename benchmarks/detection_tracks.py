@@ -1,4 +1,4 @@
-"""Series with autocorrelated noise for detection.py: is what is found true, soon, and straddled by its session?
+"""Series with autocorrelated noise for detection.py: is a find true, early, and straddled?
 
 Noise is drawn here and not fitted: independent, autoregressive, or with two modes that last some nights. A
 session compares the night `against` of a candidate with the newest one; it straddles a step that begins
@@ -7,7 +7,6 @@ between the two. Of a drift the two have to lie apart by the floor, by the truth
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from detection_series import Array
@@ -75,7 +74,7 @@ NOISES: dict[str, Noise] = {
 
 
 def raised(values: Array, decisions: Sequence[Decision] = ()) -> list[Change]:
-    """Every candidate of a series of logarithms in the order it was raised; one pass, for the scan is causal."""
+    """Every candidate of a series of logarithms, oldest first; in one pass, for the scan is causal."""
     nights = [Night(value, weekly=number % 7 == 0) for number, value in enumerate(np.exp(values).tolist())]
     judged = judge(nights, "lower", Rules(recent=len(values)), None, decisions)
     return sorted(judged.candidates + judged.returned, key=lambda one: one.raised)

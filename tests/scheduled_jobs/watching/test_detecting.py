@@ -19,7 +19,7 @@ from scheduled_jobs.watching.crossed import CROSSED, crossed_of
 from scheduled_jobs.watching.detecting import detect
 
 #: The first night on which the compiled case is a tenth slower.
-SLOWER = 14
+SLOWER = 30
 #: The last night of those that show it.
 LAST = SLOWER + 4
 Look = Callable[..., Done]
