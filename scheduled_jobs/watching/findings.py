@@ -22,6 +22,9 @@ FIRST_AS = "first_as"
 SIDES = "sides"
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
+#: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
+#: second commit cost as little as the first, and a third as well.
+_STEPS_OF_A_DRIFT, _SMALL = 3, 0.06
 #: How much of a fingerprint tells two environments of one night apart.
 _FINGERPRINT = 12
 
@@ -77,7 +80,7 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     places = series.places
     indices = {change.index for change in judged.candidates}
     fresh = [
-        _finding(track, series, change, judged, known)
+        _finding(track, series, _as_drift(change, series, known), judged, known)
         for change in judged.candidates
         if not any(_same(one, change, places, indices, _state(change, series)) for one in known)
     ]
@@ -157,17 +160,29 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
 
 def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
     """The oldest confirmed finding that a drift is the continuation of."""
-    if change.shape != "drift":
-        return None
+    pieces = _pieces(change, series, known)
+    return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
+
+
+def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> list[Finding]:
+    """The confirmed findings that led to the level that a change left, all of them the same way.
+
+    What went the other way, or was called fixed, ends them.
+    """
     places = series.places
-    pieces = [
-        (places[one.at_run], one.id, one)
-        for one in known
-        if one.state == "confirmed"
-        and one.direction == change.direction
-        and change.since <= places.get(one.at_run, -1) < change.index
-    ]
-    return min(pieces)[2] if pieces else None
+    before = [one for one in known if one.state == "confirmed" and places.get(one.at_run, -1) < change.index]
+    before = [one for one in before if one.at_run in places]
+    ends = [one.at for one in before if one.direction != change.direction or one.triage == "fixed"]
+    return [one for one in before if not ends or one.at > max(ends)]
+
+
+def _as_drift(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Change:
+    """The change, as a drift where it is one small step more in a row of them, or after a drift."""
+    pieces = _pieces(change, series, known)
+    steps = [one.change for one in pieces if one.shape == "step"]
+    small = all(abs(size) <= _SMALL for size in (change.change, *steps))
+    enough = len(pieces) >= _STEPS_OF_A_DRIFT - 1 or len(steps) < len(pieces)
+    return replace(change, shape="drift") if small and enough else change
 
 
 def _finding(

@@ -8,7 +8,7 @@ they differ by 0.6 %, so that equal builds are proved equal, and one in eight is
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -20,15 +20,15 @@ from telling_builders import a_night as a_night_to_report
 from analysis.case_results import CaseResult, Side
 from analysis.change_points import Night
 from analysis.change_points import judge as judge_nights
-from analysis.nights import Judged, Rules
+from analysis.nights import Decision, Judged, Rules
 from analysis.pairs import Pair
 from analysis.plan import Plan
 from analysis.thresholds import threshold_of
 from analysis.verdict import Verdict, judge
-from db.finding_records import Finding, HistoryPoint, HistoryRun, Track
+from db.finding_records import Finding, HistoryPoint, HistoryRun, NewFinding, Track
 from db.records import SeriesKey
 from scheduled_jobs.telling.digest import digest
-from scheduled_jobs.watching.findings import MachineSeries, Sides, seen, sides_of
+from scheduled_jobs.watching.findings import MachineSeries, Sides, decisions_of, seen, sides_of
 from scheduled_jobs.watching.rulings import Ruling, ruling
 
 METRIC = "latency_floor"
@@ -85,18 +85,24 @@ class Drawn:
         judged, series = looked_at(values[: night + 1]), self.series(values[: night + 1])
         (new, *_) = [one for one in seen(TRACK, series, judged, ()).findings if one.direction == "worse"]
         assert new.state == "candidate"
-        places = series.places
-        return Finding(
-            id=1 + seed,
-            at=a_night(places[new.at_run]),
-            before=a_night(places[new.before_run]),
-            machine="m",
-            old_torch_version=f"2.{new.old_environment}",
-            new_torch_version=f"2.{new.new_environment}",
-            found_at=a_night(night),
-            decided_at=None,
-            **{name: getattr(new, name) for name in new.__slots__},
-        )
+        return kept(new, series, 1 + seed)
+
+    def lived(self, seed: int) -> list[Finding]:
+        """All findings of a series that is looked at once a week, each with what its session said of it."""
+        known: list[Finding] = []
+        values = self.values(seed)
+        for night in range(30, self.nights, 7):
+            series = self.series(values[: night + 1])
+            judged = looked_at(values[: night + 1], 7, decisions_of(series, known))
+            for new in seen(TRACK, series, judged, known).findings:
+                if any((each.at_run, each.direction) == (new.at_run, new.direction) for each in known):
+                    # What was decided stays so, as where findings are stored.
+                    continue
+                one = kept(new, series, 1 + len(known))
+                said = ruling(one, self.measured(sides_of(one), 1000 * seed + night), rebuilt=False)
+                change = said.verdict.change if said.verdict else None
+                known.append(replace(one, state=said.state, change=one.change if change is None else change))
+        return known
 
     def measured(self, sides: Sides, seed: int) -> CaseResult:
         """What a session of these two builds says: pairs as the plan takes them."""
@@ -114,8 +120,25 @@ class Drawn:
         return CaseResult(MLP, "eager", Side("ok"), Side("ok"), {METRIC: verdict})
 
 
-def looked_at(values: list[float], recent: int = 1) -> Judged:
-    return judge_nights([Night(value) for value in values], "lower", Rules(recent=recent))
+def kept(new: NewFinding, series: MachineSeries, number: int) -> Finding:
+    """A new finding as it is stored."""
+    places = series.places
+    return Finding(
+        id=number,
+        at=a_night(places[new.at_run]),
+        before=a_night(places[new.before_run]),
+        machine="m",
+        old_torch_version=f"2.{new.old_environment}",
+        new_torch_version=f"2.{new.new_environment}",
+        found_at=series.points[-1].started_at,
+        decided_at=None,
+        **{name: getattr(new, name) for name in new.__slots__},
+    )
+
+
+def looked_at(values: list[float], recent: int = 1, decisions: Sequence[Decision] = ()) -> Judged:
+    nights = [Night(value, weekly=number % 7 == 2) for number, value in enumerate(values)]
+    return judge_nights(nights, "lower", Rules(recent=recent), None, decisions)
 
 
 def first_seen(values: list[float]) -> list[int]:
@@ -147,6 +170,20 @@ def test_what_was_found_is_not_compared_with_itself(name: str) -> None:
     assert len(decided) >= 0.5 * SERIES
     assert states["refuted"] <= 0.05 * len(decided)
     assert states["confirmed"] > states["unclear"]
+
+
+def test_a_slow_drift_is_one_regression_with_its_whole_size() -> None:
+    slow = Drawn(drift(0.10, 40, 300), 40, 365)
+    shares: list[float] = []
+    for seed in range(3):
+        confirmed = [one for one in slow.lived(seed) if one.state == "confirmed"]
+        assert confirmed and all(one.direction == "worse" for one in confirmed)
+        # A digest that has all of them names the last one, which is measured whole.
+        (group,) = digest(a_night_to_report(findings=confirmed)).regressions
+        assert (group.largest.shape, group.largest.began_as) == ("drift", confirmed[0].id)
+        shares.append(group.largest.change / math.log1p(0.10))
+    # The last weeks of it are too little to be seen, and some pairs of a session are far off.
+    assert 0.7 <= median(shares) <= 1.1
 
 
 def test_what_was_confirmed_is_in_the_digest_with_the_night_on_which_it_began() -> None:

@@ -150,6 +150,27 @@ def test_a_drift_that_came_in_pieces_is_measured_from_before_the_first_one() -> 
     assert "began_as" not in found.evidence
 
 
+def test_a_third_small_step_the_same_way_is_a_drift() -> None:
+    series = a_series(40)
+    steps = [
+        replace(
+            known(id=number, state="confirmed", at_run=f"run-{at}", at=a_night(at)),
+            change=0.03,
+            evidence={SIDES: asdict(Sides(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))},
+        )
+        for number, at in ((5, 10), (6, 20))
+    ]
+    third = replace(CHANGE, index=34, raised=36, since=20, change=0.03)
+    (found,) = seen(TRACK, series, judged(third), steps).findings
+    assert (found.shape, found.before_run, found.evidence["began_as"]) == ("drift", "run-5", 5)
+    large = replace(third, change=0.10)
+    fixed = [steps[0], replace(steps[1], triage="fixed")]
+    turned = [steps[0], replace(steps[1], direction="better")]
+    for change, before in ((third, steps[:1]), (large, steps), (third, fixed), (third, turned)):
+        (found,) = seen(TRACK, series, judged(change), before).findings
+        assert found.shape == "step" and "began_as" not in found.evidence
+
+
 def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:
     series = a_series()
     found = [known(state=state) for state in ("confirmed", "refuted", "unclear", "candidate", "machine")]
