@@ -6,14 +6,14 @@ to judge a series anew each night is to go on where the last night ended, and a 
 """
 
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from .night_noise import NightNoise, middle
 from .nights import Decision, Rules, Shape, State
-from .rank_test import Earlier, best_split
+from .rank_test import Earlier, best_split, memory
 
 #: A night counts for the level of its segment after so many more, so that a new level does not hide in it.
 _LAG = 5
@@ -23,6 +23,10 @@ _NEWEST = 7
 _DRIFT = 10
 #: New nights are compared with at most so many before them.
 _EARLIER = 100
+#: How neighbours correlate is estimated again after so many nights: it takes as long as all else together.
+_WEEK = 7
+#: What a larger share of earlier nights exceeded is not news.
+_COMMON = 0.3
 #: Fewer new nights are never a candidate: outliers of two nights are common.
 _FEWEST = 3
 #: A change among the first nights of a segment is looked for while it has so many, on every third of them.
@@ -72,6 +76,7 @@ class Scan:
         self._entered = 0
         self._border = self._start = self._anchor = 0
         self._learn = rules.learn
+        self._remembered, self._remembered_until = 0.0, 0
         self._open: Raised | None = None
         self._up = self._down = 0.0
         self._up_since = self._down_since = 0
@@ -150,12 +155,14 @@ class Scan:
         if nights:
             level = middle(sorted(nights))
             self._residuals = [*self._residuals, *(night - level for night in nights)][-_EARLIER:]
+        self._remembered_until = 0
 
     def _rejoin(self, start: int, now: int) -> None:
         """Go on with the level that began at `start`, whatever was thought to have changed it since."""
         self._start, self._entered = start, max(start + 1, now - _LAG + 1)
         self._level = sorted(self._values[start : self._entered])
         self._forget(now + 1)
+        self._remembered_until = 0
 
     def _take_decisions(self, now: int) -> None:
         while self._decisions and self._decisions[0].night < now:
@@ -226,15 +233,20 @@ class Scan:
             # It may have begun among the nights that the level was learned from.
             return
         reached = middle(sorted(self._values[max(first, now - _NEWEST + 1) :])) - level
+        floor = self.factor * self._floor
+        if sign * reached < floor or now - first + 1 < _FEWEST or self._common(level + reached, sign):
+            return
         off = self._off(first, level, reached, spread)
         start = _best_start(off)
-        drifts = _rises(off, (start,), 0)
-        index = first if drifts else first + start
+        index = first + start
         newest = sorted(self._values[max(index, now - _NEWEST + 1) :])
-        if sign * (middle(newest) - level) < self.factor * self._floor or now - index + 1 < _FEWEST:
+        if sign * (middle(newest) - level) < floor or now - index + 1 < _FEWEST:
             return
         if not self._earlier(index).exceeded(self._values[index:], sign):
             return
+        drifts = _rises(off, (start,), 0)
+        if drifts:
+            index, newest = first, sorted(self._values[max(first, now - _NEWEST + 1) :])
         turned = self._turned(sign, middle(newest))
         if turned:
             self._rejoin(max(self._border, turned.since), now)
@@ -252,8 +264,18 @@ class Scan:
         self._open = Raised(now, index, since, level, sign, change, abs(change) / error, shape, earlier)
         self.raised.append(self._open)
 
+    def _common(self, reached: float, sign: int) -> bool:
+        """Whether so many nights of the level were as far off that no test of ranks need be made."""
+        place = bisect_left(self._level, reached)
+        beyond = len(self._level) - place if sign > 0 else place
+        return beyond > _COMMON * len(self._level)
+
     def _earlier(self, end: int) -> Earlier:
-        return Earlier(self._values[max(self._start, end - _EARLIER) : end], self._residuals)
+        own = self._values[max(self._start, end - _EARLIER) : end]
+        if end >= self._remembered_until:
+            self._remembered = memory(own, self._residuals)
+            self._remembered_until = end + _WEEK
+        return Earlier(own, self._residuals, self._remembered)
 
     def _look_at_first_nights(self, now: int) -> None:
         """A step among the nights that the level was learned from, which hides in it."""
@@ -272,7 +294,7 @@ class Scan:
         if abs(change) < self.factor * self._floor:
             return
         residuals = [*self._residuals, *(night - reached for night in new)]
-        if not Earlier(old, residuals, levels=2).left(new, sign):
+        if not Earlier(old, residuals, memory(old, residuals, levels=2)).left(new, sign):
             return
         error = self.spread * math.sqrt(1 / len(old) + 1 / min(len(new), _NEWEST))
         self._level = sorted(old)
@@ -294,7 +316,7 @@ class Scan:
         floor = self.factor * self._floor
         if abs(change) < known + max(floor, known / 2):
             return
-        if Earlier(old, self._residuals).exceeded(new, sign):
+        if Earlier(old, self._residuals, memory(old, self._residuals)).exceeded(new, sign):
             error = self.spread * math.sqrt(1 / _FIRST + 1 / _LAST)
             drift = Raised(now, newest, anchor, level, sign, change, abs(change) / error, "drift")
             drift.state, drift.anchored = "stayed", True

@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import mul
 from statistics import NormalDist
 
 from .night_noise import middle
@@ -36,39 +37,51 @@ def _scores(count: int) -> tuple[float, ...]:
     return (*scores, sum(one * one for one in scores[::2]))
 
 
-def _ranked(values: Sequence[float], ordered: Sequence[float]) -> list[float]:
-    """The scores of values among sorted ones that hold them; equal values share the middle rank."""
+def _ranked(values: Sequence[float]) -> list[float]:
+    """The normal scores of values among themselves; equal values share the middle rank."""
+    ordered = sorted(values)
+    last = {value: place for place, value in enumerate(ordered)}
+    first = {
+        value: place for place, value in zip(range(len(ordered) - 1, -1, -1), reversed(ordered), strict=True)
+    }
     scores = _scores(len(ordered))
-    return [scores[bisect_left(ordered, one) + bisect_right(ordered, one) - 1] for one in values]
+    return [scores[first[value] + last[value]] for value in values]
+
+
+def memory(own: Sequence[float], residuals: Sequence[float] = (), levels: int = 1) -> float:
+    """The correlation of neighbours by the normal scores of their ranks: rather too high than too low.
+
+    `own` are nights of one level, `residuals` what nights of others are off theirs, and `levels` how many
+    levels were fitted to all of them.
+    """
+    level = middle(sorted(own))
+    nights = [*residuals, *(night - level for night in own)]
+    scores, count = _ranked(nights), len(nights)
+    known = max(0.0, sum(map(mul, scores, scores[1:])) / _scores(count)[-1]) if count > 1 else 0.0
+    return min(_MOST_MEMORY, known + levels * (1 + 3 * known) / count + _DOUBT / math.sqrt(count))
 
 
 class Earlier:
     """The nights that new ones are compared with, as logarithms.
 
     `own` are nights of the level itself. `residuals` are what nights of other levels were off theirs: of the
-    noise they say as much, of this level nothing. `levels` is how many levels were fitted to all of them.
+    noise they say as much, of this level nothing. `remembered` is the `memory` of both.
     """
 
-    __slots__ = ("_level", "_memory", "_ordered", "_own", "_wide")
-
-    def __init__(self, own: Sequence[float], residuals: Sequence[float] = (), levels: int = 1) -> None:
-        self._own = len(own)
+    def __init__(self, own: Sequence[float], residuals: Sequence[float], remembered: float) -> None:
+        self._own, self._memory = len(own), remembered
         self._level = middle(sorted(own))
-        nights = [*(self._level + one for one in residuals), *own]
-        self._ordered = sorted(nights)
-        count = len(nights)
-        tenth = count // 10
+        self._ordered = sorted((*(self._level + one for one in residuals), *own))
+        tenth = len(self._ordered) // 10
         self._wide = (self._ordered[-1 - tenth] - self._ordered[tenth]) / (2 * _NINE_OF_TEN)
-        scores = _ranked(nights, self._ordered)
-        squares = sum(one * one for one in scores)
-        both = sum(map(float.__mul__, scores, scores[1:]))
-        known = max(0.0, both / squares) if squares else 0.0
-        known += levels * (1 + 3 * known) / count
-        self._memory = min(_MOST_MEMORY, known + _DOUBT / math.sqrt(count))
 
     def exceeded(self, new: Sequence[float], sign: int) -> bool:
         """Whether new nights stand out above (`sign` 1) or below (-1) these."""
-        return self._by_ranks(new, sign) >= _RANKS or (self._apart(new, sign) and self.left(new, sign))
+        by_ranks = self._by_ranks(new, sign)
+        # Without memory a deviation is smallest: most nights are answered for by that.
+        if by_ranks >= _RANKS and by_ranks >= _RANKS * self._inflation(len(new)):
+            return True
+        return self._apart(new, sign) and self.left(new, sign)
 
     def left(self, new: Sequence[float], sign: int) -> bool:
         """Whether the median of new nights stands out, however many of them overlap these."""
@@ -82,22 +95,26 @@ class Earlier:
         `power` is the quantile of the normal distribution that leaves out the share that may be missed.
         """
         error = self._wide * math.sqrt(1 / new + 1 / self._own)
-        return (_RANKS + power) * error * math.sqrt(new * self._of_mean(new))
+        return (_RANKS + power) * error * self._inflation(new)
 
     def _by_ranks(self, new: Sequence[float], sign: int) -> float:
-        """The deviations by which the sum of the new nights' normal scores is off what chance gives."""
+        """The deviations by which the new nights' normal scores are off chance, were there no memory."""
         n, old = len(new), len(self._ordered)
-        ordered = sorted((*self._ordered, *new))
-        variance = n * old / ((n + old) * (n + old - 1)) * _scores(n + old)[-1]
-        variance *= n * self._of_mean(n)
+        ordered, scores = sorted((*self._ordered, *new)), _scores(n + old)
+        total = sum(scores[bisect_left(ordered, one) + bisect_right(ordered, one) - 1] for one in new)
+        variance = n * old / ((n + old) * (n + old - 1)) * scores[-1]
         # Residuals of other levels say nothing of where this one lies.
         variance *= (1 / n + 1 / self._own) / (1 / n + 1 / old)
-        return sign * sum(_ranked(new, ordered)) / math.sqrt(variance)
+        return sign * total / math.sqrt(variance)
 
     def _apart(self, new: Sequence[float], sign: int) -> bool:
         ordered = self._ordered
         beyond = min(new) > ordered[-1] if sign > 0 else max(new) < ordered[0]
         return beyond and math.comb(len(ordered) + len(new), len(new)) >= _ARRANGEMENTS
+
+    def _inflation(self, nights: int) -> float:
+        """How many times as far the mean of nights in a row is off by chance as without memory."""
+        return math.sqrt(nights * self._of_mean(nights))
 
     def _of_mean(self, nights: int) -> float:
         """The variance of the mean of nights in a row over that of one, for first-order memory r.
@@ -110,7 +127,7 @@ class Earlier:
 
 def best_split(values: Sequence[float], first: int, last: int) -> int:
     """How many of the first values differ most by their ranks from the others: from `first` to `last`."""
-    count, scores = len(values), _ranked(values, sorted(values))
+    count, scores = len(values), _ranked(values)
     best, split, total = -1.0, first, 0.0
     for place, score in enumerate(scores[:last], 1):
         total += score
