@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 from detection_rules import HISTORY, TONIGHT, Rule
 from detection_series import Array, Source, between_nights, drawn_again, generated, kind, truth
+from detection_tracks import tracks
 from numpy.typing import NDArray
 from verdict_simulation import words
 
-from analysis.change_points import Night, Rules, judge
+from analysis.change_points import Night, Rules, change_points, judge
 from analysis.night_scan import scan
 from analysis.plan import Plan
 from analysis.segments import segments
@@ -312,7 +313,7 @@ def with_control(source: Source, series: int, seed: int) -> None:
 
 def _nights(values: Array, border: int = 0) -> list[Night]:
     return [
-        Night(value, "driver" if border and number == border else "")
+        Night(value, "driver" if border and number == border else "", weekly=number % 7 == 0)
         for number, value in enumerate(np.exp(values).tolist())
     ]
 
@@ -329,8 +330,9 @@ def speed(nulls: Sequence[Null]) -> None:
     nights = [_nights(null.values) for null in nulls]
     for name, work in (
         ("the newest night judged", lambda: [scan(one, (), Rules()) for one in logs]),
-        ("the newest night and the whole history", lambda: [judge(one, "lower") for one in nights]),
-        ("the same with a control", lambda: [judge(one, "lower", None, one) for one in nights]),
+        ("as the job judges it", lambda: [judge(one, "lower") for one in nights]),
+        ("the change points of the whole history", lambda: [change_points(one, "lower") for one in nights]),
+        ("as the job judges it, with a control", lambda: [judge(one, "lower", None, one) for one in nights]),
     ):
         begin = time.process_time()
         work()
@@ -348,7 +350,9 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=365)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--real", type=Path)
-    parser.add_argument("--part", choices=("nightly", "noise", "same", "retrospective", "control", "speed"))
+    parser.add_argument(
+        "--part", choices=("tracks", "nightly", "noise", "same", "retrospective", "control", "speed")
+    )
     given = parser.parse_args()
     if given.series < 20 or given.nights < 220:
         sys.exit("20 series and 220 nights are the least that says something")
@@ -359,6 +363,7 @@ def main() -> None:
     values = [source(rng, given.nights) for _ in range(given.series)]
     nulls = [Null(one, kind(one), between_nights(one)) for one in values]
     parts: dict[str, Callable[[], None]] = {
+        "tracks": lambda: tracks(max(20, given.series // 10), given.seed),
         "same": lambda: same_each_night(nulls),
         "noise": lambda: by_noise(nulls, given.seed),
         "nightly": lambda: nightly(nulls, given.seed),

@@ -39,7 +39,7 @@ def noise(keep: float = 0.0) -> Noise:
 def modes(rng: np.random.Generator, nights: int, longest: int = 10) -> Values:
     """Two levels 5 % apart that take turns every 4 to `longest` nights."""
     lengths = rng.integers(4, longest + 1, nights // 4 + 1)
-    return 0.05 * np.repeat(np.arange(len(lengths)) % 2, lengths)[:nights]
+    return 0.05 * np.repeat(np.arange(len(lengths)) % 2, lengths)[:nights].astype(np.float64)
 
 
 def raised(values: Values, decisions: tuple[Decision, ...] = ()) -> list[Raised]:
