@@ -19,6 +19,8 @@ STATES: Mapping[str, str] = {
         "baseline moved likewise"
     ),
 }
+#: In the evidence of a finding that was refuted once and is measured a second time: since when (ISO 8601).
+REPEATED = "repeated"
 #: What each triage means.
 TRIAGES: Mapping[str, str] = {
     "open": "nobody has looked at it",
@@ -61,6 +63,14 @@ def moved(metric: str, change: float) -> str:
     verb = "rose" if change > 0 else "fell"
     size = percent(change).lstrip("+-")
     return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"
+
+
+def stricter(evidence: Mapping[str, Any]) -> str:
+    """That a series had to move further than usual, and why; empty where it did not."""
+    seen = evidence.get("detected") or {}
+    if float(seen.get("factor") or 1.0) <= 1.0:
+        return ""
+    return "two candidates of this series were refuted within 60 nights, so it had to move twice as far"
 
 
 def goes_on(told: Mapping[str, Any]) -> str:

@@ -54,6 +54,35 @@ def further(
     return Further(change, max(rules.log_floor, _CLEARLY * error))
 
 
+def stays_off(
+    nights: Sequence[Night],
+    since: int,
+    index: int,
+    rules: Rules,
+    control: Sequence[Night | None] | None = None,
+) -> float:
+    """By how much (a log ratio) the newest ten nights stay off the level of nights `since` to `index`.
+
+    0 where they do not: both halves of the ten have to be off by the floor, the same way, and all ten lie
+    after `index`. With a `control` the ratio to it is looked at, and nights without one are left out; without
+    one nothing is known across a border. Raises ValueError for a value that is not above 0.
+    """
+    if control is None and any(night.border for night in nights[since + 1 :]):
+        return 0.0
+    logs = logs_of(nights)
+    known = known_of(control) if control is not None else dict.fromkeys(range(len(logs)), 0.0)
+    before = [logs[night] - known[night] for night in range(since, index) if night in known]
+    after = [logs[night] - known[night] for night in range(index + 1, len(logs)) if night in known]
+    newest = after[-2 * _NIGHTS :]
+    if not before or len(newest) < 2 * _NIGHTS:
+        return 0.0
+    level = median(before)
+    halves = [median(half) - level for half in (newest[:_NIGHTS], newest[_NIGHTS:])]
+    smallest = min(halves, key=abs)
+    alike = halves[0] * halves[1] > 0
+    return median(newest) - level if alike and abs(smallest) >= rules.log_floor else 0.0
+
+
 def _spread(values: Sequence[float], rules: Rules) -> float:
     """What nights differ by, more than was seen of few. To the few borders among them it is deaf."""
     noise = NightNoise()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from made_up_machine import BERT, DRIFTING, RESNET, VISION
+from made_up_machine import BERT, DRIFTING, HIDDEN, RESNET, VISION
 
 from analysis.finding_words import because
 from configuration.settings import load_settings
@@ -42,6 +42,8 @@ from scheduled_jobs.service.registry import JOBS
 BENCH, OFFICE = "bench-1", "office"
 #: No machine in these nights: its power is cut before them and comes back after them.
 OUTAGE = (14, 15)
+#: The first night of a second schedule, which pins no baseline.
+YOUNG = 8
 CHILD = Path(__file__).with_name("made_up_machine.py")
 START = datetime(2026, 9, 1, tzinfo=UTC)
 TOML = f"""
@@ -49,6 +51,11 @@ TOML = f"""
 cron = "30 2 * * *"
 environments = ["nightly", "2.13.0"]
 baseline = "2.13.0"
+machines = ["{BENCH}"]
+
+[schedules.young]
+cron = "30 3 {YOUNG}-30 9 *"
+environments = ["nightly"]
 machines = ["{BENCH}"]
 
 [schedules.digest]
@@ -86,6 +93,8 @@ PLANTED = (
     Planted(17, "somebody else at work: vit 6 % slower for three nights", case=VISION),
     Planted(20, "PyTorch: bert, which is muted, another 10 % slower", case=BERT),
     Planted(21, "the machine: a new driver, everything 3 % slower", word="driver"),
+    Planted(21, "PyTorch: unet 8 % slower, on the night of that driver", case=HIDDEN),
+    Planted(21, "the same where no baseline is: by how much levels moved", word="not judged"),
     Planted(23, "PyTorch: resnet50 as it was, eager; people say it is fixed", case=RESNET[0]),
     Planted(23, "PyTorch: resnet50 as it was, compiled", case=RESNET[1]),
     Planted(25, "PyTorch: lstm crashes from now on", word="lstm"),
@@ -167,7 +176,8 @@ class World:
 
     def _night(self, night: int) -> None:
         day = START + timedelta(days=night - 1)
-        for hours, minutes, due in ((2, 30, "nightly"), (8, 0, "digest"), (9, 0, "check")):
+        young = ((3, 30, "young"),) if night >= YOUNG else ()
+        for hours, minutes, due in ((2, 30, "nightly"), *young, (8, 0, "digest"), (9, 0, "check")):
             moment = day + timedelta(hours=hours, minutes=minutes)
             # Whoever lives is seen shortly before, as it would be on a clock that does not jump.
             self._set(moment - timedelta(minutes=1))
@@ -265,7 +275,9 @@ def _report(database: Database) -> None:
             told = [one.key for one in digests if one.key >= str(first) and planted.word in one.body]
             print(f"night {planted.night:2d} {planted.what}: {f'told on {told[0]}' if told else 'NOT TOLD'}")
             continue
-        own = [one for one in found if one.key.case == planted.case and first <= one.at.date() < last]
+        # The place of a change is estimated, and may be a night early.
+        begin = first - timedelta(days=1)
+        own = [one for one in found if one.key.case == planted.case and begin <= one.at.date() < last]
         own = [one for one in own if one.id not in explained]
         explained |= {one.id for one in own}
         print(f"night {planted.night:2d} {planted.what}:{'' if own else ' no finding'}")
@@ -282,9 +294,10 @@ def _fate(one: Finding, told: str | None) -> str:
     people = "" if one.triage == "open" and one.muted_until is None else f", {one.triage}"
     muted = ", muted" if one.muted_until else ""
     change = f"{100 * math.expm1(one.change):+.1f} % {one.shape}"
+    reported = f"told on {told}" if told else "not told"
     return (
-        f"finding {one.id} in {one.track}: {change} from {one.at:%m-%d}, found {one.found_at:%m-%d}, "
-        f"{one.state}{people}{muted}{f' ({why})' if why else ''}: {f'told on {told}' if told else 'not told'}"
+        f"finding {one.id} of {one.schedule}, {one.track}: {change} from {one.at:%m-%d}, "
+        f"found {one.found_at:%m-%d}, {one.state}{people}{muted}{f' ({why})' if why else ''}: {reported}"
     )
 
 

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from analysis.finding_words import STATES, TRIAGES, because, goes_on, interval, kind, moved, verdict_word
+from analysis.finding_words import (
+    STATES,
+    TRIAGES,
+    because,
+    goes_on,
+    interval,
+    kind,
+    moved,
+    stricter,
+    verdict_word,
+)
 from analysis.metrics import METRICS
 from analysis.words import figure, percent, printable
 from db.finding_records import Finding, TriageEntry
@@ -26,7 +36,8 @@ def finding_lines(one: Finding, log: Iterable[TriageEntry], place: tzinfo, now: 
         f"{one.track} by schedule {one.schedule}" + (f", machines {one.label}" if one.label else ""),
     )
     yield _row("before", f"{_time(one.before, place)}, run {one.before_run}, torch {one.old_torch_version}")
-    yield _row("since", f"{_time(one.at, place)}, run {one.at_run}")
+    name = "seen from" if one.shape == "drift" else "since"
+    yield _row(name, f"{_time(one.at, place)}, run {one.at_run}")
     # Seen some nights late, the first night may be off by one: what surely lies behind it is a later run.
     yield _row("after", f"run {one.evidence.get('new_run') or one.at_run}, torch {one.new_torch_version}")
     yield _row("state", f"{one.state}: {STATES.get(one.state, one.state)}")
@@ -60,6 +71,8 @@ def _detected(detected: Mapping[str, Any], metric: str) -> Iterator[str]:
     )
     if detected.get("relative"):
         yield _row("", "the change is that beside the baseline of the same nights, which moved as well")
+    if why := stricter({"detected": detected}):
+        yield _row("", why)
     if detected.get("noise") is not None:
         yield _row("noise", f"{percent(float(detected['noise']))} from night to night (standard deviation)")
 

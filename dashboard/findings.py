@@ -9,7 +9,17 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from analysis.finding_words import STATES, TRIAGES, because, goes_on, interval, kind, moved, verdict_word
+from analysis.finding_words import (
+    STATES,
+    TRIAGES,
+    because,
+    goes_on,
+    interval,
+    kind,
+    moved,
+    stricter,
+    verdict_word,
+)
 from analysis.ratios import in_ratios
 from analysis.words import percent
 from dashboard import links, markup, wording
@@ -80,7 +90,11 @@ def title(one: Finding) -> str:
     better = wording.metric(one.key.metric).better
     better = "" if better == "neither" else f" {better.capitalize()} is better."
     chip = markup.chip(kind(one.state, one.direction))
-    since = f"since the night of {one.at:%Y-%m-%d} (UTC), {versions(one)}"
+    since = f"since the night of {one.at:%Y-%m-%d} (UTC)"
+    if one.shape == "drift":
+        # It has no first night: what is known is a night that it had not begun on.
+        since = f"slowly after the night of {one.before:%Y-%m-%d} (UTC)"
+    since += f", {versions(one)}"
     return (
         f"<p>{markup.link(links.findings(), '← All findings')} · Finding {one.id}</p>"
         f'<div class="py-title">{markup.case(one.key.case)} {chip}</div>'
@@ -269,7 +283,8 @@ def _change(one: Finding) -> str:
 
 def _shape(one: Finding) -> str:
     seen: Mapping[str, Any] = one.evidence.get("detected") or {}
-    return f"a {one.shape}" + (", seen beside the baseline's own move" if seen.get("relative") else "")
+    beside = "seen beside the baseline's own move" if seen.get("relative") else ""
+    return "; ".join(part for part in (f"a {one.shape}", beside, stricter(one.evidence)) if part)
 
 
 def _marks(one: Finding, now: datetime) -> list[str]:

@@ -1,6 +1,7 @@
 """Findings: what detection saw, what became of it when it was measured again, and what people did with it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -106,6 +107,34 @@ def note_evidence(database: Database, noted: Mapping[int, Facts]) -> None:
         for row in connection.execute(about.with_for_update()).all():
             evidence = {**row.evidence, **noted[row.id]}
             connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(evidence=evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A refuted finding that is to be measured once more: its nights are off by `change` (a log ratio)."""
+
+    change: float
+    evidence: Facts
+
+
+def reopen(database: Database, again: Mapping[int, Reopened]) -> None:
+    """Make refuted findings candidates again, by id, and add to their evidence; others stay as they are."""
+    if not again:
+        return
+    with database.writing() as connection:
+        refuted = _FINDING.id.in_(list(again)) & (_FINDING.state == "refuted")
+        about = select(_FINDING.id, _FINDING.evidence).where(refuted).order_by(_FINDING.id)
+        for row in connection.execute(about.with_for_update()).all():
+            one = again[row.id]
+            values: Values = {
+                "state": "candidate",
+                "change": one.change,
+                "low": None,
+                "high": None,
+                "decided_at": None,
+                "evidence": {**row.evidence, **one.evidence},
+            }
+            connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
 
 
 def set_state(database: Database, ids: Collection[int], state: str) -> None:

@@ -1,5 +1,6 @@
 """A series with a change in it as detection sees one, and the finding that is made of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +16,10 @@ TRACK = Track("nightly", "nightly", "")
 CHANGE = Change(6, 0.1, "worse", "step", 9.0, raised=8, since=0)
 
 
-def a_series(nights: int = 12) -> MachineSeries:
-    """A night's PyTorch each night."""
+def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-{}".format) -> MachineSeries:
+    """A night's PyTorch each night, unless another `environment` is named for a night."""
     points = tuple(
-        HistoryPoint(
-            HistoryRun(f"run-{n}", a_night(n), f"environment-{n}", f"2.{n}", "m", "h"), 10.0, None, 3
-        )
+        HistoryPoint(HistoryRun(f"run-{n}", a_night(n), environment(n), f"2.{n}", "m", "h"), 10.0, None, 3)
         for n in range(nights)
     )
     return MachineSeries(KEY, "m", points)

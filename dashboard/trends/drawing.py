@@ -92,7 +92,11 @@ def of(known: History, chosen: Trends, better: Better) -> Drawing:
         # By themselves versions stand in an order that is none of time.
         *(() if along_versions else moves.seen(shown, known.findings, known.told, known.borders, better)),
     ]
-    stepped = () if along_versions else marks.steps(shown, known.changes)
+    stepped = (
+        ()
+        if along_versions
+        else marks.steps(shown, known.changes, moves.levels(shown, known.told, known.borders))
+    )
     marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
     look = replace(
         frames.look(shown, chosen.scale),

@@ -14,7 +14,7 @@ from dashboard import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line, Place, place_of
-from dashboard.trends.moves import MOVED, Move
+from dashboard.trends.moves import MOVED, Level, Move
 from dashboard.trends.view import Axis
 from db.finding_records import RunChange
 from db.records import SeriesPoint
@@ -29,12 +29,16 @@ _SIGNS: Mapping[str, str] = {"candidate": "?", "confirming": "?", "unclear": "?"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What else changed before a point: all in which its run differs from the one before in its track."""
+    """What else changed before a point: all in which its run differs from the one before in its track.
+
+    `levels` are what lines did across it where nothing judges that.
+    """
 
     point: SeriesPoint
     track: str
     hardware: str
     changes: tuple[RunChange, ...]
+    levels: tuple[Level, ...] = ()
 
     @property
     def told(self) -> str:
@@ -100,7 +104,9 @@ def opened(
     return pd.DataFrame(rows, columns=["x", "letter", "point", "point_share"])
 
 
-def steps(drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]]) -> list[Step]:
+def steps(
+    drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]], levels: Sequence[Level] = ()
+) -> list[Step]:
     """What else changed along the lines, each once, the newest first: PyTorch's own version is left out.
 
     `changes` are by place, each against the place before it in its track.
@@ -113,7 +119,10 @@ def steps(drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]]) -
                 # The canary's environment is another one, in the same run.
                 known = found.get((point.run, track))
                 both = dict.fromkeys([*(known.changes if known else ()), *own])
-                found[point.run, track] = Step(point, track, line.key.hardware_label, tuple(both))
+                moved = [one for one in levels if (one.point.run, one.track) == (point.run, track)]
+                found[point.run, track] = Step(
+                    point, track, line.key.hardware_label, tuple(both), tuple(moved)
+                )
     return sorted(found.values(), key=lambda step: step.point.started_at, reverse=True)
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from analysis.change_points import Night, change_points
+from analysis.crossings import crossings
 from analysis.finding_words import kind
 from analysis.metrics import METRICS, Better
 from analysis.nights import Change, Rules
 from analysis.watched import WATCHED, history_rules, judged_by
 from dashboard.trends.lines import Line, Place, Told, place_of
-from db.finding_records import Finding, RunChange
+from db.finding_records import Finding, MeasuredFor, RunChange
 from db.records import SeriesPoint
 
 #: Where segments start: the letter of a line, and the place before whose point the machine changed.
@@ -22,6 +23,8 @@ Borders = Collection[tuple[str, Place]]
 _STANDING = ("candidate", "confirming", "confirmed", "unclear", "machine")
 #: Kinds of change after which a segment starts, as in the nightly judging.
 _NOT_PYTORCHS = ("machine", "hardware", "harness", "profile")
+#: What is known of a point that no run of ours measured.
+_NOBODY = MeasuredFor("", "", "", last=False)
 #: A change that only the line itself shows.
 MOVED = "moved"
 #: A change of a line within so many points of a finding of the metric it follows from is that finding.
@@ -127,10 +130,7 @@ def seen(
         for track in dict.fromkeys(line.tracks):
             if (*own, track) in watched or (key.metric in WATCHED and _scheduled(line, track, told)):
                 continue
-            machines: dict[str, list[SeriesPoint]] = defaultdict(list)
-            for point in line.of_track(track):
-                machines[point.machine].append(point)
-            for points in machines.values():
+            for points in _by_machine(line.of_track(track)):
                 alone = _of_machine(line, track, points, borders, better)
                 moves += [move for move in alone if not _found_there(move, points, judged)]
     return moves
@@ -148,6 +148,44 @@ def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Fin
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A line whose level moved by `change` (a log ratio) across a border before `point`, by so many `nights`.
+
+    Nothing judges it: no pinned baseline was measured beside it that would tell the machine's part.
+    """
+
+    line: Line
+    track: str
+    point: SeriesPoint
+    change: float
+    nights: int
+
+
+def levels(drawn: Sequence[Line], told: Told, borders: Borders) -> list[Level]:
+    """What the levels of lines did across borders, where their schedule pins no baseline."""
+    found: list[Level] = []
+    for line in drawn:
+        for track in dict.fromkeys(line.tracks):
+            for own in _by_machine(line.of_track(track)):
+                alone = [point for point in own if not (told.get(place_of(point)) or _NOBODY).baseline]
+                begins = [(line.letter, place_of(point)) in borders for point in alone]
+                nights = _nights([point.point for point in alone], begins)
+                found += [
+                    Level(line, track, alone[one.index], one.change, one.nights) for one in crossings(nights)
+                ]
+    return found
+
+
+def _by_machine(points: Sequence[SeriesPoint]) -> list[list[SeriesPoint]]:
+    """The points of each machine that have a logarithm: what has none cannot be judged."""
+    machines: dict[str, list[SeriesPoint]] = defaultdict(list)
+    for point in points:
+        if 0 < point.point < math.inf:
+            machines[point.machine].append(point)
+    return list(machines.values())
+
+
 def border(changes: Collection[RunChange]) -> bool:
     """Whether any of some changes is the machine's or the way of measuring: not PyTorch's."""
     return any(change.kind in _NOT_PYTORCHS for change in changes)
@@ -159,10 +197,8 @@ def _scheduled(line: Line, track: str, told: Told) -> bool:
 
 
 def _of_machine(
-    line: Line, track: str, points: Sequence[SeriesPoint], borders: Borders, better: Better
+    line: Line, track: str, own: Sequence[SeriesPoint], borders: Borders, better: Better
 ) -> list[Move]:
-    # What has no logarithm cannot be judged.
-    own = [point for point in points if 0 < point.point < math.inf]
     values = tuple(point.point for point in own)
     begins = tuple((line.letter, place_of(point)) in borders for point in own)
     return [
@@ -186,9 +222,13 @@ def _judged(
     values: tuple[float, ...], begins: tuple[bool, ...], metric: str, better: Better
 ) -> tuple[Change, ...]:
     """Every change of a history, as it looks from today; where a segment `begins` there is none."""
-    nights = [
+    nights = _nights(values, begins)
+    rules = history_rules(metric) if metric in METRICS else Rules()
+    return change_points(nights, better, rules)
+
+
+def _nights(values: Sequence[float], begins: Sequence[bool]) -> list[Night]:
+    return [
         Night(value, "the machine changed" if begin else "")
         for value, begin in zip(values, begins, strict=True)
     ]
-    rules = history_rules(metric) if metric in METRICS else Rules()
-    return change_points(nights, better, rules)

@@ -5,12 +5,13 @@ from html import escape
 
 from analysis.finding_words import interval
 from analysis.metrics import METRICS, Metric
+from analysis.words import percent
 from dashboard import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
 from dashboard.trends.marks import Step
-from dashboard.trends.moves import MOVED, Move
+from dashboard.trends.moves import MOVED, Level, Move
 from dashboard.trends.view import Trends
 from db.records import SeriesPoint
 
@@ -188,7 +189,14 @@ def _changes(step: Step) -> str:
     ]
     more = len(step.changes) - len(told)
     told += [f"and {more:,} more"] if more > 0 else []
+    if step.levels:
+        moved = ", ".join(f"{one.line.letter} {percent(one.change)} ({_nights(one)})" for one in step.levels)
+        told.append(f"Levels across it: {escape(moved)}. Not judged: there is no baseline.")
     return f'<span class="py-reason">{"<br>".join(told)}</span>'
+
+
+def _nights(one: Level) -> str:
+    return "1 night" if one.nights == 1 else f"{one.nights} nights"
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:

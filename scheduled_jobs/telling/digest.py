@@ -8,6 +8,7 @@ from datetime import date, datetime
 from analysis.freshness import Disturbed, Fallen, Silence, shown
 from db.finding_records import Finding
 
+from ..watching.crossed import Crossed
 from ..watching.findings import BEGAN_AS
 from .going_on import GoesOn, going_on
 
@@ -77,7 +78,7 @@ class Night:
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
     nobody has triaged, of which so many are regressions: `open`.
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
-    `changed`: what of the machines is another than the night before.
+    `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """
 
     night: date
@@ -95,6 +96,7 @@ class Night:
     upgrades: Sequence[Upgraded] = ()
     news: Sequence[str] = ()
     changed: Sequence[str] = ()
+    crossed: Sequence[Crossed] = ()
     silences: Sequence[Silence] = ()
     fallen: Sequence[Fallen] = ()
     fallen_before: Collection[str] = frozenset()
@@ -108,7 +110,8 @@ class Night:
 class Moved:
     """A case that moved: of its metrics the one that moved most, as log ratios of new to old.
 
-    `began_as` is the finding that a drift was told as before.
+    `began_as` is the finding that a drift was told as before; `after` is a night on which a drift had not
+    begun, and None for a step, which has a night.
     """
 
     finding: int
@@ -120,6 +123,7 @@ class Moved:
     shape: str
     returned: bool
     began_as: int | None
+    after: datetime | None
     link: str
     others: tuple[str, ...]
 
@@ -174,6 +178,7 @@ class Digest:
     upgrades: tuple[Upgraded, ...]
     news: tuple[str, ...]
     changed: tuple[str, ...]
+    crossed: tuple[Crossed, ...]
     troubles: tuple[Trouble, ...]
     ids: tuple[int, ...]
     machine_ids: tuple[int, ...]
@@ -190,6 +195,7 @@ class Digest:
             self.upgrades,
             self.news,
             self.changed,
+            self.crossed,
             self.troubles,
             self.waiting,
         )
@@ -204,7 +210,7 @@ def digest(night: Night) -> Digest:
         for one in night.findings
         if one.state in TOLD and not _was_told(one, night) and not one.silenced(night.until)
     ]
-    confirmed = [one for one in new if one.state == "confirmed"]
+    confirmed = [one for one in new if one.state == "confirmed" and not _is_part(one, new)]
     ended = [one for one in night.findings if _within(one.decided_at, night)]
     return Digest(
         night=night.night,
@@ -226,6 +232,7 @@ def digest(night: Night) -> Digest:
         upgrades=tuple(night.upgrades),
         news=tuple(night.news),
         changed=tuple(night.changed),
+        crossed=tuple(night.crossed),
         troubles=_troubles(night),
         ids=tuple(one.id for one in new),
         machine_ids=tuple(one.id for one in new if one.state == "machine"),
@@ -236,6 +243,17 @@ def digest(night: Night) -> Digest:
 def _was_told(one: Finding, night: Night) -> bool:
     """Whether an earlier digest told of it as what it is: as the machine's, a regression was not told."""
     return one.id in night.told or (one.state == "machine" and one.id in night.told_as_machines)
+
+
+def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
+    """Whether another finding of the night is a drift with the whole size of which this one is a piece."""
+    return any(
+        other.shape == "drift"
+        and other.state == "confirmed"
+        and (other.key, other.machine, other.direction) == (one.key, one.machine, one.direction)
+        and other.before < one.at < other.at
+        for other in new
+    )
 
 
 def groups(findings: Iterable[Finding]) -> tuple[Group, ...]:
@@ -276,6 +294,7 @@ def _moved(findings: Sequence[Finding]) -> Moved:
         shape=largest.shape,
         returned=any(one.returns_of is not None for one in findings),
         began_as=largest.evidence.get(BEGAN_AS),
+        after=largest.before if largest.shape == "drift" else None,
         link=largest.link,
         others=tuple(dict.fromkeys(one.key.metric for one in others if one.key.metric != largest.key.metric)),
     )

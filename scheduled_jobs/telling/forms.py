@@ -13,6 +13,7 @@ from analysis.freshness import shown
 from analysis.metrics import METRICS
 from configuration.schedules import zone
 
+from ..watching.crossed import Crossed
 from .digest import Digest, Group, Moved, Ran, Trouble, Upgraded
 from .going_on import GoesOn
 
@@ -147,6 +148,7 @@ def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
         Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
         Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
         Section("Another machine than the night before", [(0, (one,)) for one in digest.changed]),
+        Section("Levels across a change of the machine, not judged", _crossed(digest.crossed)),
         Section("Improvements", _groups(digest.improvements, place)),
         Section("On offer", [(0, (one,)) for one in digest.news]),
         Section("What ran", [(0, _ran(one, place)) for one in digest.ran]),
@@ -194,8 +196,8 @@ def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
 def _moved(one: Moved, place: _Place) -> Line:
     name = _title(one.metric)
     line: list[Piece] = [f"{interval(one.change, one.low, one.high)} {name}: ", Code(one.case)]
-    if one.shape == "drift":
-        line.append(", a slow drift")
+    if one.after is not None:
+        line.append(f", a slow drift after the night of {place.day(one.after)}")
     if one.began_as is not None:
         url = place.link("regressions", finding=one.began_as)
         first = f"finding {one.began_as}"
@@ -213,6 +215,20 @@ def _goes_on(one: GoesOn, place: _Place) -> Line:
     told = f"since the night of {since}, told as {words.percent(one.told)}"
     head = f"now about {words.percent(one.change)} (night of {now}) {_title(one.metric)}: "
     return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
+
+
+def _crossed(levels: Iterable[Crossed]) -> list[tuple[int, Line]]:
+    """Each metric's levels across a border: that of all cases, and those that moved most."""
+    lines: list[tuple[int, Line]] = []
+    for one in levels:
+        nights = "on the night of" if one.nights == 1 else f"in the {one.nights} nights since"
+        many = _count(one.cases, "case", "cases")
+        size = f"{words.percent(one.middle)} {_title(one.metric)} (median of {many})"
+        what = f"{one.machine}, {one.track}: {size} {nights} {one.border}; not judged, there is no baseline"
+        lines.append((0, (what,)))
+        named = one.largest if one.cases > 1 else ()
+        lines += [(1, (f"{words.percent(change)}: ", Code(case))) for case, change in named]
+    return lines
 
 
 def _title(metric: str) -> str:

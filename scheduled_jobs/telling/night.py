@@ -28,6 +28,7 @@ from db.queue_queries import fires, schedulers, tasks, unbegun
 from db.queue_records import Fire, Task
 from db.run_changes import run_changes
 
+from ..watching.crossed import CROSSED, Crossed, crossed_of
 from ..watching.histories import border
 from .digest import COUNTED, TOLD, WAITING, Night, Ran, Trouble, Upgraded
 from .sending import MOST_TRIES
@@ -131,6 +132,7 @@ def gather(
         ],
         news=_news(told, since, until),
         changed=_changed(database, history, own),
+        crossed=_crossed(database, since, until),
         silences=silences(database, settings, until),
         fallen=_fallen(history, own, by_run),
         fallen_before=earlier.coverage,
@@ -247,6 +249,13 @@ def _changed(
         if told := border(run_changes(database, before, task.run_id)):
             found[_machine(task)] = told
     return [f"machine {machine}: {told}" for machine, told in sorted(found.items())]
+
+
+def _crossed(database: Database, since: datetime, until: datetime) -> list[Crossed]:
+    """What levels did across borders, as the looks at the tracks say that ended since."""
+    looks = tasks(database, job="detect", state="done", newest=_TASKS)
+    own = [task for task in reversed(looks) if _within(task.ended_at, since, until)]
+    return [crossed_of(body) for task in own for body in task.result.get(CROSSED, ())]
 
 
 def _machine_of(database: Database, run: str) -> str:

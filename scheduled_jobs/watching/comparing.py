@@ -15,6 +15,7 @@ from runner.environments.store import Store
 from scheduled_jobs.service.jobs import Hands
 from scheduled_jobs.service.measuring import case_files
 
+from .findings import sides_of
 from .sessions import needs_cold
 from .sides import Gone, Side, find_side, side_elsewhere
 
@@ -57,15 +58,16 @@ class Planned:
 
 def planned(database: Database, hands: Hands, found: Sequence[Finding], cases: Sequence[str]) -> Planned:
     """The session that judges findings of one pair of environments; raises Gone where a side is missing."""
-    first = found[0]
-    before = queries.run_record(database, first.before_run)
-    after = queries.run_record(database, str(first.evidence.get("new_run") or first.at_run))
+    first, sides = found[0], sides_of(found[0])
+    before = queries.run_record(database, sides.old_run)
+    after = queries.run_record(database, sides.new_run)
     if before is None or after is None:
-        raise Gone("a run that the finding rests on is no longer in the database")
+        gone = sides.old_run if before is None else sides.new_run
+        raise Gone(f"run {gone}, whose environment is to be compared, is no longer in the database")
     store = Store(hands.data_dir / "environments")
     old, new = (
         _side(database, hands, store, first.machine, _environment(run, fingerprint))
-        for run, fingerprint in ((before, first.old_environment), (after, first.new_environment))
+        for run, fingerprint in ((before, sides.old), (after, sides.new))
     )
     return Planned(
         findings=tuple(found),

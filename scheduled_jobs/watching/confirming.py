@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -23,7 +23,7 @@ from .comparing import Planned, planned
 from .evidence import bisect_offer, moved_with, operator_difference, verdict_body
 from .findings import OPEN, put_back
 from .rulings import Ruling, compares_others, ruling
-from .sessions import detect_again
+from .sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
 from .sides import Gone
 
 #: Cases that are traced on both sides once they are confirmed: those that became worse by most.
@@ -39,10 +39,13 @@ class _Unjudged(Exception):
 def confirm(task: Task, hands: Hands) -> Done:
     """Measure the candidates of a task again, and decide them by what the pairs say.
 
+    Once some are confirmed, the neighbours of those are measured by a task of their own, which this does too.
     What cannot be measured leaves them candidates, with the reason. Raises Stopped, and DatabaseUnavailable.
     """
+    if task.spec.get(NEIGHBOURS_ONLY):
+        return _measure_neighbours(task, hands)
     with hands.open_database() as database:
-        found = _still_open(database, task.spec)
+        found = _in_states(database, task.spec, OPEN)
         if not found:
             return Done(result={"summary": "nothing was left to confirm"})
         try:
@@ -58,7 +61,8 @@ def confirm(task: Task, hands: Hands) -> Done:
             return _unjudged(database, hands, found, str(problem), done.run)
     results = comparison.results(result.outcomes)
     by_case = {one.case: one for one in results}
-    rebuilt = {comparison.old, comparison.new} != {found[0].old_environment, found[0].new_environment}
+    meant = {session.old.environment.fingerprint, session.new.environment.fingerprint}
+    rebuilt = {comparison.old, comparison.new} != meant
     rulings = [ruling(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
     _trace(hands, session, rulings)
     with hands.open_database() as database:
@@ -68,12 +72,45 @@ def confirm(task: Task, hands: Hands) -> Done:
             about |= _origin(header, comparison, each.finding.key.case)
             about |= {"moved_with": moved_with(each.finding, others)} if each.state == "confirmed" else {}
             _decide(database, hands, each, {**about, "rebuilt": rebuilt})
-    return _done(task.spec, done.run, rulings)
+    return _done(task, done.run, rulings)
 
 
-def _still_open(database: Database, spec: Mapping[str, Any]) -> list[Finding]:
+def _measure_neighbours(task: Task, hands: Hands) -> Done:
+    """Measure how the neighbours of confirmed findings did between the same two environments, and note it."""
+    with hands.open_database() as database:
+        found = _in_states(database, task.spec, ("confirmed",))
+        if not found:
+            return Done(result={"summary": "no finding is left whose neighbours were to be measured"})
+        try:
+            session = planned(database, hands, found, [str(case) for case in task.spec["cases"]])
+        except Gone as gone:
+            return Done("failed", error=str(gone))
+    done = measured(task, hands, [*session.command, "--confirms"])
+    try:
+        _, result, comparison = _measured(hands, session, done)
+    except _Unjudged as problem:
+        return Done("failed", {"run": done.run}, str(problem))
+    results = comparison.results(result.outcomes)
+    noted = {one.id: {"neighbours": [*_known(one), *_neighbours(one, results)]} for one in found}
+    with hands.open_database() as database:
+        stored.note_evidence(database, noted)
+    count = f"{len(results)} {'neighbour' if len(results) == 1 else 'neighbours'}"
+    return Done(result={"run": done.run, "summary": f"{count} measured"})
+
+
+def _known(one: Finding) -> Sequence[Mapping[str, Any]]:
+    return one.evidence.get("neighbours") or ()
+
+
+def _neighbours(one: Finding, results: Sequence[CaseResult]) -> list[dict[str, Any]]:
+    """What a session says of the metric of a finding in its other cases."""
+    beside = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
+    return [{"case": case, **verdict_body(verdict)} for case, verdict in beside if verdict]
+
+
+def _in_states(database: Database, spec: Mapping[str, Any], states: Collection[str]) -> list[Finding]:
     found = [stored.finding(database, int(each)) for each in spec["findings"]]
-    return [one for one in found if one is not None and one.state in OPEN]
+    return [one for one in found if one is not None and one.state in states]
 
 
 def _unjudged(database: Database, hands: Hands, found: Sequence[Finding], why: str, run: str = "") -> Done:
@@ -120,10 +157,7 @@ def _evidence(
 ) -> dict[str, Any]:
     """What speaks for or against a finding beside its pairs."""
     one = found.finding
-    beside = [(each.case, each.verdicts.get(one.key.metric)) for each in results if each.case != one.key.case]
-    evidence: dict[str, Any] = {
-        "neighbours": [{"case": case, **verdict_body(verdict)} for case, verdict in beside if verdict]
-    }
+    evidence: dict[str, Any] = {"neighbours": _neighbours(one, results)}
     if found.state != "confirmed":
         return evidence
     # Named also where it is the policy's own: nobody knows which one that is where the command is typed.
@@ -180,10 +214,11 @@ def _others(database: Database, rulings: Sequence[Ruling]) -> list[Finding]:
     return [ruled.get(one.id, one) for one in newest]
 
 
-def _done(spec: Mapping[str, Any], run: str, rulings: Sequence[Ruling]) -> Done:
+def _done(task: Task, run: str, rulings: Sequence[Ruling]) -> Done:
     counts = Counter(one.state for one in rulings)
     summary = ", ".join(f"{many} {state}" for state, many in counts.most_common())
     result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
     # Room for those that had to wait for this session to end.
-    more = (detect_again(spec),) if spec.get("left") else ()
-    return Done(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=more)
+    more = (detect_again(task.spec),) if task.spec.get("left") else ()
+    near = neighbours_after(task, [one.finding for one in rulings if one.state == "confirmed"])
+    return Done(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))

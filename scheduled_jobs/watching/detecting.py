@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 
-from analysis.change_points import Decision, judge
+from analysis.change_points import judge
+from analysis.crossings import Crossing
 from analysis.metrics import METRICS
 from analysis.watched import WATCHED, rules_of
 from configuration.nearest import unknown
@@ -19,18 +20,21 @@ from db.queue_records import NewTask, Task
 from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done, FollowUp, Hands
 
+from .crossed import CROSSED, crossed, newest_crossing
 from .evidence import changes_body
-from .findings import MachineSeries, seen
+from .findings import MachineSeries, decisions_of, seen
 from .going_on import going_on
 from .histories import (
     Place,
     by_machine,
     control_of,
+    holds_zero,
     machine_borders,
     nights,
     place_of,
     runs_by_machine,
 )
+from .repeating import repeated
 from .sessions import CONFIRM, MOST_TRIES, plan_sessions
 
 #: Nights that are looked at: more than a year, so that a series begins with the same night every night.
@@ -48,6 +52,8 @@ class Counted:
     candidates: int = 0
     machine: int = 0
     returned: int = 0
+    repeated: int = 0
+    without_logarithm: int = 0
 
     @property
     def summary(self) -> str:
@@ -55,13 +61,19 @@ class Counted:
         parts = [f"{self.series} series", f"{self.candidates} new candidates"]
         parts += [f"{self.machine} changes of the machine"] if self.machine else []
         parts += [f"{self.returned} taken back"] if self.returned else []
+        parts += [f"{self.repeated} to be measured a second time"] if self.repeated else []
+        if self.without_logarithm:
+            parts.append(f"{self.without_logarithm} with nights of 0, which are left out")
         parts += [f"{self.unwatchable} too young or too noisy to judge"] if self.unwatchable else []
         return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one look at a track needs of the database."""
+    """What one look at a track needs of the database; `pinned` is the schedule's baseline itself.
+
+    So many series have nights `without_logarithm`, which are not among the points.
+    """
 
     track: Track
     series: Sequence[MachineSeries]
@@ -69,6 +81,8 @@ class _Look:
     runs: Mapping[str, Sequence[str]]
     borders: Mapping[str, str]
     known: Mapping[Place, Sequence[Finding]]
+    pinned: bool = False
+    without_logarithm: int = 0
 
     @property
     def machines(self) -> frozenset[int]:
@@ -80,12 +94,17 @@ class _Look:
 class _Shown:
     """What all series of a track show.
 
-    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones.
+    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones,
+    `repeated` what is measured once more, `crossings` the newest borders that nothing is judged across.
     """
 
     fresh: list[NewFinding] = field(default_factory=list[NewFinding])
     returned: list[int] = field(default_factory=list[int])
     going_on: dict[int, Facts] = field(default_factory=dict[int, Facts])
+    repeated: dict[int, stored.Reopened] = field(default_factory=dict[int, stored.Reopened])
+    crossings: list[tuple[MachineSeries, Crossing]] = field(
+        default_factory=list[tuple[MachineSeries, Crossing]]
+    )
 
 
 def detect(task: Task, hands: Hands) -> Done:
@@ -97,17 +116,21 @@ def detect(task: Task, hands: Hands) -> Done:
     now = hands.now()
     with hands.open_database() as database:
         look = _look(database, track, hands.settings.schedules.get(track.schedule))
-        counted, machines = Counted(series=len(look.series)), look.machines
+        counted = Counted(series=len(look.series), without_logarithm=look.without_logarithm)
+        machines = look.machines
         shown = _judged(look, counted, now, hands.check_stopped)
         returned = shown.returned
         kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
         stored.set_state(database, returned, "no longer")
         stored.note_evidence(database, shown.going_on)
+        stored.reopen(database, shown.repeated)
         sessions = _sessions(database, track, look.series)
     fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
     new = Counter(one.state for one in fresh)
     counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
-    result = {**asdict(counted), "sessions": len(sessions), "summary": counted.summary}
+    counted.repeated = len(shown.repeated)
+    levels = [one.body for one in crossed(track.track, shown.crossings)]
+    result = {**asdict(counted), CROSSED: levels, "sessions": len(sessions), "summary": counted.summary}
     follow_ups = (FollowUp(f"{CONFIRM}:{track.schedule}", tuple(sessions)),) if sessions else ()
     return Done(result=result, follow_ups=follow_ups)
 
@@ -130,7 +153,8 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
     metrics = (schedule and schedule.watch) or WATCHED
     if why := beyond_watching(metrics):
         raise JobError(f"schedule {track.schedule} {why}")
-    series = by_machine(history(database, track, metrics, newest=NEWEST))
+    read = history(database, track, metrics, newest=NEWEST)
+    series, zeros = by_machine(read), sum(map(holds_zero, read))
     baseline = schedule.baseline if schedule else None
     controls: dict[Place, MachineSeries] = {}
     if baseline is not None and baseline != track.track:
@@ -143,7 +167,8 @@ def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -
     for one in _known(database, track, None):
         key = one.key
         known[key.case, key.metric, key.hardware, key.profile, one.machine].append(one)
-    return _Look(track, series, controls, runs, machine_borders(database, runs), known)
+    borders, pinned = machine_borders(database, runs), baseline == track.track
+    return _Look(track, series, controls, runs, borders, known, pinned, zeros)
 
 
 def _known(database: Database, track: Track, states: Collection[str] | None) -> list[Finding]:
@@ -158,28 +183,19 @@ def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callabl
         metric, place = series.key.metric, place_of(series)
         own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
         control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
-        judged = judge(own, METRICS[metric].better, rules, control, _decisions(series, known))
+        judged = judge(own, METRICS[metric].better, rules, control, decisions_of(series, known))
         counted.unwatchable += not judged.watchable
         found = seen(look.track, series, judged, known)
         shown.fresh += found.findings
         shown.returned += found.returned
         shown.going_on |= going_on(series, known, own, control, rules, now)
+        shown.repeated |= repeated(series, known, own, control, rules, now)
+        # On the night of a border, and once its segment is judged: one night alone is seldom right.
+        tonight = series.points[-1].run == look.runs[series.machine][-1]
+        alone = tonight and control is None and not look.pinned
+        border = newest_crossing(own, (1, rules.relearn)) if alone else None
+        shown.crossings += [(series, border)] if border else []
     return shown
-
-
-def _decisions(series: MachineSeries, known: Iterable[Finding]) -> list[Decision]:
-    """What sessions said of the findings of a series whose runs it still holds."""
-    places = series.places
-    decided = [
-        (places.get(one.at_run), places.get(str(one.evidence.get("new_run") or one.at_run)), one.state)
-        for one in known
-        if one.state in ("confirmed", "refuted")
-    ]
-    return [
-        Decision(index, night, state == "confirmed")
-        for index, night, state in decided
-        if index is not None and night is not None
-    ]
 
 
 def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:

@@ -1,11 +1,12 @@
 """From what detection sees in a series to findings: between which nights, and on whose account."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from analysis.nights import Change, Judged
+from analysis.finding_words import REPEATED
+from analysis.nights import Change, Decision, Judged
 from db import findings as stored
 from db.engine import Database
 from db.finding_records import Finding, HistoryPoint, NewFinding, Track
@@ -17,8 +18,13 @@ OPEN = ("candidate", "confirming")
 BEGAN_AS = "began_as"
 #: In the evidence of a candidate, the state that it had when it was first told of.
 FIRST_AS = "first_as"
+#: In the evidence of a finding, the two nights that a session compares: the values of `Sides`.
+SIDES = "sides"
 #: A change that is seen again so many nights off, and not where it was, is the one that was known.
 _WOBBLE = 3
+#: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
+#: second commit cost as little as the first, and a third as well.
+_STEPS_OF_A_DRIFT, _SMALL = 3, 0.06
 #: How much of a fingerprint tells two environments of one night apart.
 _FINGERPRINT = 12
 
@@ -38,6 +44,30 @@ class MachineSeries:
 
 
 @dataclass(frozen=True, slots=True)
+class Sides:
+    """The two nights whose environments a session compares: one surely before the change, and the newest.
+
+    Runs are ids, `old` and `new` fingerprints. `level_run` is the first night of the level that was left;
+    empty where it is not known.
+    """
+
+    old_run: str
+    old: str
+    new_run: str
+    new: str
+    level_run: str = ""
+
+
+def sides_of(one: Finding) -> Sides:
+    """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
+    kept: Mapping[str, Any] = one.evidence.get(SIDES) or {}
+    if kept:
+        return Sides(*(str(kept.get(name, "")) for name in Sides.__slots__))
+    new_run = str(one.evidence.get("new_run") or one.at_run)
+    return Sides(one.before_run, one.old_environment, new_run, one.new_environment)
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """What a series showed: `findings` to be stored, `returned` (ids) those that later nights took back."""
 
@@ -50,7 +80,7 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     places = series.places
     indices = {change.index for change in judged.candidates}
     fresh = [
-        _finding(track, series, change, judged, _known_of(change, series, known))
+        _finding(track, series, _as_drift(change, series, known), judged, known)
         for change in judged.candidates
         if not any(_same(one, change, places, indices, _state(change, series)) for one in known)
     ]
@@ -58,16 +88,33 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
     gone = [
         one.id
         for one in known
-        if one.state == "candidate" and (places.get(one.at_run), one.direction) in taken_back
+        if one.state == "candidate"
+        # What is measured once more was taken back by nobody's nights: they stay off their old level.
+        and REPEATED not in one.evidence
+        and (places.get(one.at_run), one.direction) in taken_back
     ]
     return Seen(tuple(fresh), tuple(gone))
 
 
+def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
+    """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
+    places = series.places
+    decided = [
+        (places.get(one.at_run), places.get(sides_of(one).new_run), one.state == "confirmed")
+        for one in known
+        if one.state in ("confirmed", "refuted")
+    ]
+    return [
+        Decision(index, night, confirmed)
+        for index, night, confirmed in decided
+        if index is not None and night is not None
+    ]
+
+
 def _state(change: Change, series: MachineSeries) -> str:
     """What is known of a change at once: a candidate, or the machine's."""
-    low, high = compared(change, len(series.points))
-    before, after = series.points[low], series.points[high]
-    ours = before.environment != after.environment and not change.machine
+    low, high = compared(change, series)
+    ours = series.points[low].environment != series.points[high].environment and not change.machine
     return "candidate" if ours else "machine"
 
 
@@ -95,25 +142,47 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
     Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
     `began_as` is the first of those that were confirmed before it was seen to be one.
     """
-    at, places = series.points[change.index].run, series.places
+    at = series.points[change.index].run
     alike = [one for one in known if one.direction == change.direction]
     here = [one for one in alike if one.at_run == at]
     told = {
         name: one.evidence[name]
         for one in here
-        for name in ("waits", "tries", FIRST_AS)
+        for name in ("waits", "tries", FIRST_AS, REPEATED)
         if name in one.evidence
     }
     if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
         told[FIRST_AS] = "machine"
-    pieces = [
-        (places[one.at_run], one.id)
-        for one in alike
-        if one.state == "confirmed" and change.since <= places.get(one.at_run, -1) < change.index
-    ]
-    if change.shape == "drift" and pieces:
-        told[BEGAN_AS] = min(pieces)[1]
+    if first := _first_piece(change, series, known):
+        told[BEGAN_AS] = first.id
     return told
+
+
+def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
+    """The oldest confirmed finding that a drift is the continuation of."""
+    pieces = _pieces(change, series, known)
+    return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
+
+
+def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> list[Finding]:
+    """The confirmed findings that led to the level that a change left, all of them the same way.
+
+    What went the other way, or was called fixed, ends them.
+    """
+    places = series.places
+    before = [one for one in known if one.state == "confirmed" and places.get(one.at_run, -1) < change.index]
+    before = [one for one in before if one.at_run in places]
+    ends = [one.at for one in before if one.direction != change.direction or one.triage == "fixed"]
+    return [one for one in before if not ends or one.at > max(ends)]
+
+
+def _as_drift(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Change:
+    """The change, as a drift where it is one small step more in a row of them, or after a drift."""
+    pieces = _pieces(change, series, known)
+    steps = [one.change for one in pieces if one.shape == "step"]
+    small = all(abs(size) <= _SMALL for size in (change.change, *steps))
+    enough = len(pieces) >= _STEPS_OF_A_DRIFT - 1 or len(steps) < len(pieces)
+    return replace(change, shape="drift") if small and enough else change
 
 
 def _finding(
@@ -121,12 +190,15 @@ def _finding(
     series: MachineSeries,
     change: Change,
     judged: Judged,
-    told: Mapping[str, Any],
+    known: Sequence[Finding],
 ) -> NewFinding:
     points = series.points
-    low, high = compared(change, len(points))
+    low, high = around(change, series)
+    sides = _sides(change, series, _first_piece(change, series, known))
+    if change.shape == "drift":
+        low = series.places.get(sides.old_run, low)
     before, at, after = points[low], points[change.index], points[high]
-    sides = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
+    pair = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
     return NewFinding(
         key=series.key,
         schedule=track.schedule,
@@ -140,34 +212,69 @@ def _finding(
         new_environment=after.environment,
         change=change.change,
         evidence={
-            **told,
+            **_known_of(change, series, known),
             "new_run": after.run,
+            SIDES: asdict(sides),
             "detected": {
                 "nights": len(points),
                 "strength": change.strength,
                 "noise": judged.noise,
                 "smallest": judged.smallest,
+                "factor": judged.factor,
                 "before": before.point,
                 "after": points[-1].point,
                 "control": change.machine,
                 "relative": change.relative,
             },
         },
-        group_key=f"{series.machine}/{at.run}/{sides}",
+        group_key=f"{series.machine}/{at.run}/{pair}",
         state=_state(change, series),
     )
 
 
-def compared(change: Change, nights: int) -> tuple[int, int]:
-    """Which nights surely lie before and after a change, so that their environments tell of it.
+def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """Which nights a session compares: `change.against`, and the newest that has another environment.
 
-    Of a step that is older than a night the position may be off by one: a comparison within the new level
-    would refute what is there. A drift has no night of its own; what it came from is where its level began.
+    The estimated place may be off by several nights, and a comparison within one level refutes what is
+    there. Where the environment of the night before came back, the last one between them is compared; where
+    no night since the change has another, the pair of equal environments says that the machine moved.
     """
+    other = newest_other(series, change.against, change.index)
+    return change.against, len(series.points) - 1 if other is None else other
+
+
+def newest_other(series: MachineSeries, old: int, index: int) -> int | None:
+    """The newest night from `index` on whose environment is not that of night `old`; None where none is."""
+    environment = series.points[old].environment
+    nights = range(len(series.points) - 1, index - 1, -1)
+    return next((night for night in nights if series.points[night].environment != environment), None)
+
+
+def around(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """Between which nights people are shown a change: around the estimated place, a night off at most.
+
+    A drift has no night of its own. For it, and where no environment changed at the place and one did between
+    the nights that are compared, those are shown.
+    """
+    nights = len(series.points)
     if change.shape == "drift":
-        return change.since, nights - 1
+        return compared(change, series)
     margin = 1 if change.index < nights - 1 else 0
-    return max(change.index - 1 - margin, change.since), change.index + margin
+    low, high = max(change.index - 1 - margin, change.since), change.index + margin
+    if series.points[low].environment == series.points[high].environment:
+        return compared(change, series)
+    return low, high
+
+
+def _sides(change: Change, series: MachineSeries, first: Finding | None) -> Sides:
+    """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
+    low, high = compared(change, series)
+    old, new, level = series.points[low], series.points[high], series.points[change.since]
+    sides = Sides(old.run, old.environment, new.run, new.environment, level.run)
+    if first is None:
+        return sides
+    before = sides_of(first)
+    return replace(sides, old_run=before.old_run, old=before.old, level_run=before.level_run)
 
 
 def put_back(database: Database, found: Sequence[Finding], why: str, now: datetime) -> None:

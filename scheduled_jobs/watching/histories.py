@@ -36,6 +36,11 @@ def by_machine(histories: Iterable[SeriesHistory]) -> list[MachineSeries]:
     return found
 
 
+def holds_zero(history: SeriesHistory) -> bool:
+    """Whether a history has points without a logarithm: a metric that was 0 some night."""
+    return not all(0 < point.point < float("inf") for point in history.points)
+
+
 def place_of(series: MachineSeries) -> Place:
     """What two series share that may stand beside each other night by night."""
     key: SeriesKey = series.key

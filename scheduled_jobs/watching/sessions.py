@@ -7,17 +7,16 @@ from typing import Any
 
 from analysis.metrics import COLD
 from db.finding_records import Finding, Track
-from db.queue_records import NewTask
+from db.queue_records import NewTask, Task
 from runner.compile_cache import compiles
 from runner.worker.case_key import CaseKey, CaseKeyError
 from scheduled_jobs.service.jobs import FollowUp
 from scheduled_jobs.service.planning import DETECT, detect_task
 
-#: Cases of one session, neighbours included: each takes some minutes, and the next night must find the
-#: machine free.
+from .findings import sides_of
+
+#: Cases of one session: each takes some minutes, and the next night must find the machine free.
 MOST_CASES = 12
-#: Of these, cases that were found: what is left over has room for neighbours.
-MOST_FOUND = 8
 #: Cases of a cold session, which compiles each of them up to two dozen times.
 MOST_COLD = 4
 #: How much of a fingerprint tells environments apart.
@@ -26,15 +25,17 @@ _FINGERPRINT = 12
 MOST_TRIES = 3
 
 CONFIRM = "confirm"
+#: In the spec of a session's task: its findings are confirmed, and only their neighbours are measured.
+NEIGHBOURS_ONLY = "neighbours_only"
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
 
-    `old` and `new` are fingerprints; `cases` are those of the findings, then their neighbours. In a `cold`
-    one every pair finds its compile cache empty, so what is measured with a filled one needs another; it has
-    no neighbours.
+    `old` and `new` are fingerprints; `cases` are those of the findings, `neighbours` those that are measured
+    once a finding is confirmed. In a `cold` one every pair finds its compile cache empty, so what is measured
+    with a filled one needs another; it has no neighbours.
     """
 
     old: str
@@ -43,6 +44,7 @@ class Session:
     profile: str
     findings: tuple[int, ...]
     cases: tuple[str, ...]
+    neighbours: tuple[str, ...] = ()
     left: tuple[int, ...] = ()
     cold: bool = False
 
@@ -55,6 +57,7 @@ class Session:
             "findings": list(self.findings),
             "cases": list(self.cases),
             "left": len(self.left),
+            "neighbours": list(self.neighbours),
         }
         pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.profile}"
         pair += "-cold" if self.cold else ""
@@ -67,6 +70,17 @@ def detect_again(spec: Mapping[str, Any]) -> FollowUp:
     return FollowUp(f"{DETECT}:{track[0]}", (detect_task(*track),))
 
 
+def neighbours_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, ...]:
+    """The session that measures the neighbours of what a task confirmed; none where there are none."""
+    cases = [one.key.case for one in confirmed]
+    near = neighbours(cases, [str(case) for case in task.spec.get("neighbours", ())])[:MOST_CASES]
+    if not near:
+        return ()
+    spec = {**task.spec, "findings": [one.id for one in confirmed], "cases": near, "left": 0}
+    again = NewTask(f"neighbours of {task.part}", CONFIRM, {**spec, NEIGHBOURS_ONLY: True}, label=task.label)
+    return (FollowUp(f"{CONFIRM}:{task.spec['schedule']}", (again,)),)
+
+
 def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[Session]:
     """The sessions that would judge the candidates, the one with the largest change first.
 
@@ -74,8 +88,8 @@ def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence
     """
     pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
     for one in candidates:
-        sides = one.old_environment, one.new_environment
-        pairs[*sides, one.machine, one.key.profile_name, needs_cold(one)].append(one)
+        sides = sides_of(one)
+        pairs[sides.old, sides.new, one.machine, one.key.profile_name, needs_cold(one)].append(one)
     sessions = [
         _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
         for pair, own in pairs.items()
@@ -100,11 +114,11 @@ def _session(
     pair: tuple[str, str, str, str, bool], found: Sequence[Finding], measured: Sequence[str]
 ) -> Session:
     *sides, cold = pair
-    cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_FOUND]
+    cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_CASES]
     judged = tuple(one.id for one in found if one.key.case in cases)
     left = tuple(one.id for one in found if one.key.case not in cases)
-    beside = () if cold else neighbours(cases, measured)[: MOST_CASES - len(cases)]
-    return Session(*sides, findings=judged, cases=(*cases, *beside), left=left, cold=cold)
+    near = () if cold else tuple(neighbours(cases, measured))
+    return Session(*sides, findings=judged, cases=tuple(cases), neighbours=near, left=left, cold=cold)
 
 
 def neighbours(cases: Sequence[str], measured: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.going_on import further
+from analysis.going_on import further, stays_off
 from analysis.nights import Night, Rules
 
 RULES = Rules(floor=0.02)
@@ -66,3 +66,25 @@ def test_of_steps_that_stay_hardly_any_goes_on(spread: float) -> None:
         asked = [further(nights[: night + 1], 31, RULES) for night in range(41, 120, 3)]
         wrong += any(found is not None and found.clear(0.08) for found in asked)
     assert wrong <= 2
+
+
+OFF = [10.0] * 12 + [10.5] * 11
+
+
+def test_what_stays_off_its_old_level_for_ten_nights_is_off_by_so_much() -> None:
+    nights = [Night(value) for value in OFF]
+    assert stays_off(nights, 0, 12, RULES) == pytest.approx(math.log(1.05))
+    # One night fewer, too little, and a level that came back by half.
+    assert stays_off(nights[:-1], 0, 12, RULES) == 0.0
+    assert stays_off([Night(min(value, 10.1)) for value in OFF], 0, 12, RULES) == 0.0
+    assert stays_off([*nights, *[Night(10.0)] * 5], 0, 12, RULES) == 0.0
+
+
+def test_whether_it_stays_off_across_a_border_only_a_control_can_tell() -> None:
+    nights = [Night(value, "driver" if at == 15 else "") for at, value in enumerate(OFF)]
+    assert stays_off(nights, 0, 12, RULES) == 0.0
+    level = stays_off(nights, 0, 12, RULES, [Night(7.0)] * len(OFF))
+    assert level == pytest.approx(math.log(1.05))
+    assert stays_off(nights, 0, 12, RULES, nights) == 0.0
+    # Too few nights have one, or none of the old level does.
+    assert stays_off(nights, 0, 12, RULES, [*[None] * 12, *[Night(7.0)] * 11]) == 0.0

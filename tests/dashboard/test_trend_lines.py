@@ -310,3 +310,19 @@ def test_the_moves_table_says_what_is_confirmed() -> None:
     assert table["finding"].tolist()[0] == 7
     assert table["ratio"].tolist() == [math.exp(each.change) for each in moved]
     assert not {"change", "low", "high"} & {*table.columns}
+
+
+def test_a_border_without_a_baseline_says_by_how_much_the_level_moved() -> None:
+    points = [a_point(night, point=2.0 if night < 5 else 2.2) for night in range(8)]
+    line = a_line(points)
+    place = lines.place_of(points[5])
+    (level,) = moves.levels([line], told(points), {("A", place)})
+    assert (level.point, level.nights, level.change) == (points[5], 3, pytest.approx(math.log(1.1)))
+    changes = {place: [RunChange("machine", "driver", "575", "580")]}
+    (step,) = marks.steps([line], changes, [level])
+    assert "A +10.0 % (3 nights). Not judged: there is no baseline." in tables.steps(
+        [step], {OTHER: "other runs"}
+    )
+    # Beside a baseline that is judged.
+    assert moves.levels([line], told(points, baseline="2.13.0"), {("A", place)}) == []
+    assert moves.levels([line], told(points), set()) == []

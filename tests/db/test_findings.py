@@ -276,3 +276,16 @@ def test_the_findings_of_a_series_come_as_they_happened(nights: Database) -> Non
     assert len(both) == 3
     assert findings.findings_of_series(nights, [replace(series(nights), profile="other")]) == []
     assert findings.findings_of_series(nights, []) == []
+
+
+def test_only_what_was_refuted_is_opened_once_more(nights: Database) -> None:
+    found, other = saved(nights), saved(nights, key=series(nights, RESNET))
+    findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, {"pairs": 12}, a_night(6))
+    findings.decide(nights, other.id, "confirmed", 0.1, 0.09, 0.11, {}, a_night(6))
+    confirmed = findings.finding(nights, other.id)
+    again = findings.Reopened(0.04, {"waits": "once more"})
+    findings.reopen(nights, {found.id: again, other.id: again, 999: again})
+    opened = findings.finding(nights, found.id)
+    evidence = {"strength": 4.5, "pairs": 12, "waits": "once more"}
+    assert opened == replace(found, state="candidate", change=0.04, evidence=evidence)
+    assert findings.finding(nights, other.id) == confirmed

@@ -172,3 +172,12 @@ def test_what_goes_on_is_told_in_the_night_in_which_it_was_noted() -> None:
     measured = a_finding(1, evidence={"goes_on": night | {"finding": 2}})
     for other in (earlier, measured, a_finding(1), replace(one, triage="acknowledged")):
         assert digest(a_night(still=[other], told=[1])).quiet
+
+
+def test_a_drift_is_one_regression_with_its_whole_size() -> None:
+    piece = a_finding(1, change=0.03, at=DUE - timedelta(days=20), at_run="run-20")
+    whole = a_finding(2, change=0.09, shape="drift", before=DUE - timedelta(days=60))
+    other = a_finding(3, MLP, change=0.03, at=DUE - timedelta(days=20), at_run="run-20")
+    told = digest(a_night(findings=[piece, whole, other]))
+    assert [[one.change for one in group.top] for group in told.regressions] == [[0.09], [0.03]]
+    assert told.regressions[0].largest.after == whole.before and set(told.ids) == {1, 2, 3}

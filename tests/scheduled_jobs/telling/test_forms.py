@@ -1,6 +1,7 @@
 """A digest as text, Markdown and JSON: the worst first, and nothing in it is markup but ours."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -12,6 +13,7 @@ from telling_builders import BEFORE, DUE, a_finding, a_night, a_ran
 from analysis.freshness import Fallen, Silence
 from scheduled_jobs.telling.digest import Night, Upgraded, digest
 from scheduled_jobs.telling.forms import digest_json, digest_markdown, digest_text, subject, tone
+from scheduled_jobs.watching.crossed import Crossed, crossed_of
 
 SILENT = Silence("machine", "a10", BEFORE, "machine a10 is silent: no scheduler was seen there for 9 hours")
 REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
@@ -136,8 +138,9 @@ def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
 
 def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
     drift = a_finding(9, shape="drift", evidence={"began_as": 3})
-    assert "a slow drift, goes on from finding 3, pyrometer regressions show 9" in digest_text(
-        digest(a_night(findings=[drift]))
+    assert (
+        "a slow drift after the night of 2026-11-20, goes on from finding 3, pyrometer regressions show 9"
+        in digest_text(digest(a_night(findings=[drift])))
     )
 
 
@@ -194,3 +197,17 @@ def test_the_json_has_the_numbers_as_they_are() -> None:
     largest = body["regressions"][0]["top"][0]
     assert (largest["finding"], largest["change"], largest["low"]) == (22, 0.1, 0.08)
     assert sorted(body["ids"]) == [*range(1, 8), 20, 22]
+
+
+def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> None:
+    largest = ((RESNET, math.log(1.11)), (MLP, math.log(1.03)))
+    about = Crossed(
+        "bench-1", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, math.log(1.041), largest
+    )
+    told = digest(a_night(crossed=[about]))
+    text = digest_text(told)
+    assert "+4.1 % Latency floor (median of 8 cases) on the night of driver: 575 to 580; not judged" in text
+    assert f"+11.0 %: {RESNET}" in text
+    assert not told.quiet and "REGRESSIONS" not in text
+    body = digest_json(told)["crossed"]
+    assert crossed_of(body[0]) == about and json.loads(json.dumps(body)) == body

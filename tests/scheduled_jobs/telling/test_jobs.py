@@ -17,6 +17,7 @@ from db.queue_queries import tasks
 from db.queue_records import NewTask
 from scheduled_jobs.service.jobs import Done, Stopped
 from scheduled_jobs.telling.night import stored_digest
+from scheduled_jobs.watching.crossed import CROSSED, Crossed
 
 
 @pytest.fixture
@@ -280,17 +281,20 @@ def test_whoever_was_stopped_sends_nothing_more(place: Place) -> None:
 
 def test_failed_jobs_and_judged_upgrades_are_told(place: Place) -> None:
     place.measured()
+    levels = Crossed("h200", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, 0.0402, ((MLP, 0.1),))
     for job, schedule, state, result, error in (
         ("detect", "detect:nightly", "failed", {}, "no history"),
+        ("detect", "detect:alone", "done", {CROSSED: [levels.body]}, ""),
         ("upgrade", "upgrade:2.14.0", "done", {"decision": "no-go", "old": "2.13.0", "new": "2.14.0"}, ""),
     ):
         queue.plan_fire(place.database, schedule, DUE, "follow-up", [NewTask("", job, {})], DUE)
-        queue.claim(place.database, owner="h200/b/1/1", labels=[], jobs=[job], token=job, now=DUE)
-        assert queue.finish(place.database, job, state, result, error, DUE + MINUTE)
+        queue.claim(place.database, owner="h200/b/1/1", labels=[], jobs=[job], token=schedule, now=DUE)
+        assert queue.finish(place.database, schedule, state, result, error, DUE + MINUTE)
     notices.save_notice(place.database, Notice("release", "x", DUE, "torch 2.14.0 is on offer", ""))
     place.told()
     assert place.subjects() == [
         "Pyrometer 2026-11-22: 1 job failed; upgrade 2.13.0 to 2.14.0: no-go; torch 2.14.0 is on offer"
     ]
     assert "detect:nightly failed: no history" in place.web.posts[0]["message"]
-    assert len(tasks(place.database)) == 3
+    assert "+4.1 % Latency floor (median of 8 cases) on the night of" in place.web.posts[0]["message"]
+    assert len(tasks(place.database)) == 4

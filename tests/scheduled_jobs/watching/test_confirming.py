@@ -22,21 +22,24 @@ from watched_nights import (
     waiting,
 )
 
+from analysis.finding_words import because
 from db import findings, store
 from db.engine import Database, open_database
 from db.finding_records import Finding, NewFinding, Track
+from db.forget import forget_run
 from db.queue_records import Task
 from db.records import Environment
 from scheduled_jobs.service.jobs import Done
 from scheduled_jobs.watching.comparing import planned
 from scheduled_jobs.watching.confirming import confirm
 from scheduled_jobs.watching.detecting import detect
+from scheduled_jobs.watching.findings import sides_of
 from scheduled_jobs.watching.sessions import MOST_TRIES, neighbours, plan_sessions
 
 SLOWER, LAST = 14, 18
 OPERATOR = "matmul/infer/k=768,m=512,n=3072/eager"
-#: The two environments that are compared: of the nights that lie surely before and after.
-OLD, NEW = nightly(SLOWER - 2), nightly(SLOWER + 1)
+#: The two environments that are compared: of a night that lies surely before, and of the newest.
+OLD, NEW = nightly(SLOWER - 5), nightly(LAST)
 MORNING = a_night(LAST).replace(hour=9)
 
 
@@ -102,11 +105,11 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert "--confirms" in command
     evidence = found.evidence
     assert evidence["run"] == done.result["run"] and evidence["verdict"]["word"] == "slower"
-    assert [each["case"] for each in evidence["neighbours"]] == [RESNET]
-    assert evidence["neighbours"][0]["word"] == "same"
+    # Nothing but the candidate is measured until it is confirmed.
+    assert command.count("--case") == 1 and evidence["neighbours"] == []
     assert [each["torch"] for each in evidence["compared"]] == [OLD.torch_version, NEW.torch_version]
     assert evidence["bisect"].startswith(
-        "pyrometer bisect 'nightly 2026-09-13' 'nightly 2026-09-16' --case resnet50"
+        "pyrometer bisect 'nightly 2026-09-10' 'nightly 2026-09-19' --case resnet50"
     )
     assert evidence["bisect"].endswith(" --metric latency_floor")
     assert evidence["reproduce"].startswith("pyrometer upgrade /") and not evidence["rebuilt"]
@@ -137,6 +140,68 @@ def test_tables_of_both_sides_are_subtracted(watched: Watched, sqlite: Database)
     told = watched.finding.evidence["operators"]
     assert (told["old_run"], told["new_run"]) == (f"traced-{OLD.name}", f"traced-{NEW.name}")
     assert [(row["name"], row["delta_us"]) for row in told["rows"]] == [("aten::mm", 40.0)]
+
+
+def test_what_stays_off_its_old_level_is_measured_once_more_and_not_for_ever(
+    watched: Watched, sqlite: Database
+) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child(1.0))), MORNING)
+    nights, slower = Nights(sqlite), {RESNET_COMPILED: 1.1}
+    nights.add(range(LAST + 1, SLOWER + 10), slower)
+    assert (watched.look().result["repeated"], watched.finding.state) == (0, "refuted")
+    nights.add(range(SLOWER + 10, SLOWER + 11), slower)
+    first = nightly(0)
+    build(watched.folder / "data", first, "00000007")
+    build(watched.folder / "data", nightly(SLOWER + 10), "00000008")
+    assert watched.look().result["repeated"] == 1
+    found = watched.finding
+    assert found.state == "candidate" and found.change == pytest.approx(0.0953, abs=0.01)
+    assert "stay off the old level by +1" in because(found.state, found.evidence)
+    # From the first night of the level that was left to the newest.
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    child = watched.child(1.0, environments=(first, nightly(SLOWER + 10)))
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    assert child.commands[0][1].endswith(f"{first.name}-00000007")
+    assert (watched.finding.state, because("refuted", watched.finding.evidence)) == (
+        "refuted",
+        "the session shows no difference that matters",
+    )
+    nights.add(range(SLOWER + 11, SLOWER + 13), slower)
+    assert (watched.look().result["repeated"], waiting(sqlite, "confirm")) == (0, [])
+
+
+def test_neighbours_are_measured_once_a_candidate_is_confirmed(watched: Watched, sqlite: Database) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    child = watched.child()
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, child)), MORNING)
+    (after,) = waiting(sqlite, "confirm")
+    done = confirm(after, hands(watched.folder, MORNING, child))
+    command = child.commands[-1]
+    assert command[:3] == child.commands[0][:3] and command[command.index("--case") + 1] == RESNET
+    assert (done.state, done.result["summary"], done.follow_ups) == ("done", "1 neighbour measured", ())
+    found = watched.finding
+    (neighbour,) = found.evidence["neighbours"]
+    assert (neighbour["case"], neighbour["word"]) == (RESNET, "same")
+    # What was decided stays as it was, with the run that decided it.
+    assert found.state == "confirmed" and found.evidence["run"] != done.result["run"]
+
+
+def test_what_is_refuted_has_no_neighbours_measured(watched: Watched) -> None:
+    assert watched.confirm(watched.child(1.0)).follow_ups == ()
+
+
+def test_neighbours_that_cannot_be_measured_change_nothing(watched: Watched, sqlite: Database) -> None:
+    (task,) = waiting(sqlite, "confirm")
+    running = claimed_again(sqlite, task)
+    finish(sqlite, running, confirm(running, hands(watched.folder, MORNING, watched.child())), MORNING)
+    before = watched.finding
+    (after,) = waiting(sqlite, "confirm")
+    done = confirm(after, hands(watched.folder, MORNING, watched.child(refuses="the disk is full")))
+    assert (done.state, done.error, watched.finding) == ("failed", "the disk is full", before)
 
 
 @pytest.mark.parametrize(("ratio", "reason"), [(1.0, "no difference"), (0.9, "the opposite")])
@@ -184,7 +249,7 @@ def test_what_moved_too_is_stored_with_the_decision_itself(
 def test_where_an_environment_is_gone_and_cannot_come_back_it_waits(
     watched: Watched, sqlite: Database
 ) -> None:
-    child = watched.child(refuses="environment nightly 2026-09-13 cannot be built: no such wheel")
+    child = watched.child(refuses="environment nightly 2026-09-10 cannot be built: no such wheel")
     for number in range(MOST_TRIES):
         (task,) = waiting(sqlite, "confirm")
         running = claimed_again(sqlite, task)
@@ -216,7 +281,7 @@ def test_a_side_that_was_built_anew_refutes_nothing(watched: Watched) -> None:
     anew = replace(OLD, fingerprint="anew")
     child = watched.child(1.0, environments=(anew, NEW))
     watched.confirm(child)
-    assert child.commands[0][1] == "nightly 2026-09-13"
+    assert child.commands[0][1] == "nightly 2026-09-10"
     found = watched.finding
     assert found.state == "unclear" and "built anew" in found.evidence["reason"] and found.evidence["rebuilt"]
 
@@ -260,9 +325,10 @@ def test_what_only_an_empty_cache_tells_is_measured_with_one_in_each_pair(watche
     # In one session the other would find no cache that is filled.
     both = plan_sessions([one, compiles, warm], {one.machine: [RESNET]})
     assert {each.cold: each.cases for each in both} == {
-        False: (RESNET_COMPILED, RESNET),
+        False: (RESNET_COMPILED,),
         True: (RESNET_COMPILED,),
     }
+    assert {each.cold: each.neighbours for each in both} == {False: (RESNET,), True: ()}
     assert sorted(each.findings for each in both) == [(watched.id, 78), (77,)]
     assert len({each.task(again).part for each in both}) == 2
     with open_database(f"sqlite:///{watched.folder}/database/pyrometer.db") as database:
@@ -349,3 +415,16 @@ def test_what_a_name_stood_for_is_known_however_much_others_measured_since(
 def test_the_others_of_the_workload_are_neighbours() -> None:
     gelu = "resnet50/infer/batch=8,image=224/precision=bf16"
     assert neighbours([RESNET_COMPILED], [MLP, gelu, RESNET, RESNET_COMPILED]) == [RESNET, gelu]
+
+
+def test_where_a_night_was_pruned_it_waits_with_a_sentence(watched: Watched, sqlite: Database) -> None:
+    old = sides_of(watched.finding).old_run
+    assert forget_run(sqlite, old, force=True) is not None
+    child = watched.child()
+    done = watched.confirm(child)
+    sentence = f"run {old}, whose environment is to be compared, is no longer in the database"
+    assert (done.state, done.error, child.commands) == ("failed", sentence, [])
+    assert (watched.finding.state, because("candidate", watched.finding.evidence)) == ("candidate", sentence)
+    # The next look knows other nights that lie surely before.
+    watched.look()
+    assert sides_of(watched.finding).old_run != old and len(waiting(sqlite, "confirm")) >= 1

@@ -1,5 +1,6 @@
 """From nights to findings: what becomes a candidate, what is the machine's, what is measured again."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from watched_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly,
 from db import findings, queue
 from db.engine import Database
 from db.finding_records import Finding
+from db.forget import forget_run
 from scheduled_jobs.errors import JobError
 from scheduled_jobs.service.jobs import Done
+from scheduled_jobs.watching.crossed import CROSSED, crossed_of
 from scheduled_jobs.watching.detecting import detect
 
 #: The first night on which the compiled case is a tenth slower.
@@ -64,8 +67,8 @@ def test_a_step_becomes_a_candidate_and_a_session(sqlite: Database, look: Look) 
     (session,) = sessions(done)
     assert (session.job, session.label) == ("confirm", "bench-1")
     assert session.spec["findings"] == [found.id]
-    # The same workload's other technique is measured beside it, other workloads are not.
-    assert session.spec["cases"] == [RESNET_COMPILED, RESNET]
+    # The same workload's other technique is a neighbour, for once it is confirmed; other workloads are none.
+    assert (session.spec["cases"], session.spec["neighbours"]) == ([RESNET_COMPILED], [RESNET])
 
 
 def test_a_candidate_is_asked_for_once(sqlite: Database, look: Look) -> None:
@@ -158,6 +161,46 @@ def test_a_new_driver_is_a_border_and_no_regression(sqlite: Database, look: Look
     assert look(SLOWER + 5).result["candidates"] == 0 and findings.findings(sqlite) == []
 
 
+def test_across_a_border_without_a_baseline_the_levels_are_reported(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), driver="575.57")
+    nights.add(range(SLOWER, SLOWER + 1), {MLP: 1.3, RESNET: 1.1, RESNET_COMPILED: 1.1}, driver="580.65")
+    (found,) = map(crossed_of, look(SLOWER).result[CROSSED])
+    assert (found.machine, found.track, found.metric) == ("bench-1", "nightly", "latency_floor")
+    assert (found.nights, found.cases, found.border) == (1, 3, "driver: 575.57 to 580.65")
+    assert found.middle == pytest.approx(math.log(1.1), abs=0.01)
+    assert found.largest[0] == (MLP, pytest.approx(math.log(1.3), abs=0.01))
+    # Once more when four nights know the new level, and then no more.
+    reported: list[int] = []
+    for night in range(SLOWER + 1, SLOWER + 5):
+        nights.add(range(night, night + 1), {MLP: 1.3, RESNET: 1.1, RESNET_COMPILED: 1.1}, driver="580.65")
+        reported += [each["nights"] for each in look(night).result[CROSSED]]
+    assert reported == [4]
+
+
+def test_a_case_that_is_no_longer_measured_is_not_reported_again_and_again(
+    sqlite: Database, look: Look
+) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), driver="575.57")
+    nights.add(range(SLOWER, SLOWER + 1), driver="580.65")
+    others = Nights(sqlite, cases=(RESNET, RESNET_COMPILED))
+    others.add(range(SLOWER + 1, SLOWER + 3), driver="580.65")
+    # The last night of the third case is the first one with the new driver.
+    assert look(SLOWER + 2).result[CROSSED] == []
+
+
+@pytest.mark.parametrize("track", ["nightly", "2.13.0"])
+def test_beside_a_baseline_they_are_judged_and_not_reported(sqlite: Database, look: Look, track: str) -> None:
+    for each in (
+        Nights(sqlite, schedule="nightly", track="2.13.0", environment=lambda night: PINNED),
+        Nights(sqlite, schedule="nightly"),
+    ):
+        each.add(range(SLOWER), driver="575.57")
+        each.add(range(SLOWER, SLOWER + 1), driver="580.65")
+    assert look(SLOWER, "nightly", track).result[CROSSED] == []
+
+
 def test_two_machines_of_one_label_have_levels_of_their_own(sqlite: Database, look: Look) -> None:
     both = [Nights(sqlite, label="h200", machine=a_machine(name)) for name in ("first", "second")]
     for night in range(24):
@@ -174,3 +217,36 @@ def test_what_is_neither_better_nor_worse_is_not_watched(sqlite: Database, tmp_p
 
 def test_a_track_of_nobody_has_nothing(look: Look) -> None:
     assert look(3).result["summary"] == "0 series, 0 new candidates"
+
+
+def test_nights_of_zero_are_left_out_and_that_is_said(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    nights.add(range(SLOWER), {MLP: 0.0})
+    nights.add(range(SLOWER, LAST + 1), {MLP: 1.1, RESNET: 0.0})
+    done = look(LAST)
+    assert (done.result["candidates"], findings.findings(sqlite)) == (0, [])
+    assert "2 with nights of 0, which are left out" in done.result["summary"]
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_track_of_two_nights_is_too_young_to_judge(sqlite: Database, look: Look, nights: int) -> None:
+    track = Nights(sqlite)
+    track.add(range(nights - 1))
+    track.add(range(nights - 1, nights), {MLP: 3.0}, driver="another")
+    done = look(nights)
+    assert (done.result["candidates"], done.result["unwatchable"], sessions(done)) == (0, 3, [])
+    assert "3 too young or too noisy to judge" in done.result["summary"]
+
+
+def test_a_finding_that_is_older_than_the_history_is_left_as_it_is(sqlite: Database, look: Look) -> None:
+    nights = Nights(sqlite)
+    runs = nights.add(range(SLOWER))
+    nights.add(range(SLOWER, LAST + 1), {RESNET_COMPILED: 1.1})
+    look(LAST)
+    found = the_finding(sqlite)
+    findings.decide(sqlite, found.id, "refuted", 0.0, None, None, {}, a_night(LAST))
+    nights.add(range(LAST + 1, LAST + 12), {RESNET_COMPILED: 1.1})
+    # The first night of the level that was left is gone, and so is the side of a second comparison.
+    assert forget_run(sqlite, runs[0], force=True) is not None
+    done = look(LAST + 11)
+    assert (the_finding(sqlite).state, done.result["repeated"], sessions(done)) == ("refuted", 0, [])
