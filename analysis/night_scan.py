@@ -294,7 +294,8 @@ class Scan:
         if abs(change) < self.factor * self._floor:
             return
         residuals = [*self._residuals, *(night - reached for night in new)]
-        if not Earlier(old, residuals, memory(old, residuals, levels=2)).left(new, sign):
+        # Two levels and where they meet were fitted to these few nights.
+        if not Earlier(old, residuals, memory(old, residuals, fitted=3)).left(new, sign):
             return
         error = self.spread * math.sqrt(1 / len(old) + 1 / min(len(new), _NEWEST))
         self._level = sorted(old)

@@ -48,17 +48,17 @@ def _ranked(values: Sequence[float]) -> list[float]:
     return [scores[first[value] + last[value]] for value in values]
 
 
-def memory(own: Sequence[float], residuals: Sequence[float] = (), levels: int = 1) -> float:
+def memory(own: Sequence[float], residuals: Sequence[float] = (), fitted: int = 1) -> float:
     """The correlation of neighbours by the normal scores of their ranks: rather too high than too low.
 
-    `own` are nights of one level, `residuals` what nights of others are off theirs, and `levels` how many
-    levels were fitted to all of them.
+    `own` are nights of one level, `residuals` what nights of others are off theirs, and `fitted` how many
+    numbers were fitted to them, a level and whatever else.
     """
     level = middle(sorted(own))
     nights = [*residuals, *(night - level for night in own)]
     scores, count = _ranked(nights), len(nights)
     known = max(0.0, sum(map(mul, scores, scores[1:])) / _scores(count)[-1]) if count > 1 else 0.0
-    return min(_MOST_MEMORY, known + levels * (1 + 3 * known) / count + _DOUBT / math.sqrt(count))
+    return min(_MOST_MEMORY, known + fitted * (1 + 3 * known) / count + _DOUBT / math.sqrt(count))
 
 
 class Earlier:
