@@ -285,8 +285,8 @@ class Scan:
         last = len(nights) - _NEW
         split = best_split(nights, _FEWEST, last)
         old, new = nights[:split], nights[split:]
-        if split >= last:
-            # It may have begun later still, and has not stayed long enough.
+        if split >= last or any(one.index >= self._start for one in self._refuted):
+            # It may have begun later still, and has not stayed long enough; or a session has said no to it.
             return
         level, reached = middle(sorted(old)), middle(sorted(new))
         change = middle(sorted(new[-_NEWEST:])) - level
