@@ -75,6 +75,7 @@ class Scan:
         self._level: list[float] = []
         self._entered = 0
         self._border = self._start = self._anchor = 0
+        self._anchor_level: float | None = None
         self._learn = rules.learn
         self._remembered, self._remembered_until = 0.0, 0
         self._open: Raised | None = None
@@ -148,6 +149,7 @@ class Scan:
         self._leave(now)
         self._start, self._level, self._open = now, [], None
         self._border = self._anchor = now
+        self._anchor_level = None
 
     def _leave(self, end: int) -> None:
         """Keep what the nights of the level up to `end` were off it."""
@@ -175,7 +177,7 @@ class Scan:
             if one and one.state == "stayed" and one.index == self._start:
                 self._rejoin(max(self._border, one.since), now)
         elif one is None or (one.shape == "step" and one.index >= self._border):
-            self._anchor = max(self._border, decision.index)
+            self._anchor, self._anchor_level = max(self._border, decision.index), None
             if self._start < self._anchor and not self._open:
                 self._leave(self._anchor)
                 self._rejoin(self._anchor, now)
@@ -309,14 +311,18 @@ class Scan:
         anchor, newest = self._anchor, now - _LAST + 1
         if newest < anchor + _FIRST:
             return
-        old, new = self._values[anchor : anchor + _FIRST], self._values[newest:]
-        level = middle(sorted(old))
+        if self._anchor_level is None:
+            self._anchor_level = middle(sorted(self._values[anchor : anchor + _FIRST]))
+        level, new = self._anchor_level, self._values[newest:]
         change = middle(sorted(new)) - level
+        floor = self.factor * self._floor
+        if abs(change) < floor:
+            return
         sign = 1 if change > 0 else -1
         known = max((self._known_size(one) for one in self.raised if self._covers(one, sign)), default=0.0)
-        floor = self.factor * self._floor
         if abs(change) < known + max(floor, known / 2):
             return
+        old = self._values[anchor : anchor + _FIRST]
         if Earlier(old, self._residuals, memory(old, self._residuals)).exceeded(new, sign):
             error = self.spread * math.sqrt(1 / _FIRST + 1 / _LAST)
             drift = Raised(now, newest, anchor, level, sign, change, abs(change) / error, "drift")
