@@ -61,7 +61,7 @@ def stays_off(
     rules: Rules,
     control: Sequence[Night | None] | None = None,
 ) -> float:
-    """By how much (a log ratio) the newest ten nights stay off the level of the nights from `since` to `index`.
+    """By how much (a log ratio) the newest ten nights stay off the level of nights `since` to `index`.
 
     0 where they do not: both halves of the ten have to be off by the floor, the same way, and all ten lie
     after `index`. With a `control` the ratio to it is looked at, and nights without one are left out; without
