@@ -1,8 +1,10 @@
 """From what detection sees in a series to findings: between which nights, and on whose account."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from analysis.finding_words import REPEATED
@@ -233,20 +235,31 @@ def _finding(
 
 
 def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
-    """Which nights a session compares: `change.against`, and the newest that has another environment.
+    """Which nights a session compares: `change.against`, and the newest that still has the new level.
 
     The estimated place may be off by several nights, and a comparison within one level refutes what is
-    there. Where the environment of the night before came back, the last one between them is compared; where
-    no night since the change has another, the pair of equal environments says that the machine moved.
+    there. What came back by the newest night is compared as it was before that. Where the environment of the
+    night before came back, the last one between them is compared; where no night since the change has
+    another, the pair of equal environments says that the machine moved.
     """
-    other = newest_other(series, change.against, change.index)
-    return change.against, len(series.points) - 1 if other is None else other
+    last = _newest_of_level(change, series)
+    other = newest_other(series, change.against, change.index, last)
+    return change.against, last if other is None else other
 
 
-def newest_other(series: MachineSeries, old: int, index: int) -> int | None:
-    """The newest night from `index` on whose environment is not that of night `old`; None where none is."""
+def _newest_of_level(change: Change, series: MachineSeries) -> int:
+    """The newest night that is nearer to the new level than to the old one; the newest where none is."""
+    logs = [math.log(point.point) for point in series.points]
+    old, last = median(logs[change.since : change.index] or logs[:1]), len(logs) - 1
+    way, half = math.copysign(1.0, change.change), abs(change.change) / 2
+    there = (night for night in range(last, change.index - 1, -1) if way * (logs[night] - old) >= half)
+    return next(there, last)
+
+
+def newest_other(series: MachineSeries, old: int, index: int, last: int) -> int | None:
+    """The newest night from `index` to `last` with another environment than night `old`; None without one."""
     environment = series.points[old].environment
-    nights = range(len(series.points) - 1, index - 1, -1)
+    nights = range(last, index - 1, -1)
     return next((night for night in nights if series.points[night].environment != environment), None)
 
 

@@ -40,7 +40,7 @@ def repeated(
         if since is None or index is None:
             continue
         size = stays_off(nights, since, index, rules, control)
-        new = newest_other(series, since, index)
+        new = newest_other(series, since, index, len(series.points) - 1)
         if new is None or not size or (size > 0) != _rises(one):
             continue
         old, last = series.points[since], series.points[new]

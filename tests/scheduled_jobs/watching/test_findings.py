@@ -30,6 +30,12 @@ def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:
     assert compared(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
 
 
+def test_what_came_back_by_the_newest_night_is_compared_as_it_was_before() -> None:
+    series = a_series()
+    back = [replace(point, point=11.0 if 6 <= at < 11 else 10.0) for at, point in enumerate(series.points)]
+    assert compared(CHANGE, MachineSeries(KEY, "m", tuple(back))) == (1, 10)
+
+
 def test_people_are_shown_the_nights_around_the_estimated_place() -> None:
     series = a_series()
     assert around(CHANGE, series) == (4, 7)
