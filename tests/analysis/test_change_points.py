@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.change_points import Change, Judged, Night, Rules, change_points, judge
 from analysis.metrics import Better
+from analysis.watched import history_rules, rules_of
 
 Values = NDArray[np.float64]
 
@@ -268,3 +269,10 @@ def test_what_a_step_is_compared_with_lies_before_it() -> None:
             ]
             wrong += bool(found) and found[0].against >= 60
         assert wrong <= most
+
+
+def test_trends_draws_steps_from_the_threshold_on_that_no_session_is_asked_about() -> None:
+    logs = noise(11, 120, 0.004) + step(120, 60, 0.015)
+    drawn = change_points(nights_of(logs), "lower", history_rules("latency_floor"))
+    assert [abs(one.index - 60) <= 2 for one in drawn] == [True]
+    assert change_points(nights_of(logs), "lower", rules_of("latency_floor")) == ()
