@@ -8,7 +8,7 @@ from html import escape
 from analysis.freshness import Silence, shown
 from dashboard import links, markup, wording
 from dashboard.overview.standing import Standing
-from db.finding_records import Finding
+from db.finding_records import Finding, FindingGroup
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6
@@ -146,8 +146,7 @@ def banner(told: Verdict, found: News) -> str:
         text = f"{wording.plural(found.older, 'older regression')} open"
         if found.regressions:
             text += f", {found.older + len(found.regressions):,} with the new"
-        address = links.findings(state="confirmed", direction="worse", triage="open")
-        more.append(markup.link(address, f"{text} →"))
+        more.append(markup.link(links.findings(state=FindingGroup.OPEN), f"{text} →"))
     shown = told.sentences[:_SENTENCES]
     left = len(told.sentences) - len(shown)
     sentences = [f"{each[0].upper()}{each[1:]}." for each in shown] + (

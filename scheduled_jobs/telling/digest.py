@@ -75,7 +75,7 @@ class Night:
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
     `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
-    nobody has triaged, of which so many are regressions: `open`.
+    nobody has triaged; so many regressions are `open`, as everywhere (`db.finding_records.FindingGroup`).
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
     `changed`: what of the machines is another than the night before.
     """
@@ -149,8 +149,8 @@ class Group:
 class Digest:
     """What is told of a night, each list with the worst first.
 
-    `waiting` says why candidates wait, and how many do. `open` counts the confirmed regressions that nobody
-    has triaged, told of before or not; `silenced` those not told because people know them. `ids` are the
+    `waiting` says why candidates wait, and how many do. `open` counts the open regressions, told of before
+    or not; `silenced` those not told because people know them. `ids` are the
     findings that this digest tells of, `machine_ids` those of them that it tells as the machine's, `coverage`
     the keys of what fell.
     """
