@@ -122,6 +122,12 @@ def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
 
 
 @_kept
+def findings_of(url: str, keys: tuple[SeriesKey, ...]) -> list[Finding]:
+    """The findings in some series, oldest first."""
+    return findings.findings_of_series(opened(url), keys)
+
+
+@_kept
 def lines(url: str, keys: tuple[SeriesKey, ...], runs: tuple[str, ...]) -> Lines:
     """The course of some series over some runs."""
     return nights.lines(opened(url), keys, runs)

@@ -123,15 +123,6 @@ class Standing:
         return tuple(earlier[:RUNS_BEFORE])
 
     @property
-    def earlier_night(self) -> str | None:
-        """The run of the newest night before `measured`, on the same machine if it had one."""
-        over = self.measured
-        done = [task for task in self.tasks if task.run_id and task.state == "done"]
-        earlier = [task for task in done if over and task.due_at < over.due_at]
-        same = [task for task in earlier if over and task.machine == over.machine]
-        return next((task.run_id for task in (*same, *earlier)), None)
-
-    @property
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
         """What sorts parts, the worst first."""
         place = _ORDER.index(self.state) if self.state in _ORDER else 0

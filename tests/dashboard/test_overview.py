@@ -184,25 +184,6 @@ def test_a_night_that_broke_off_did_not_reach_its_cases(
     assert "<img" not in re.sub(r'<img class="py-sparkline"[^>]*>', "", html(page))
 
 
-def test_a_change_is_against_the_night_before_on_the_same_track(
-    open_page: Open, url: str, mornings: Mornings
-) -> None:
-    mornings.baseline = "2.13.0"
-    for age, factor in ((3, 1.0), (2, 1.0), (1, 1.0), (0, 1.25)):
-        mornings.fire(mornings.due(age), ("nightly", ""), ("2.13.0", ""))
-        mornings.measure(mornings.due(age), version=f"2.14.0.dev{age}+cpu", factor=factor)
-        # Between the nights, on the same hardware: a series of its own only by its track.
-        mornings.measure(mornings.due(age), version="2.13.0+cpu", factor=0.5)
-    shown = html(open_page(url, OVERVIEW))
-    _, _, table = shown.partition('aria-label="Latest latency floor: nightly · nightly"')
-    table = table.partition("</table>")[0]
-    assert "Against the earlier night" in table and table.count("+25 %") == 3 and "+150 %" not in table
-    assert table.count("worse, ranges apart") == 3 and "2.14.0.dev0+cpu" in table
-    # The pinned one stands beside and has no headlines.
-    assert "2.13.0+cpu" not in table and "Latest latency floor: nightly · 2.13.0" not in shown
-    assert 'alt="4 nights, 48.0 to 60.0 ms, the last 60.0 ms"' in table
-
-
 def test_a_thousand_machines_do_not_make_the_page_long(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
