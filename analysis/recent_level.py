@@ -33,11 +33,12 @@ class Against:
 
 
 def against(before: Sequence[float], newest: float, least: float = 0.0) -> Against | None:
-    """A night against the last `NIGHTS` of those `before`, oldest first. No band is below `least`, a log ratio.
+    """A night against the last `NIGHTS` of those `before`, oldest first.
 
-    None without nights, or where a value is not above 0, of which there is no ratio. The band is the
-    prediction interval of one more observation of a normal sample (Hahn & Meeker, Statistical Intervals,
-    1991, 4.2), on logarithms; the level is a median, whose variance is about pi / 2 times that of a mean.
+    No band is below `least` (log ratio). None without nights, or where a value is not above 0, of which there
+    is no ratio. The band is the prediction interval of one more observation of a normal sample (Hahn & Meeker,
+    Statistical Intervals, 1991, 4.2), on logarithms; the level is a median, whose variance is about pi / 2
+    times that of a mean.
     """
     nights = before[-NIGHTS:]
     if not nights or min(*nights, newest) <= 0:

@@ -75,10 +75,7 @@ class Verdict:
     @property
     def text(self) -> str:
         """With a sign, so that colour never speaks alone."""
-        return f"{_SIGNS[self.tone]} {self.headline}"
-
-
-_SIGNS: dict[wording.Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
+        return f"{wording.SIGNS[self.tone]} {self.headline}"
 
 
 def verdict(
@@ -91,6 +88,7 @@ def verdict(
     asked = [one for one in parts if one.asked_for]
     states = [one.state for one in asked]
     fell = sum(one.fell for one in asked)
+    spoiled = sorted({one.measured.machine for one in asked if one.disturbed and one.measured})
     bad = [
         _many(len(found.regressions), "confirmed regression"),
         _many(len(silent), "machine", "silent"),
@@ -104,6 +102,7 @@ def verdict(
     odd = [
         _many(newly_failed, "case", "newly with failures"),
         _many(len(found.machine), "change", "of a machine"),
+        _many(len(spoiled), "machine", "disturbed"),
         _many(states.count("cancelled"), "night", "cancelled"),
         _many(len(found.waiting), "candidate", "not confirmed yet"),
     ]

@@ -299,9 +299,9 @@ def _troubles(night: Night) -> tuple[Trouble, ...]:
         for one in night.silences
     ]
     spoiled = [
-        Trouble("disturbed", one.machine, _spoiled(one))
+        Trouble("disturbed", one.machine, f"machine {one.machine}: {one.counted}")
         for one in night.disturbed
-        if one.throttled + one.contended and one.share >= night.disturbed_share
+        if one.reported(night.disturbed_share)
     ]
     return (*silent, *_missing(night), *_coverage(night), *spoiled, *night.failed, *night.undelivered)
 
@@ -356,17 +356,6 @@ def _coverage(night: Night) -> list[Trouble]:
 
 def _ended(one: Fallen) -> str:
     return f"({one.status}: {one.reason})" if one.reason else f"({one.status})"
-
-
-def _spoiled(one: Disturbed) -> str:
-    parts = [
-        f"{count} {word}"
-        for count, word in ((one.throttled, "throttled"), (one.contended, "contended"))
-        if count
-    ]
-    return (
-        f"machine {one.machine}: {' and '.join(parts)} of {one.outcomes} outcomes ({100 * one.share:.0f} %)"
-    )
 
 
 def _coverage_key(one: Fallen) -> str:
