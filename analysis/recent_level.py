@@ -36,9 +36,9 @@ def against(before: Sequence[float], newest: float, least: float = 0.0) -> Again
     """A night against the last `NIGHTS` of those `before`, oldest first.
 
     No band is below `least` (log ratio). None without nights, or where a value is not above 0, of which there
-    is no ratio. The band is the prediction interval of one more observation of a normal sample (Hahn & Meeker,
-    Statistical Intervals, 1991, 4.2), on logarithms; the level is a median, whose variance is about pi / 2
-    times that of a mean.
+    is no ratio. The band is the prediction interval of one more observation of a normal sample, on logarithms
+    (Hahn and Meeker, Statistical Intervals, 1991, 4.2); the level is a median, whose variance is about
+    pi / 2 times that of a mean.
     """
     nights = before[-NIGHTS:]
     if not nights or min(*nights, newest) <= 0:
