@@ -113,7 +113,8 @@ def utilisation(
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
-    case = pick(query, "case", cases, cases[0], complaints)
+    telling = {w.case for w in windows if w.utilisation is not None}
+    case = pick(query, "case", cases, next((each for each in cases if each in telling), cases[0]), complaints)
     own = [w for w in windows if w.case == case]
     # The environment given last is the candidate, and stands first in a list that begins with the newest.
     environments = {w.environment: w.environment_name for w in own}

@@ -239,7 +239,7 @@ def _further(one: CaseNight) -> str:
     ]
     for finding in filter(None, (one.finding, one.candidate)):
         word = "Candidate" if finding is one.candidate else "Finding"
-        told.append(markup.link(links.finding(finding.id), f"{word} {finding.id} →"))
+        told.append(markup.link(links.finding(finding.id), f"{word}\u00a0{finding.id}\u00a0→"))
     return "<br>".join(told)
 
 

@@ -131,9 +131,8 @@ def table(items: Sequence[Problem]) -> str:
 
 
 def _why(reasons: Sequence[str]) -> str:
-    more = (
-        f"<small>and {wording.plural(len(reasons) - 1, 'other reason')}</small>" if len(reasons) > 1 else ""
-    )
+    """The first reason; each case that is opened has its own."""
+    more = f"<small>and {len(reasons) - 1} more, by case</small>" if len(reasons) > 1 else ""
     return f'<span class="py-reason">{escape(reasons[0] if reasons else wording.NONE)}</span>{more}'
 
 

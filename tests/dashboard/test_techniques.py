@@ -122,9 +122,7 @@ def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -
     assert len([b for b in at.main.get("download_button") if b.proto.label == "CSV"]) == len(at.header) - 1
 
 
-def test_the_page_as_markdown_has_the_speed_ups_as_they_are_shown(
-    open_page: Open, measured_url: str
-) -> None:
+def test_the_page_as_markdown_has_the_speed_ups_as_they_are_shown(open_page: Open, measured_url: str) -> None:
     at = open_page(measured_url, PAGE)
     at.toggle(key="show-markdown-techniques").set_value(True).run()
     (text,) = [each for each in typed(at) if each.startswith("# Techniques")]
