@@ -20,7 +20,7 @@ GONE_FOR_GOOD = timedelta(days=14)
 RUNS_BEFORE = 7
 
 #: Outcomes that say something of the machine and nothing of the case.
-_DISTURBED = ("throttled", "contended")
+DISTURBED = ("throttled", "contended")
 
 #: Moments of which one may say how long it usually is from one to the next.
 _KNOWN_MOMENTS = 3
@@ -184,6 +184,17 @@ class Disturbed:
     def share(self) -> float:
         """The spoiled ones of all, from 0 to 1."""
         return (self.throttled + self.contended) / self.outcomes
+
+    @property
+    def counted(self) -> str:
+        """`77 throttled of 234 outcomes (33 %)`."""
+        counts = ((self.throttled, "throttled"), (self.contended, "contended"))
+        parts = " and ".join(f"{count} {word}" for count, word in counts if count)
+        return f"{parts or 'none disturbed'} of {self.outcomes} outcomes ({100 * self.share:.0f} %)"
+
+    def reported(self, share: float) -> bool:
+        """Whether it is worth a word, from that share on."""
+        return self.throttled + self.contended > 0 and self.share >= share
 
 
 def silent_machines(seen: Iterable[Seen], now: datetime, minutes: int) -> list[Silence]:
@@ -373,7 +384,7 @@ def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
     for each in counts:
         for status, count in each.items():
             total[status] += count
-    throttled, contended = (total[status] for status in _DISTURBED)
+    throttled, contended = (total[status] for status in DISTURBED)
     return Disturbed(machine, throttled, contended, max(1, sum(total.values())))
 
 

@@ -21,7 +21,8 @@ from configuration.nearest import unknown
 from configuration.schedules import zone
 from db import findings as stored
 from db.engine import Database
-from db.finding_records import Finding
+from db.finding_counts import by_group
+from db.finding_records import Finding, FindingGroup
 from exchange.tables import cell
 
 from .case_names import CaseName
@@ -35,9 +36,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-#: What a list shows unless all is asked for: what is, or may become, something to act on.
-_STATES = ("candidate", "confirming", "confirmed", "unclear")
-_TRIAGES = ("open", "acknowledged")
 #: Findings that a list holds at most.
 _MOST = 100_000
 
@@ -51,23 +49,24 @@ By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]
 @app.command("list")
 def list_findings(
     every: Annotated[
-        bool, typer.Option("--all", help="also what was refuted, taken back, expected or fixed")
+        bool, typer.Option("--all", help="every finding, not only the open regressions")
     ] = False,
     schedule: Annotated[str | None, typer.Option(help="only those of this schedule")] = None,
     as_json: Json = False,
     file: Annotated[Path | None, typer.Option("--csv", help="write them to this file instead")] = None,
 ) -> None:
-    """What was found, the newest first."""
+    """The open regressions, the newest first: confirmed, and neither triaged nor muted."""
+    now = datetime.now(UTC)
     with in_one_sentence():
         here = context(reading=True)
         with here.open_database() as database:
             found = stored.findings(
                 database,
-                states=None if every else _STATES,
-                triage=None if every else _TRIAGES,
+                group=None if every else (FindingGroup.OPEN, now),
                 schedule=schedule,
                 newest=_MOST,
             )
+            groups = by_group(database, now, schedule)
         # One that is no longer written down may have findings still.
         if schedule is not None and not found and schedule not in here.settings.schedules:
             raise UsageError(unknown("schedule", schedule, here.settings.schedules))
@@ -78,10 +77,24 @@ def list_findings(
     if as_json:
         typer.echo(json.dumps([finding_body(one) for one in found], indent=2))
         return
-    if not found:
-        typer.echo("nothing to act on" if not every else "nothing was found yet")
-        return
-    _print(found, datetime.now(UTC), here)
+    if found:
+        _print(found, now, here)
+    else:
+        typer.echo("nothing was found yet" if every else "no open regression")
+    if not every and (others := _others(groups)):
+        typer.echo(f"not listed: {others}; `pyrometer regressions list --all` has them")
+
+
+def _others(groups: Mapping[FindingGroup, int]) -> str:
+    """How many findings are in the groups that no list has by default."""
+    said = {
+        FindingGroup.IMPROVEMENT: ("improvement", "improvements"),
+        FindingGroup.WAITING: ("candidate", "candidates"),
+        FindingGroup.UNCLEAR: ("unclear", "unclear"),
+        FindingGroup.KNOWN: ("triaged or muted", "triaged or muted"),
+    }
+    counted = [(groups[group], *words) for group, words in said.items()]
+    return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counted if count)
 
 
 def _print(found: Sequence[Finding], now: datetime, here: Context) -> None:
@@ -134,7 +147,7 @@ def show(number: Number, as_json: Json = False) -> None:
 
 @app.command("acknowledge")
 def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
-    """Somebody looks after it: it stays in the list and is not told again."""
+    """Somebody looks after it: it is open no more, and is not reported again."""
     _act(number, "acknowledge", text, by)
 
 

@@ -1,6 +1,7 @@
 """The dashboard as an ASGI application: Streamlit's pages, routes for machines, and who may reach them."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -130,7 +131,8 @@ def metrics_text(request: Request) -> Response:
     """The metrics for Prometheus; 503 when the database does not answer; why, as with `ready`."""
     headers = {"cache-control": "no-store"}
     try:
-        text = metrics.exposition(database.opened(Settings.from_environment().database_url))
+        opened = database.opened(Settings.from_environment().database_url)
+        text = metrics.exposition(opened, datetime.now(UTC))
     except DatabaseError as error:
         why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
         return Response(f"{why}\n", 503, headers=headers, media_type="text/plain")

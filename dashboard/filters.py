@@ -14,17 +14,15 @@ from analysis.finding_words import STATES
 from dashboard import links, wording
 from dashboard.picking import ALL, Query, last, meant, named, pick, pick_fingerprint, sentence, spelled
 from dashboard.views import View
-from db.finding_records import Finding
+from db.finding_records import Finding, FindingGroup
 from db.records import OperatorTable, Outcome, Run, TelemetryWindow
 
 #: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.
 MAX_DEVICES = 4
-#: What is, or may become, something to act on.
-ACT = "act"
-#: Nobody said anything of it yet, nor wants to hear nothing.
+#: Neither triaged nor muted.
 OPEN = "open"
-_TO_ACT_ON = ("candidate", "confirming", "confirmed", "unclear")
-_STILL_OPEN = ("open", "acknowledged")
+#: Groups of findings on offer, the first is what the page opens with; the other two are states as well.
+GROUPS = (FindingGroup.OPEN, FindingGroup.IMPROVEMENT, FindingGroup.WAITING, FindingGroup.KNOWN)
 DIRECTIONS = (ALL, "worse", "better")
 #: More than any page of a list has.
 _DIGITS = 18
@@ -69,7 +67,7 @@ class Utilisation(View):
 
 @dataclass(frozen=True, slots=True)
 class Findings(View):
-    """The list of findings. `schedule`, `direction` and `triage` are `ALL` where they leave nothing out."""
+    """The list of findings. `state` is a state or one of `GROUPS`; `ALL` leaves nothing out, in any field."""
 
     state: str
     schedule: str
@@ -82,24 +80,26 @@ class Findings(View):
         return {name: [getattr(self, name)] for name in names}
 
     @property
-    def asked(self) -> Mapping[str, Any]:
-        """What the database is asked for, which may be more than the view holds."""
+    def group(self) -> FindingGroup | None:
+        """The group that is shown, if it is one."""
+        return next((group for group in GROUPS if group == self.state), None)
+
+    def asked(self, now: datetime) -> Mapping[str, Any]:
+        """What the database is asked for at a moment, which may be more than the view holds."""
         only = {name: meant(getattr(self, name)) or None for name in ("schedule", "direction")}
-        still = _STILL_OPEN if self.state == ACT else None
         return {
-            "states": _TO_ACT_ON if self.state == ACT else None if self.state == ALL else (self.state,),
-            "triage": (OPEN,) if self.triage == OPEN else still,
+            "states": None if self.group or self.state == ALL else (self.state,),
+            "group": (self.group, now) if self.group else None,
+            "triage": (OPEN,) if self.triage == OPEN else None,
             **only,
         }
 
     def holds(self, one: Finding, now: datetime | None = None) -> bool:
         """Whether the view shows a finding, at a moment: a silence ends."""
-        if self.triage == OPEN and one.silenced(now or datetime.now(UTC)):
+        now = now or datetime.now(UTC)
+        if self.triage == OPEN and one.silenced(now):
             return False
-        if self.state == ACT:
-            shown = one.state in _TO_ACT_ON and one.triage in _STILL_OPEN
-        else:
-            shown = self.state in (ALL, one.state)
+        shown = one.group(now) == self.group if self.group else self.state in (ALL, one.state)
         own = self.schedule in (ALL, spelled(one.schedule))
         return shown and own and self.direction in (ALL, one.direction)
 
@@ -113,7 +113,8 @@ def utilisation(
     """
     complaints: list[str] = []
     cases = sorted({w.case for w in windows})
-    case = pick(query, "case", cases, cases[0], complaints)
+    telling = {w.case for w in windows if w.utilisation is not None}
+    case = pick(query, "case", cases, next((each for each in cases if each in telling), cases[0]), complaints)
     own = [w for w in windows if w.case == case]
     # The environment given last is the candidate, and stands first in a list that begins with the newest.
     environments = {w.environment: w.environment_name for w in own}
@@ -130,7 +131,7 @@ def findings(query: Query, known: Sequence[str]) -> tuple[Findings, list[str]]:
     """The selection of findings in `query`, whose schedules are those `known`, and complaints."""
     complaints: list[str] = []
     schedules = (ALL, *map(spelled, known))
-    state = pick(query, "state", (ACT, ALL, *STATES), ACT, complaints)
+    state = pick(query, "state", (*GROUPS, ALL, *STATES), FindingGroup.OPEN, complaints)
     schedule = pick(query, "schedule", schedules, ALL, complaints)
     direction = pick(query, "direction", DIRECTIONS, ALL, complaints)
     triage = pick(query, "triage", (ALL, OPEN), ALL, complaints)

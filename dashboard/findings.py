@@ -22,11 +22,21 @@ from analysis.finding_words import (
 )
 from analysis.ratios import in_ratios
 from analysis.words import percent
-from dashboard import links, markup, wording
-from db.finding_records import Finding, TriageEntry
+from dashboard import filters, links, markup, wording
+from db.finding_records import Finding, FindingGroup, TriageEntry
 
 _TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
 Rows = Sequence[Mapping[str, Any]]
+
+#: The groups of findings as a choice among them says them.
+GROUPS: Mapping[FindingGroup, str] = {
+    FindingGroup.OPEN: "Open regressions",
+    FindingGroup.IMPROVEMENT: "Improvements",
+    FindingGroup.WAITING: "Not confirmed yet",
+    FindingGroup.UNCLEAR: "Unclear",
+    FindingGroup.KNOWN: "Triaged or muted",
+    FindingGroup.CLOSED: "Closed",
+}
 
 
 def table(items: Sequence[Finding], now: datetime) -> str:
@@ -56,6 +66,28 @@ def table(items: Sequence[Finding], now: datetime) -> str:
         for one in items
     )
     return markup.table("Findings", columns, rows, folded=True)
+
+
+def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
+    """How many findings of the chosen schedule are in each group but the chosen one, with links.
+
+    Empty where there are none.
+    """
+    said = {
+        FindingGroup.OPEN: ("open regression", {}),
+        FindingGroup.IMPROVEMENT: ("improvement", {"state": "improvement"}),
+        FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
+        FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
+        FindingGroup.KNOWN: ("triaged or muted finding", {"state": "known"}),
+    }
+    told = [
+        markup.link(
+            links.findings(schedule=chosen.schedule, **address), f"{wording.plural(groups[group], words)} →"
+        )
+        for group, (words, address) in said.items()
+        if groups[group] and group is not chosen.group
+    ]
+    return f'<p class="py-quiet">Also: {" · ".join(told)}</p>' if told else ""
 
 
 def frame(items: Iterable[Finding]) -> pd.DataFrame:

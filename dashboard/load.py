@@ -4,7 +4,7 @@
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 
@@ -17,7 +17,7 @@ from dashboard.database import opened
 from db import finding_counts, metrics, places, queries, telemetry, traces, triage_rights
 from db import findings as findings_store
 from db.engine import check_fits
-from db.finding_records import Finding, TriageEntry
+from db.finding_records import Finding, FindingGroup, TriageEntry
 from db.records import (
     Headline,
     Measurement,
@@ -256,7 +256,14 @@ def metric_definitions(url: str) -> dict[str, MetricDefinition]:
 @_kept
 def findings(url: str, chosen: filters.Findings) -> list[Finding]:
     """What the nights found of a kind, the newest first; one more than are listed where there are more."""
-    return findings_store.findings(opened(url), **chosen.asked, newest=MOST_FINDINGS + 1)
+    asked = chosen.asked(datetime.now(UTC))
+    return findings_store.findings(opened(url), **asked, newest=MOST_FINDINGS + 1)
+
+
+@_kept
+def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
+    """How many findings are in each group now, of all schedules or of one."""
+    return finding_counts.by_group(opened(url), datetime.now(UTC), schedule)
 
 
 @_kept
@@ -287,6 +294,7 @@ def triage(url: str, number: int, action: str, who: str, text: str, until: datet
     signed = reader.signature(who)
     findings_store.triage(opened(url), number, action, signed, text, until, datetime.now(UTC))
     findings.clear()
+    findings_by_group.clear()
     finding.clear()
 
 

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from importlib.metadata import version
 
 from db.engine import Database
+from db.finding_counts import open_regressions
 from db.queue_queries import schedulers
 from db.tallies import tallies
 
@@ -17,8 +19,11 @@ _TASK_STATES = ("waiting", "running", "done", "failed", "lost", "cancelled")
 Labels = Mapping[str, str]
 
 
-def exposition(database: Database) -> str:
-    """All metrics in the text format of Prometheus; times are seconds since 1970. Raises DatabaseError."""
+def exposition(database: Database, now: datetime) -> str:
+    """All metrics as of `now` in the text format of Prometheus; times are seconds since 1970.
+
+    Raises DatabaseError.
+    """
     counted = tallies(database)
     seen: dict[str, float] = {}
     for one in schedulers(database):
@@ -61,6 +66,12 @@ def exposition(database: Database) -> str:
                     ({"state": state, "direction": direction}, count)
                     for (state, direction), count in counted.findings.items()
                 ],
+            ),
+            _family(
+                "open_regressions",
+                "gauge",
+                "Confirmed regressions that are neither triaged nor muted.",
+                [({}, open_regressions(database, now))],
             ),
         ]
     )

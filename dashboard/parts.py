@@ -46,9 +46,17 @@ def title(text: str) -> None:
     st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
 
 
-def heading(title: str, frame: Callable[[], pd.DataFrame] | None = None, file_name: str = "") -> None:
-    """A section's title; with `frame`, also a button that makes and downloads it as CSV."""
-    kept.section(title, frame, file_name)
+def heading(
+    title: str,
+    frame: Callable[[], pd.DataFrame] | None = None,
+    file_name: str = "",
+    seen: Callable[[], str] | None = None,
+) -> None:
+    """A section's title; with `frame`, also a button that makes and downloads it as CSV.
+
+    `seen` makes an HTML table of what the section shows in a chart alone, for the page as Markdown.
+    """
+    kept.section(title, frame, file_name, seen)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.header(title, anchor=False, width="content")
         if frame is not None:

@@ -98,15 +98,14 @@ def headline_table(
     now: datetime,
     lines: Mapping[SeriesKey, str],
     where: str,
-    before: str = "run before",
 ) -> str:
-    """Headlines of one metric in one table, measured `where`; set against the night or the run `before`."""
+    """Headlines of one metric in one table, measured `where`; set against the run before."""
     known = wording.metric(items[0].key.metric)
     columns = [
         ("Case", False),
         (f"{known.title} ({known.unit})", True),
-        (f"Against the {before}", True),
-        (before.capitalize(), True),
+        ("Against the run before", True),
+        ("Run before", True),
         ("Course", False),
         ("PyTorch", False),
         ("", False),
@@ -361,8 +360,9 @@ def _disturbed(outcome: Outcome) -> str:
 def _change(item: Headline) -> str:
     if item.previous is None:
         return f'{wording.NONE}<small class="py-quiet">nothing before</small>'
+    # Two runs are no confirmation, and only what is confirmed has a colour.
     found = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
-    return f'<span class="py-{found.tone}">{escape(found.text)}</span><small>{escape(found.note)}</small>'
+    return f"{escape(found.text)}<small>{escape(found.note)}</small>"
 
 
 def _before(item: Headline, unit: str, now: datetime) -> str:

@@ -1,6 +1,7 @@
 """The parts of the utilisation page: a device's panels, all windows of a run, what is said without any."""
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 
@@ -83,10 +84,25 @@ def why_none(run: Run) -> str:
     return "no first process of a case ended well, or its windows are older than `telemetry_days`"
 
 
+def opening_run(newest: Sequence[TelemetryWindow]) -> str:
+    """The newest run with a utilisation, of the machine with the most such runs; without any, the newest run.
+
+    A single run elsewhere, or one whose devices told nothing, is not what people come for.
+    """
+    telling = {window.run: window.machine for window in newest if window.utilisation is not None}
+    if not telling:
+        return newest[0].run
+    # The first of several machines with as many is the one that was measured last.
+    (machine, _), *_ = Counter(telling.values()).most_common(1)
+    return next(run for run, where in telling.items() if where == machine)
+
+
 def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
-    """The run to show: the one the address names, or else the newest with telemetry and why."""
-    if wanted in (None, "latest") or load.windows(url, wanted):
-        return (newest[0].run if wanted in (None, "latest") else wanted), []
+    """The run to show: the one the address names, or else one that has something to show, and why."""
+    if wanted is None:
+        return opening_run(newest), []
+    if wanted == "latest" or load.windows(url, wanted):
+        return (newest[0].run if wanted == "latest" else wanted), []
     if load.run(url, wanted) is None:
         known = list(dict.fromkeys(w.run for w in newest))
         return newest[0].run, [f"{wording.no_such_run(wanted, known)} Shown is the newest with telemetry."]

@@ -65,6 +65,10 @@ _STATUSES: Mapping[str, tuple[str, Tone]] = {
 }
 
 
+#: The sign of each tone, so that colour never speaks alone.
+SIGNS: Mapping[Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """A status for people: a sign and a word, so that colour (`tone`) never speaks alone."""

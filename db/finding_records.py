@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from .records import SeriesKey
@@ -147,6 +148,32 @@ class NewFinding:
     state: str = "candidate"
 
 
+class FindingGroup(StrEnum):
+    """What a finding is to people at a moment; each is in one group. Every count and list of them asks this.
+
+    OPEN: a confirmed regression that nobody has triaged, and that is not muted. KNOWN: triaged or muted, and
+    not closed. CLOSED: refuted, taken back by later nights, or the machine's.
+    """
+
+    OPEN = "open"
+    IMPROVEMENT = "improvement"
+    WAITING = "waiting"
+    UNCLEAR = "unclear"
+    KNOWN = "known"
+    CLOSED = "closed"
+
+
+def group_of(state: str, direction: str, *, silenced: bool) -> FindingGroup:
+    """The group of a finding by its state and direction; `silenced`: triaged, or muted at that moment."""
+    if state in ("refuted", "no longer", "machine"):
+        return FindingGroup.CLOSED
+    if silenced:
+        return FindingGroup.KNOWN
+    if state == "confirmed":
+        return FindingGroup.OPEN if direction == "worse" else FindingGroup.IMPROVEMENT
+    return FindingGroup.UNCLEAR if state == "unclear" else FindingGroup.WAITING
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A finding as it stands; what NewFinding has means the same here.
@@ -188,6 +215,10 @@ class Finding:
     def silenced(self, now: datetime) -> bool:
         """Whether people know it already, or want to hear nothing of it for now."""
         return self.triage != "open" or (self.muted_until is not None and self.muted_until > now)
+
+    def group(self, now: datetime) -> FindingGroup:
+        """What it is to people at a moment."""
+        return group_of(self.state, self.direction, silenced=self.silenced(now))
 
 
 @dataclass(frozen=True, slots=True)

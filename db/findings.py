@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Insert, RowMapping, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, RowMapping, and_, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
 from . import finding_tables, tables
 from .engine import Database
-from .finding_records import Facts, Finding, NewFinding, TriageEntry
-from .finding_tables import ACTIONS
+from .finding_records import Facts, Finding, FindingGroup, NewFinding, TriageEntry, group_of
+from .finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
 from .identities import insert_for
 from .records import SeriesKey
 from .series_names import AnyRow, AnySelect, identity, series_key, series_names
@@ -189,12 +189,13 @@ def findings(
     schedule: str | None = None,
     direction: str | None = None,
     since: datetime | None = None,
+    group: tuple[FindingGroup, datetime] | None = None,
     newest: int = 200,
 ) -> list[Finding]:
     """The findings that were found last, newest first: all, or those in some states, triages, a schedule.
 
     With `direction` only those that are worse, or better; with `since` those that were found, or decided, no
-    earlier.
+    earlier; with `group` those that are in it at a moment.
     """
     query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc()).limit(newest)
     if states is not None:
@@ -207,8 +208,28 @@ def findings(
         query = query.where(_FINDING.direction == direction)
     if since is not None:
         query = query.where(or_(_FINDING.found_at >= since, _FINDING.decided_at >= since))
+    if group is not None:
+        query = query.where(_in_group(*group))
     with database.reading() as connection:
         return [_finding(row) for row in connection.execute(query)]
+
+
+def silenced_at(now: datetime) -> ColumnElement[bool]:
+    """`Finding.silenced` as a condition."""
+    muted = _FINDING.muted_until.is_not(None) & (_FINDING.muted_until > now)
+    return or_(_FINDING.triage != "open", muted)
+
+
+def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
+    """That a finding is in a group at a moment, for all that `group_of` tells apart."""
+    kept: list[ColumnElement[bool]] = []
+    for silenced, condition in ((True, silenced_at(now)), (False, ~silenced_at(now))):
+        for direction in FINDING_DIRECTIONS:
+            states = [
+                each for each in FINDING_STATES if group_of(each, direction, silenced=silenced) is group
+            ]
+            kept.append(and_(_FINDING.state.in_(states), _FINDING.direction == direction, condition))
+    return or_(*kept)
 
 
 def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[Finding]:

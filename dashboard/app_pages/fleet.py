@@ -17,7 +17,7 @@ parts.title("Fleet")
 known, tasks = morning(url), load.open_tasks(url)
 found = machines(known, load.newest_runs(url), tasks.running, now, load.without_task(url))
 if not found and not tasks.every and not known.parts:
-    sections.nothing_yet()
+    sections.nothing_yet(url)
 
 view, complaints = chosen(parts.query(), [one.name for one in found])
 parts.complain(complaints)

@@ -7,8 +7,9 @@ import streamlit as st
 
 from analysis.finding_words import STATES
 from dashboard import filters, findings, load, markup, parts, triage, wording
-from dashboard.picking import ALL, offered
+from dashboard.picking import ALL, meant, offered
 from dashboard.settings import Settings
+from db.finding_records import FindingGroup
 
 url = Settings.from_environment().database_url
 now = datetime.now(UTC)
@@ -16,7 +17,7 @@ query = parts.query()
 
 
 def show_list() -> None:
-    """Findings, those to act on unless the address says otherwise."""
+    """Findings, the open regressions unless the address says otherwise."""
     parts.title("Regressions")
     known = load.schedules_with_findings(url)
     if not known:
@@ -26,7 +27,7 @@ def show_list() -> None:
     parts.complain(complaints)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         states = {
-            filters.ACT: "To act on",
+            **{group: findings.GROUPS[group] for group in filters.GROUPS},
             ALL: "All",
             **{name: name.capitalize() for name in STATES},
         }
@@ -39,8 +40,12 @@ def show_list() -> None:
     found = load.findings(url, chosen)
     older = len(found) > load.MOST_FINDINGS
     shown = [one for one in found[: load.MOST_FINDINGS] if chosen.holds(one, now)]
-    counted = f"{'The newest ' if older else ''}{wording.plural(len(shown), 'finding')}"
+    what = "open regression" if chosen.group is FindingGroup.OPEN else "finding"
+    counted = f"{'The newest ' if older else ''}{wording.plural(len(shown), what)}"
     parts.heading(counted, lambda: findings.frame(shown), "findings.csv")
+    groups = load.findings_by_group(url, meant(chosen.schedule) or None)
+    if others := findings.counted(groups, chosen):
+        parts.html(others)
     if older:
         parts.caption(
             "Older ones of this kind are not listed here: `pyrometer regressions list --all` has them."
@@ -52,7 +57,7 @@ def show_list() -> None:
     if shown:
         parts.html(findings.table(shown, now))
     else:
-        st.text("Nothing of that kind.")
+        st.text("No open regression." if chosen.group is FindingGroup.OPEN else "Nothing of that kind.")
 
 
 def nothing_found() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlencode, urljoin
 
 import pandas as pd
@@ -13,8 +14,8 @@ from dashboard.exports.shown import Piece, Shown
 
 #: Lines of a log that are kept: its end.
 _LOG_LINES = 40
-#: Columns of a table that Markdown keeps: nobody reads forty in an issue.
-_MOST_COLUMNS = 12
+#: Signs of what a chart shows, in words, that Markdown keeps: the table below it has the numbers.
+_MOST_SIGNS = 200
 
 
 def address(home: str, query: dict[str, list[str]], pinned: str) -> str:
@@ -27,9 +28,10 @@ def address(home: str, query: dict[str, list[str]], pinned: str) -> str:
 def of_page(shown: Shown, address: str, moment: datetime) -> str:
     """The page that `address` shows, as it was at `moment`."""
     titles = [piece.text for piece in shown.pieces if piece.kind == "title"]
-    where = f"[{markdown.text(address)}]({address})" if address.startswith("http") else markdown.text(address)
+    title = markdown.text((titles or [shown.page])[-1])
+    where = f"[{title}]({address})" if address.startswith("http") else markdown.text(address)
     blocks = [
-        f"# {markdown.text((titles or [shown.page])[-1])}",
+        f"# {title}",
         f"{where}, as of {wording.utc(moment)}",
     ]
     sections: list[list[Piece]] = [[]]
@@ -44,9 +46,13 @@ def of_page(shown: Shown, address: str, moment: datetime) -> str:
 
 def _section(pieces: Sequence[Piece], home: str) -> list[str]:
     blocks = [text for piece in pieces if (text := _piece(piece, home))]
-    frame = pieces[0].frame if pieces else None
     # A table is told as it was shown; one that only Streamlit can draw, as its CSV file has it.
-    if frame is not None and not any(piece.kind == "html" and "<table" in piece.text for piece in pieces):
+    if not pieces or any(piece.kind == "html" and "<table" in piece.text for piece in pieces):
+        return blocks
+    frame, seen = pieces[0].frame, pieces[0].seen
+    if seen is not None:
+        blocks += [text] if (text := prose.of_html(seen(), home)) else []
+    elif frame is not None:
         blocks += _rows(frame())
     return blocks
 
@@ -62,7 +68,7 @@ def _piece(piece: Piece, home: str) -> str:
         case "words":
             return prose.of_words(piece.text)
         case "chart":
-            return f"> Chart: {markdown.text(piece.text)}"
+            return f"> Chart: {markdown.text(_shortened(piece.text))}"
         case "complaint":
             return f"> ! {markdown.text(piece.text)}"
         case "code":
@@ -75,21 +81,31 @@ def _code(text: str) -> str:
     return left + markdown.fenced("\n".join(lines[-_LOG_LINES:]))
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SIGNS else f"{text[:_MOST_SIGNS].rpartition(' ')[0]} …"
+
+
 def _rows(frame: pd.DataFrame) -> list[str]:
-    if frame.empty:
+    # A column without a value in any row is on no page.
+    shown = frame.dropna(axis="columns", how="all").iloc[: prose.MOST_ROWS]
+    if shown.empty:
         return []
-    shown = frame.iloc[: prose.MOST_ROWS, :_MOST_COLUMNS]
-    rows = [[markdown.text(str(name)) for name in shown.columns]]
-    rows += [[_cell(value) for value in row] for row in shown.itertuples(index=False, name=None)]
-    found = [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
-    if (more := frame.shape[1] - _MOST_COLUMNS) > 0:
-        found.append(f"and {more:,} more columns, which the CSV file has")
-    return found
+    rows = [[markdown.text(str(name).replace("_", " ")) for name in shown.columns]]
+    columns = [_cells(shown.iloc[:, place]) for place in range(shown.shape[1])]
+    rows += [list(row) for row in zip(*columns, strict=True)]
+    return [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
 
 
-def _cell(value: object) -> str:
+def _cells(column: "pd.Series[Any]") -> list[str]:
+    """The cells of a column as pages show them; numbers that are all whole are counts."""
+    numbers = [value for value in column if isinstance(value, float) and not pd.isna(value)]
+    counts = all(value.is_integer() for value in numbers)
+    return [_cell(value, counts=counts) for value in column]
+
+
+def _cell(value: object, *, counts: bool) -> str:
     if isinstance(value, datetime):
         return wording.NONE if pd.isna(value) else wording.utc(value)
     if isinstance(value, float):
-        return wording.NONE if pd.isna(value) else wording.significant(value, 4)
+        return wording.NONE if pd.isna(value) else f"{value:,.0f}" if counts else wording.significant(value)
     return wording.NONE if value is None or value is pd.NA else markdown.text(str(value))

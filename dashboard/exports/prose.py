@@ -172,6 +172,8 @@ class _Reader(HTMLParser):
     def _link(self) -> None:
         begin, address = self._links.pop()
         text = _clean("".join(self._words[begin:])).replace("[", "&#91;").replace("]", "&#93;")
+        # Nothing within a link becomes one of its own.
+        text = text.replace("&#58;//", "://")
         whole = urljoin(self._home, address)
         # Of an address without a host nobody elsewhere could make anything.
         followed = text and urlsplit(whole).scheme in ("http", "https")

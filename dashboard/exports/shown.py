@@ -16,12 +16,14 @@ Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint"
 class Piece:
     """One thing on a page: `words` are in Streamlit's Markdown, `html` is ours, all else is plain text.
 
-    `frame` makes what a section's heading offers as CSV.
+    `frame` makes what a section's heading offers as CSV, and `seen` the table, as HTML, of what a section
+    without any shows in a chart.
     """
 
     kind: Kind
     text: str
     frame: Callable[[], pd.DataFrame] | None = None
+    seen: Callable[[], str] | None = None
 
 
 @dataclass(slots=True)
@@ -62,10 +64,15 @@ def note(kind: Kind, text: str) -> None:
         shown.pieces.append(Piece(kind, text))
 
 
-def section(title: str, frame: Callable[[], pd.DataFrame] | None, file_name: str) -> None:
+def section(
+    title: str,
+    frame: Callable[[], pd.DataFrame] | None,
+    file_name: str,
+    seen: Callable[[], str] | None = None,
+) -> None:
     """A section begins; its charts are saved under the name of its file."""
     if (shown := _current.get()) is not None:
-        shown.pieces.append(Piece("heading", title, frame))
+        shown.pieces.append(Piece("heading", title, frame, seen))
         shown.section, shown.charts = file_name.rpartition(".")[0] or file_name, 0
 
 

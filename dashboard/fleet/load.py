@@ -1,5 +1,6 @@
 """What the fleet page asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import streamlit as st
@@ -11,6 +12,7 @@ from db import attempts, fleet, nights, queries, queue_queries
 from db.night_records import EnvironmentUsed, LastFire
 from db.queue_records import Task
 from db.records import RunSummary
+from exchange.formats import came_from
 
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000
@@ -49,6 +51,13 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
     database = opened(url)
     found = queries.run_summaries(database, fleet.newest_of_machines(database).values())
     return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
+
+
+@_shared
+def foreign_runs(url: str) -> Counter[str]:
+    """How many runs there are that Pyrometer did not measure, by where they come from."""
+    found = (came_from(run) for run in queries.run_ids(opened(url)))
+    return Counter(phrase for phrase in found if phrase)
 
 
 @_shared

@@ -1,7 +1,8 @@
 """The sections of the fleet page, one after the other, each with the worst first."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from html import escape
 from itertools import islice
 
 import streamlit as st
@@ -134,10 +135,26 @@ def _rest(items: Sequence[object], word: str, shown: int = ROWS, every: str = "a
     return f'<p class="py-quiet">{told}</p>' if left > 0 else ""
 
 
-def nothing_yet() -> None:
-    """The page before anything was measured and without a scheduler."""
-    parts.nothing_measured()
+def nothing_yet(url: str) -> None:
+    """The page without a scheduler and without a run of a machine of one's own: what there is instead."""
+    foreign = load.foreign_runs(url)
+    if not foreign:
+        parts.nothing_measured()
+        st.stop()
+    parts.html(f"<p>{escape(_foreign(foreign))}</p>")
+    parts.html(f"<p>{markup.link('/run', 'All runs →')} {markup.link('/trends', 'Trends →')}</p>")
+    parts.caption("A machine is listed here once it has a scheduler or a run of its own:")
+    parts.code("pyrometer run --suite smoke")
     st.stop()
+
+
+def _foreign(runs: Mapping[str, int]) -> str:
+    """`No machine of our own yet. There are 3 runs: 2 imported from TorchBench, 1 submitted by a script.`"""
+    ordered = sorted(runs.items(), key=lambda each: (-each[1], each[0]))
+    counted = ", ".join(f"{many:,} {phrase}" for phrase, many in ordered)
+    many = sum(runs.values())
+    verb = "is" if many == 1 else "are"
+    return f"No machine of our own yet. There {verb} {wording.plural(many, 'run')}: {counted}."
 
 
 def back() -> None:

@@ -52,7 +52,7 @@ def _headlines(url: str, now: datetime) -> None:
         "Changes are against the run before on the same hardware and profile: a hint, not a verdict. Lower "
         "is better; n replicates, with their range."
     )
-    course = asked.newest_points(url, tuple(each.key for each in shown), headlines.NIGHTS)
+    course = asked.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
     pictures = {
         key: sparkline.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
         for key, points in course.items()

@@ -1,6 +1,7 @@
 """Each track's newest night as a card: how it ended, when, on what, and the nights before."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from html import escape
 
@@ -69,8 +70,12 @@ def _row(one: Standing) -> dict[str, object]:
 
 def _card(one: Standing, now: datetime) -> str:
     task, state = one.newest, wording.status(one.state)
+    if state.tone == "good":
+        # A task that is done is no good news where its numbers are not good.
+        state = replace(state, sign=wording.SIGNS[one.tone], tone=one.tone)
     where = " · ".join(part for part in (task.schedule, task.machine or "any machine") if part)
-    lines = [_when(one, now), _what(one), _coverage(one), escape(task.error) if task.error else ""]
+    spoiled = f'<span class="py-odd">! {escape(one.disturbed.counted)}</span>' if one.disturbed else ""
+    lines = [_when(one, now), _what(one), _coverage(one), spoiled, escape(task.error) if task.error else ""]
     nights = f"{strip(one)}<small>{escape(_missing(one))}</small>" if len(one.nights) > 1 else ""
     return (
         f'<section class="py-card py-edge py-edge-{one.tone}"><p class="py-label">{escape(where)}</p>'

@@ -1,43 +1,95 @@
-"""What the newest night of a track measured, set against an earlier night of the same track."""
+"""What the newest night of a track measured: in which cases a change is confirmed, and what is noise."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from statistics import median
 
 import pandas as pd
 
-from dashboard import wording
+from analysis.ratios import ratio
+from analysis.recent_level import NIGHTS, Against, against
+from analysis.thresholds import threshold_of
+from analysis.words import percent
+from dashboard import links, markup, wording
 from dashboard.overview.sparkline import sparkline
 from dashboard.overview.standing import Standing
+from db.finding_records import Finding
 from db.nights import Lines
-from db.records import Headline, SeriesKey, SeriesPoint
+from db.records import SeriesKey, SeriesPoint
 
 #: What a headline is about, the steadier first: a case that lacks it is told by the next.
 METRICS = ("latency_floor", "latency")
-#: Tracks whose cases are told, cases of each at least and of all together, nights of a picture.
-TRACKS, _LEAST, _ROWS, NIGHTS = 4, 3, 12, 60
+#: Tracks whose cases are told, rows of each at least and of all together, nights of a picture.
+TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
 _CANARY = "canary_"
+#: Less of a confirmed change than this share is not there any more.
+_LEFT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNight:
+    """A case in the newest night of a track, `latest`, and how far it is from its level before.
+
+    `finding` is the confirmed change that the case is in: then the level is that of the nights before the
+    change. `candidate` is a change that is not confirmed yet. `against` is None without nights to compare
+    with: those of the same machine and harness.
+    """
+
+    key: SeriesKey
+    latest: SeriesPoint
+    against: Against | None
+    finding: Finding | None = None
+    candidate: Finding | None = None
+
+    @property
+    def left(self) -> bool:
+        """Whether the newest night still has half of the confirmed change or more."""
+        if self.finding is None or self.against is None:
+            return True
+        return self.against.change * self.finding.change >= _LEFT * self.finding.change**2
+
+    @property
+    def verdict(self) -> str:
+        """In a word or two how the case stands; worse and better are what is confirmed and still there."""
+        if self.finding is not None:
+            return self.finding.direction if self.left else "less last night"
+        if self.against is None or self.against.band is None:
+            return "too few nights"
+        return "outside noise" if self.against.outside else "within noise"
+
+    @property
+    def tone(self) -> wording.Tone:
+        """Only what is confirmed, and still there, is good or bad."""
+        tones: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
+        return tones.get(self.verdict, "quiet")
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A track's headlines, what moved most first. `lines` has the course of those that are shown."""
+    """A track's headlines: what is confirmed first, the largest first. `lines` has the course of each row."""
 
     part: Standing
-    headlines: tuple[Headline, ...]
-    shown: int
+    headlines: tuple[CaseNight, ...]
+    rows: tuple[CaseNight, ...]
     lines: Mapping[SeriesKey, str]
 
 
 def followed(parts: Iterable[Standing]) -> list[Standing]:
-    """The tracks whose cases are told, measured last first.
+    """The tracks whose cases are told: those with the most nights, of as many those measured last.
 
     Not the pinned ones, which stand beside, unless all are.
     """
     able = [(one.measured.due_at, one) for one in parts if one.asked_for and one.measured]
     moving = [each for each in able if each[1].newest.track != each[1].newest.baseline]
-    newest = sorted(moving or able, key=lambda each: (-each[0].timestamp(), each[1].name))
-    return [one for _, one in newest[:TRACKS]]
+    richest = sorted(moving or able, key=lambda each: (-_nights(each[1]), -each[0].timestamp(), each[1].name))
+    return [one for _, one in richest[:TRACKS]]
+
+
+def _nights(one: Standing) -> int:
+    return min(NIGHTS + 1, len(runs_of(one)))
 
 
 def is_canary(key: SeriesKey) -> bool:
@@ -45,58 +97,176 @@ def is_canary(key: SeriesKey) -> bool:
     return key.case.startswith(_CANARY)
 
 
-def rows_of_each(tracks: int) -> int:
-    """How many cases of each track are shown."""
-    return max(_LEAST, _ROWS // max(1, tracks))
+def runs_of(one: Standing) -> tuple[str, ...]:
+    """The newest runs of a track, newest first, as many as its pictures show."""
+    return tuple(task.run_id for task in one.tasks if task.run_id and task.state != "running")[:COURSE]
 
 
-def headlines(newest: str, before: str | None, found: Lines) -> tuple[Headline, ...]:
-    """Of every case its point in the run `newest` and in the one `before`, what moved most first."""
+def headlines(one: Standing, newest: str, found: Lines, known: Iterable[Finding]) -> tuple[CaseNight, ...]:
+    """The cases of the run `newest` of a track, of each one metric; `found` are their points.
+
+    `known` are the findings in these series, oldest first.
+    """
+    task = one.newest
+    own: dict[tuple[str, ...], list[Finding]] = {}
+    for each in known:
+        if (each.schedule, each.track, each.label) == (task.schedule, task.track, task.label):
+            own.setdefault(_identity(each.key), []).append(each)
     made = [
-        Headline(key, point, _point_of(points, before))
+        _headline(key, points, point, own.get(_identity(key), ()))
         for key, points in found.items()
         if (point := _point_of(points, newest)) and not is_canary(key)
     ]
-    best = {one.key.case: one for one in sorted(made, key=lambda one: -METRICS.index(one.key.metric))}
+    best = {each.key.case: each for each in sorted(made, key=lambda each: -METRICS.index(each.key.metric))}
     return tuple(sorted(best.values(), key=_order))
 
 
-def runs_of(one: Standing) -> tuple[str, ...]:
-    """The runs of a track that its pictures are made of."""
-    return tuple(task.run_id for task in one.tasks if task.run_id and task.state != "running")[:NIGHTS]
+def _headline(
+    key: SeriesKey, points: Sequence[SeriesPoint], latest: SeriesPoint, known: Sequence[Finding]
+) -> CaseNight:
+    before = [
+        each
+        for each in points
+        if each.started_at < latest.started_at
+        and (each.machine, each.harness) == (latest.machine, latest.harness)
+    ]
+    confirmed = [each for each in known if each.state == "confirmed" and each.at <= latest.started_at]
+    last = max(confirmed, key=lambda each: each.at, default=None)
+    least = threshold_of(key.metric).log
+    if last is not None and _stands(last, before):
+        earlier = [each.point for each in before if each.started_at < last.at]
+        return CaseNight(key, latest, against(earlier, latest.point, least), last)
+    # From a change on that people know, its new level is what a night is compared with.
+    since = [each.point for each in before if last is None or each.started_at >= last.at]
+    waiting = [each for each in known if each.state in ("candidate", "confirming")]
+    return CaseNight(key, latest, against(since, latest.point, least), None, waiting[-1] if waiting else None)
 
 
-def pictures(shown: Collection[Headline], found: Lines) -> dict[SeriesKey, str]:
+def _stands(one: Finding, before: Sequence[SeriesPoint]) -> bool:
+    """Whether a confirmed change is still told: a regression until it is triaged, else for some nights."""
+    if one.triage in ("expected", "fixed"):
+        return False
+    recent = before[-NIGHTS:]
+    return one.direction == "worse" or not recent or one.at >= recent[0].started_at
+
+
+def rows(items: Sequence[CaseNight], tracks: int) -> tuple[CaseNight, ...]:
+    """Those that have a row of their own: what is confirmed, and as room is left, what is outside noise."""
+    apart = [each for each in items if each.verdict not in ("within noise", "too few nights")]
+    confirmed = sum(each.finding is not None for each in apart)
+    return tuple(apart[: max(confirmed, _LEAST, _ROWS // max(1, tracks))])
+
+
+def summary(items: Sequence[CaseNight]) -> str:
+    """`36 of 39 cases within noise (±1.2 % in the median), 1 confirmed worse, 2 outside noise`."""
+    verdicts = [each.verdict for each in items]
+    bands = [each.against.band for each in items if each.verdict == "within noise" and each.against]
+    known = [band for band in bands if band is not None]
+    size = f" (±{wording.significant(100 * math.expm1(median(known)), 2)} % in the median)" if known else ""
+    inside = f"{verdicts.count('within noise')} of {wording.plural(len(items), 'case')} within noise{size}"
+    others = (
+        ("worse", "confirmed worse"),
+        ("better", "confirmed better"),
+        ("less last night", "confirmed, less than half of it last night"),
+        ("outside noise", "outside noise and not confirmed"),
+        ("too few nights", "with too few nights to say"),
+    )
+    counted = [f"{verdicts.count(word)} {words}" for word, words in others if word in verdicts]
+    return ", ".join([inside, *counted])
+
+
+def table(one: Followed, now: datetime, where: str) -> str:
+    """The rows of a track."""
+    columns = [
+        ("Case", False),
+        ("Last night", True),
+        ("Change", True),
+        ("Against", True),
+        (f"Last {COURSE} nights", False),
+        ("PyTorch", False),
+        ("", False),
+    ]
+    cells = (
+        (
+            markup.case(each.key.case),
+            _latest(each),
+            _change(each),
+            _level(each),
+            one.lines.get(each.key, wording.NONE),
+            _where(each.latest, now),
+            _further(each),
+        )
+        for each in one.rows
+    )
+    return markup.table(f"Cases that moved: {where}", columns, cells, folded=True)
+
+
+def _where(point: SeriesPoint, now: datetime) -> str:
+    run = markup.link(links.run(point.run), wording.ago(point.started_at, now))
+    return f"{escape(point.torch_version or wording.NONE)}<small>{run}</small>"
+
+
+def _latest(one: CaseNight) -> str:
+    known = wording.metric(one.key.metric)
+    value = escape(wording.quantity(one.latest.point, known.unit))
+    return f"<strong>{value}</strong><small>{escape(known.title)} · n {one.latest.n}</small>"
+
+
+def _change(one: CaseNight) -> str:
+    tonight = percent(one.against.change) if one.against else ""
+    if one.finding is not None:
+        told = f"confirmed {one.finding.direction} since {one.finding.at:%Y-%m-%d}"
+        small = f"{told}; last night {tonight}" if tonight else told
+        return (
+            f'<span class="py-{one.tone}">{escape(percent(one.finding.change))}</span><small>{small}</small>'
+        )
+    band = one.against.band if one.against else None
+    noise = f" (±{wording.significant(100 * math.expm1(band), 2)} %)" if band is not None else ""
+    return f"{escape(tonight)}<small>outside noise{noise}, not confirmed</small>"
+
+
+def _level(one: CaseNight) -> str:
+    if one.against is None:
+        return wording.NONE
+    value = escape(wording.quantity(one.against.level, wording.metric(one.key.metric).unit))
+    what = "before the change" if one.finding is not None else "before"
+    return f"{value}<small>median of {wording.plural(one.against.nights, 'night')} {what}</small>"
+
+
+def _further(one: CaseNight) -> str:
+    told = [
+        markup.link(links.trends(one.key.metric, one.key.hardware, one.key.profile, one.key.case), "Trend →")
+    ]
+    for finding in filter(None, (one.finding, one.candidate)):
+        word = "Candidate" if finding is one.candidate else "Finding"
+        told.append(markup.link(links.finding(finding.id), f"{word}\u00a0{finding.id}\u00a0→"))
+    return "<br>".join(told)
+
+
+def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]:
     """The course of the headlines that are shown, over the nights of their track."""
     made: dict[SeriesKey, str] = {}
     for one in shown:
         values = [point.point for point in found.get(one.key, ())]
-        unit = wording.metric(one.key.metric).unit
-        made[one.key] = sparkline(values[-NIGHTS:], unit, "nights", _change(one).tone)
+        made[one.key] = sparkline(values[-COURSE:], wording.metric(one.key.metric).unit, "nights", one.tone)
     return made
 
 
-def by_metric(items: Sequence[Headline]) -> list[list[Headline]]:
-    """Headlines of one metric each, in the order of `METRICS`."""
-    kinds = [[one for one in items if one.key.metric == metric] for metric in METRICS]
-    return [each for each in kinds if each]
-
-
 def frame(items: Iterable[Followed]) -> pd.DataFrame:
-    """All headlines for a CSV file, also those that are not shown."""
+    """All cases for a CSV file, also those without a row; ratios are new / old."""
     return pd.DataFrame(
         [_row(one.part, each) for one in items for each in one.headlines],
         columns=[
             *("schedule", "track", "label", "case", "metric", "unit", "hardware", "profile"),
             *("run", "torch", "point", "low", "high", "smallest", "largest", "n"),
-            *("before_run", "before_started_at", "before_torch", "before_point", "before_n"),
+            *("verdict", "level", "level_nights", "ratio", "noise_ratio", "finding", "finding_ratio"),
         ],
     )
 
 
-def _row(part: Standing, one: Headline) -> dict[str, object]:
-    point, before = asdict(one.latest), one.previous
-    task = part.newest
+def _row(part: Standing, one: CaseNight) -> dict[str, object]:
+    task, compared, finding = part.newest, one.against, one.finding
+    about = ("run", "point", "low", "high", "smallest", "largest", "n")
     return {
         "schedule": task.schedule,
         "track": task.track,
@@ -107,28 +277,30 @@ def _row(part: Standing, one: Headline) -> dict[str, object]:
         "hardware": one.key.hardware_label,
         "profile": one.key.profile_name,
         "torch": one.latest.torch_version,
-        **{name: point[name] for name in ("run", "point", "low", "high", "smallest", "largest", "n")},
-        "before_run": before.run if before else None,
-        "before_started_at": before.started_at if before else None,
-        "before_torch": before.torch_version if before else None,
-        "before_point": before.point if before else None,
-        "before_n": before.n if before else None,
+        **{name: getattr(one.latest, name) for name in about},
+        "verdict": one.verdict,
+        "level": compared.level if compared else None,
+        "level_nights": compared.nights if compared else 0,
+        "ratio": ratio(compared.change) if compared else None,
+        "noise_ratio": ratio(compared.band) if compared and compared.band is not None else None,
+        "finding": finding.id if finding else None,
+        "finding_ratio": ratio(finding.change) if finding else None,
     }
 
 
-def _point_of(points: Iterable[SeriesPoint], run: str | None) -> SeriesPoint | None:
+def _point_of(points: Iterable[SeriesPoint], run: str) -> SeriesPoint | None:
     """The point in a run; of several environments the one given last speaks."""
     return next((point for point in reversed(tuple(points)) if point.run == run), None)
 
 
-def _change(one: Headline) -> wording.Change:
-    if one.previous is None:
-        return wording.Change(wording.NONE, "", "quiet")
-    return wording.change(one.latest, one.previous, wording.metric(one.key.metric).better)
+def _identity(key: SeriesKey) -> tuple[str, ...]:
+    """A key without its labels, which may have been written differently."""
+    return key.case, key.metric, key.hardware, key.profile
 
 
-def _order(one: Headline) -> tuple[float, str, str]:
-    """What moved beyond the range of its replicates first, the most first; then by name."""
-    moved = one.previous is not None and _change(one).tone != "quiet"
-    size = abs(math.log(one.latest.point / one.previous.point)) if moved and one.previous else 0.0
-    return -size, one.key.case, one.key.hardware
+def _order(one: CaseNight) -> tuple[object, ...]:
+    """What is confirmed first, worse before better, then what is outside noise; the largest first."""
+    places = ("worse", "less last night", "better", "outside noise")
+    place = places.index(one.verdict) if one.verdict in places else len(places)
+    size = one.finding.change if one.finding else one.against.change if one.against else 0.0
+    return place, -abs(size), one.key.case, one.key.hardware

@@ -74,7 +74,8 @@ def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
     newest = [next((task.run_id for task in one.tasks if task.run_id), None) for one in parts]
     summaries = _summaries(url, tuple(run for run in newest if run))
     spent = _spent(url, tuple(one.newest.id for one in parts))
-    found = [with_results(one, summaries, endings(url, one), spent) for one in parts]
+    share = morning(url).patience.disturbed_share
+    found = [with_results(one, summaries, endings(url, one), spent, share) for one in parts]
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -119,6 +120,12 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
     """What these runs measured of the metrics that headlines are made of."""
     return nights.points_of_runs(opened(url), runs, METRICS)
+
+
+@_kept
+def findings_of(url: str, keys: tuple[SeriesKey, ...]) -> list[Finding]:
+    """The findings in some series, oldest first."""
+    return findings.findings_of_series(opened(url), keys)
 
 
 @_kept

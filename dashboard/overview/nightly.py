@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
+from analysis.recent_level import NIGHTS
 from configuration.schedules import MEASURE
-from dashboard import findings, links, markup, parts, tables, wording
+from dashboard import findings, links, markup, parts, wording
 from dashboard.overview import cards, headlines, load, problems, verdict
 from dashboard.overview.headlines import Followed
 from dashboard.overview.standing import Standing
@@ -95,19 +96,17 @@ def _headlines(url: str, looked: Sequence[Standing], now: datetime) -> None:
         return
     parts.heading("Headline cases", lambda: headlines.frame(items), "headline-cases.csv")
     parts.caption(
-        "Changes are against the newest earlier night of the same track, on the same machine where it had "
-        "one: a hint, not a verdict. Lower is better; n replicates, with their range. What moved beyond that "
-        "range comes first."
+        f"Latency of last night against the median of the {NIGHTS} nights before it, or before a confirmed "
+        "change, on the same machine. Only what is confirmed has a colour. Noise alone stays within its "
+        "limits in 99 of 100 nights."
     )
     for one in items:
         task = one.part.newest
         where = " · ".join(filter(None, (task.schedule, task.track, task.label)))
-        parts.html(f'<h3 class="py-place">{escape(where)}</h3>')
-        for alike in headlines.by_metric(one.headlines[: one.shown]):
-            parts.html(tables.headline_table(alike, now, one.lines, where, "earlier night"))
-        if (more := len(one.headlines) - one.shown) > 0:
-            told = f"and {wording.plural(more, 'case')} more: Trends →"
-            parts.html(f"<p>{markup.link('/trends', told)}</p>")
+        told = f"<p>{escape(headlines.summary(one.headlines))} · {markup.link('/trends', 'Trends →')}</p>"
+        parts.html(f'<h3 class="py-place">{escape(where)}</h3>{told}')
+        if one.rows:
+            parts.html(headlines.table(one, now, where))
 
 
 def _followed(url: str, one: Standing, tracks: int) -> Followed | None:
@@ -115,10 +114,15 @@ def _followed(url: str, one: Standing, tracks: int) -> Followed | None:
     newest = one.measured.run_id if one.measured else None
     if newest is None:
         return None
-    runs = tuple(filter(None, (newest, one.earlier_night)))
-    made = headlines.headlines(newest, one.earlier_night, load.points_of_runs(url, runs))
-    shown = made[: headlines.rows_of_each(tracks)]
-    if not shown:
+    runs = headlines.runs_of(one)
+    found = load.points_of_runs(url, tuple(dict.fromkeys((newest, *runs[: NIGHTS + 1]))))
+    known = load.findings_of(url, tuple(found))
+    # A change that is older than those nights needs the nights before it.
+    marked = [each.key for each in headlines.headlines(one, newest, found, known) if each.finding]
+    found = found | load.lines(url, tuple(marked), runs) if marked else found
+    made = headlines.headlines(one, newest, found, known)
+    if not made:
         return None
-    course = load.lines(url, tuple(each.key for each in shown), headlines.runs_of(one))
-    return Followed(one, made, len(shown), headlines.pictures(shown, course))
+    shown = headlines.rows(made, tracks)
+    course = load.lines(url, tuple(each.key for each in shown), runs) if shown else {}
+    return Followed(one, made, shown, headlines.pictures(shown, course))

@@ -7,13 +7,13 @@ from html import escape
 
 import pandas as pd
 
-from analysis.freshness import shown
+from analysis.freshness import DISTURBED, shown
 from dashboard import links, markup, wording
 from dashboard.overview.standing import Standing
 from db.endings import Ending
 from db.records import Outcome
 
-#: Rows at most: a night that failed as a whole has hundreds, and its run's page lists them.
+#: Causes at most: the pages of the runs list all.
 _ROWS = 20
 _FELL, _NEW, _FIRST = "used to be measured", "not so in the earlier night", "no earlier night"
 #: How the reason of a replicate begins that was planned and turned out not to be needed.
@@ -29,6 +29,7 @@ class Problem:
     """
 
     part: str
+    machine: str
     run: str
     case: str
     status: str
@@ -60,7 +61,9 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
                 since = _since(each, fell, known)
                 newly = each.case not in fell and each.case not in bad
                 found.append(
-                    Problem(name, run, each.case, each.status, each.reason, each.count, since, newly)
+                    Problem(
+                        name, task.machine, run, each.case, each.status, each.reason, each.count, since, newly
+                    )
                 )
     return sorted(found, key=_worst_first)
 
@@ -70,32 +73,96 @@ def newly_failed(items: Iterable[Problem]) -> int:
     return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
 
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What ended alike in one run on one machine."""
+
+    items: tuple[Problem, ...]
+
+    @property
+    def count(self) -> int:
+        """How many replicates ended so."""
+        return sum(one.count for one in self.items)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why, that of most replicates first."""
+        counted: Counter[str] = Counter()
+        for one in self.items:
+            counted[one.reason] += one.count
+        return tuple(reason for reason, _ in counted.most_common() if reason)
+
+
+def causes(items: Iterable[Problem]) -> list[Cause]:
+    """Problems by how they ended, why, and in which run, the worst first.
+
+    A case that was disturbed in the earlier night too is part of the same cause: the machine is.
+    """
+    together: dict[tuple[str, ...], list[Problem]] = defaultdict(list)
+    for one in items:
+        # A reason of the machine's holds the share of time that each case lost.
+        why = () if one.status in DISTURBED else (one.reason, one.since)
+        together[one.part, one.machine, one.run, one.status, *why].append(one)
+    found = [Cause(tuple(own)) for own in together.values() if any(one.since for one in own)]
+    return sorted(found, key=lambda each: min(_worst_first(one) for one in each.items))
+
+
 def table(items: Sequence[Problem]) -> str:
-    """Those that are new one by one, and the others counted."""
-    rows = [one for one in items if one.since]
-    columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Where", False)]
+    """A row for each cause, which opens to its cases; what was so in the earlier night is counted."""
+    found = causes(items)
+    columns = [("Outcome", False), ("Why", False), ("Cases", False), ("Where", False)]
     cells = (
         (
-            markup.chip(one.status),
-            markup.case(one.case),
-            f'<span class="py-reason">{escape(one.reason)}</span>',
-            str(one.count),
-            f"{markup.link(links.run(one.run), one.run)}<small>{escape(f'{one.part} · {one.since}')}</small>",
+            markup.chip(one.items[0].status, one.count),
+            _why(one.reasons),
+            _cases(one.items),
+            _where(one.items),
         )
-        for one in rows[:_ROWS]
+        for one in found[:_ROWS]
     )
-    parts = [markup.table("What did not end ok", columns, cells, folded=True)] if rows else []
-    if len(rows) > _ROWS:
-        parts.append(_rest(f"and {len(rows) - _ROWS:,} more", rows[_ROWS:]))
-    if as_before := [one for one in items if not one.since]:
+    parts = [markup.table("What did not end ok", columns, cells, folded=True)] if found else []
+    if len(found) > _ROWS:
+        left = [one for each in found[_ROWS:] for one in each.items]
+        parts.append(_rest(f"and {len(found) - _ROWS:,} more", left))
+    listed = {id(one) for each in found for one in each.items}
+    if as_before := [one for one in items if id(one) not in listed]:
         parts.append(_rest("As in the earlier night", as_before))
     return "".join(parts)
 
 
+def _why(reasons: Sequence[str]) -> str:
+    """The first reason; each case that is opened has its own."""
+    more = f"<small>and {len(reasons) - 1} more, by case</small>" if len(reasons) > 1 else ""
+    return f'<span class="py-reason">{escape(reasons[0] if reasons else wording.NONE)}</span>{more}'
+
+
+def _cases(items: Sequence[Problem]) -> str:
+    """The case, or how many there are and, opened, each of them with its own reason."""
+    if len(items) == 1:
+        return markup.case(items[0].case)
+    lines = "".join(
+        f"<li>{escape(wording.case(one.case).text)}: {one.count}"
+        f"{f', {escape(one.reason)}' if one.reason else ''}</li>"
+        for one in items
+    )
+    return f"<details><summary>{wording.plural(len(items), 'case')}</summary><ul>{lines}</ul></details>"
+
+
+def _where(items: Sequence[Problem]) -> str:
+    first = items[0]
+    new = [one.since for one in items if one.since]
+    since = new[0] if len(new) == len(items) else f"{len(new)} of them {new[0]}"
+    told = " · ".join(filter(None, (first.part, first.machine, since)))
+    return f"{markup.link(links.run(first.run), first.run)}<small>{escape(told)}</small>"
+
+
 def frame(items: Iterable[Problem]) -> pd.DataFrame:
     """All of them for a CSV file."""
-    columns = ["part", "run", "case", "status", "reason", "replicates", "new"]
-    rows = [(one.part, one.run, one.case, one.status, one.reason, one.count, one.since) for one in items]
+    columns = ["part", "machine", "run", "case", "status", "reason", "replicates", "new"]
+    rows = [
+        (one.part, one.machine, one.run, one.case, one.status, one.reason, one.count, one.since)
+        for one in items
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -13,10 +13,11 @@ from db.queue_records import SchedulerSeen
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """From when on a machine counts as silent, and a night that nobody began as late."""
+    """From when on a machine counts as silent, a night that nobody began as late, a machine as disturbed."""
 
     silent_minutes: int
     overdue_hours: int
+    disturbed_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,14 @@ class Served:
 
 def patience(seen: Sequence[SchedulerSeen]) -> Patience:
     """What the scheduler that was seen last was told of it; where none says anything, the defaults."""
+    usual = AlertSettings()
     for one in sorted(seen, key=lambda one: one.seen_at, reverse=True):
         minutes, hours = (one.facts.get(name) for name in ("silent_minutes", "overdue_hours"))
         if isinstance(minutes, int) and isinstance(hours, int) and min(minutes, hours) > 0:
-            return Patience(minutes, hours)
-    usual = AlertSettings()
-    return Patience(usual.silent_minutes, usual.overdue_hours)
+            share = one.facts.get("disturbed_share")
+            # An earlier version says nothing of it.
+            return Patience(minutes, hours, share if isinstance(share, float) else usual.disturbed_share)
+    return Patience(usual.silent_minutes, usual.overdue_hours, usual.disturbed_share)
 
 
 def measures(one: SchedulerSeen) -> bool:

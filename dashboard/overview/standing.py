@@ -9,10 +9,12 @@ from analysis.freshness import (
     GONE_FOR_GOOD,
     RUNS_BEFORE,
     Coverage,
+    Disturbed,
     Silence,
     Why,
     alive,
     coverage,
+    disturbed,
     present,
     shown,
     takers,
@@ -48,8 +50,9 @@ class Standing:
     `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
     night waits, None where it does not. `asked_for`: some scheduler still does, as far as anybody can tell.
     `summary` is the run of the newest task that has one. `coverage` is that of the newest night that is over,
-    None where there is nothing to hold it against. `spent` are the seconds of all attempts at the newest task
-    that are over, and how many those are; None before there are any.
+    None where there is nothing to hold it against. `failed` of its outcomes crashed, were wrong or the like;
+    `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are the seconds of all
+    attempts at the newest task that are over, and how many those are; None before there are any.
     """
 
     tasks: tuple[NightTask, ...]
@@ -60,6 +63,8 @@ class Standing:
     summary: RunSummary | None = None
     coverage: Coverage | None = None
     spent: tuple[float, int] | None = None
+    failed: int = 0
+    disturbed: Disturbed | None = None
 
     @property
     def newest(self) -> NightTask:
@@ -96,8 +101,10 @@ class Standing:
 
     @property
     def tone(self) -> wording.Tone:
-        """How good that is."""
-        return "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
+        """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
+        tone = "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
+        spoiled = self.asked_for and (self.failed > 0 or self.disturbed is not None)
+        return "odd" if spoiled and tone != "bad" else tone
 
     @property
     def missing(self) -> int:
@@ -121,15 +128,6 @@ class Standing:
         done = [task for task in self.tasks if task.run_id and task.state == "done"]
         earlier = [task.run_id or "" for task in done if over and task.due_at < over.due_at]
         return tuple(earlier[:RUNS_BEFORE])
-
-    @property
-    def earlier_night(self) -> str | None:
-        """The run of the newest night before `measured`, on the same machine if it had one."""
-        over = self.measured
-        done = [task for task in self.tasks if task.run_id and task.state == "done"]
-        earlier = [task for task in done if over and task.due_at < over.due_at]
-        same = [task for task in earlier if over and task.machine == over.machine]
-        return next((task.run_id for task in (*same, *earlier)), None)
 
     @property
     def seriousness(self) -> tuple[int, int, tuple[str, str]]:
@@ -186,12 +184,25 @@ def with_results(
     summaries: Mapping[str, RunSummary],
     endings: Mapping[str, Sequence[Ending]],
     spent: Mapping[int, tuple[float, int]],
+    disturbed_share: float,
 ) -> Standing:
-    """A part with its newest run, its coverage and its time; `endings` are by run, `spent` is by task."""
+    """A part with its newest run, its coverage, its time and what disturbed it.
+
+    `endings` are by run, `spent` is by task; what was disturbed counts from `disturbed_share` on.
+    """
     run = next((task.run_id for task in one.tasks if task.run_id), None)
     over, before = one.measured, one.runs_before
     told = coverage(over, before, endings, whole=over.state == "done") if over and before else None
-    return replace(one, summary=summaries.get(run or ""), coverage=told, spent=spent.get(one.newest.id))
+    ended = endings.get(over.run_id or "", ()) if over else ()
+    spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
+    return replace(
+        one,
+        summary=summaries.get(run or ""),
+        coverage=told,
+        spent=spent.get(one.newest.id),
+        failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
+        disturbed=spoiled if spoiled.reported(disturbed_share) else None,
+    )
 
 
 def _by_schedule(tasks: Iterable[NightTask]) -> dict[str, list[NightTask]]:

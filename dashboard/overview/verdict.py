@@ -8,7 +8,7 @@ from html import escape
 from analysis.freshness import Silence, shown
 from dashboard import links, markup, wording
 from dashboard.overview.standing import Standing
-from db.finding_records import Finding
+from db.finding_records import Finding, FindingGroup
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6
@@ -75,10 +75,7 @@ class Verdict:
     @property
     def text(self) -> str:
         """With a sign, so that colour never speaks alone."""
-        return f"{_SIGNS[self.tone]} {self.headline}"
-
-
-_SIGNS: dict[wording.Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
+        return f"{wording.SIGNS[self.tone]} {self.headline}"
 
 
 def verdict(
@@ -91,6 +88,7 @@ def verdict(
     asked = [one for one in parts if one.asked_for]
     states = [one.state for one in asked]
     fell = sum(one.fell for one in asked)
+    spoiled = sorted({one.measured.machine for one in asked if one.disturbed and one.measured})
     bad = [
         _many(len(found.regressions), "confirmed regression"),
         _many(len(silent), "machine", "silent"),
@@ -104,6 +102,7 @@ def verdict(
     odd = [
         _many(newly_failed, "case", "newly with failures"),
         _many(len(found.machine), "change", "of a machine"),
+        _many(len(spoiled), "machine", "disturbed"),
         _many(states.count("cancelled"), "night", "cancelled"),
         _many(len(found.waiting), "candidate", "not confirmed yet"),
     ]
@@ -146,8 +145,7 @@ def banner(told: Verdict, found: News) -> str:
         text = f"{wording.plural(found.older, 'older regression')} open"
         if found.regressions:
             text += f", {found.older + len(found.regressions):,} with the new"
-        address = links.findings(state="confirmed", direction="worse", triage="open")
-        more.append(markup.link(address, f"{text} →"))
+        more.append(markup.link(links.findings(state=FindingGroup.OPEN), f"{text} →"))
     shown = told.sentences[:_SENTENCES]
     left = len(told.sentences) - len(shown)
     sentences = [f"{each[0].upper()}{each[1:]}." for each in shown] + (

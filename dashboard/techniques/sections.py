@@ -230,7 +230,13 @@ def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
 def _speed_ups(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
     timed = frames.timed(cases)
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
-    parts.heading("What each technique brings", lambda: _frame(every, cases, about), "techniques.csv")
+    title = "What each technique brings"
+    parts.heading(
+        title,
+        lambda: _frame(every, cases, about),
+        "techniques.csv",
+        lambda: columns.table(title, every, timed, one_run=about.one_run) if timed else "",
+    )
     if not timed:
         _no_ratio(cases, readings)
         return

@@ -36,7 +36,7 @@ class Serving:
 
 
 def served(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
-    """Time zone, what counts as silent and late, and every schedule with the moments at which it fires next.
+    """Time zone, what counts as silent, late and disturbed, and every schedule with when it fires next.
 
     `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.
     """
@@ -46,6 +46,7 @@ def served(settings: Settings, now: datetime, *, measures: bool) -> dict[str, An
         "timezone": settings.timezone,
         "silent_minutes": settings.alerts.silent_minutes,
         "overdue_hours": settings.alerts.overdue_hours,
+        "disturbed_share": settings.alerts.disturbed_share,
         "schedules": [
             {
                 "schedule": name,

@@ -76,7 +76,7 @@ class Night:
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
     `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
-    nobody has triaged, of which so many are regressions: `open`.
+    nobody has triaged; so many regressions are `open`, as everywhere (`db.finding_records.FindingGroup`).
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
     `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """
@@ -153,8 +153,8 @@ class Group:
 class Digest:
     """What is told of a night, each list with the worst first.
 
-    `waiting` says why candidates wait, and how many do. `open` counts the confirmed regressions that nobody
-    has triaged, told of before or not; `silenced` those not told because people know them. `ids` are the
+    `waiting` says why candidates wait, and how many do. `open` counts the open regressions, told of before
+    or not; `silenced` those not told because people know them. `ids` are the
     findings that this digest tells of, `machine_ids` those of them that it tells as the machine's, `coverage`
     the keys of what fell.
     """
@@ -318,9 +318,9 @@ def _troubles(night: Night) -> tuple[Trouble, ...]:
         for one in night.silences
     ]
     spoiled = [
-        Trouble("disturbed", one.machine, _spoiled(one))
+        Trouble("disturbed", one.machine, f"machine {one.machine}: {one.counted}")
         for one in night.disturbed
-        if one.throttled + one.contended and one.share >= night.disturbed_share
+        if one.reported(night.disturbed_share)
     ]
     return (*silent, *_missing(night), *_coverage(night), *spoiled, *night.failed, *night.undelivered)
 
@@ -375,17 +375,6 @@ def _coverage(night: Night) -> list[Trouble]:
 
 def _ended(one: Fallen) -> str:
     return f"({one.status}: {one.reason})" if one.reason else f"({one.status})"
-
-
-def _spoiled(one: Disturbed) -> str:
-    parts = [
-        f"{count} {word}"
-        for count, word in ((one.throttled, "throttled"), (one.contended, "contended"))
-        if count
-    ]
-    return (
-        f"machine {one.machine}: {' and '.join(parts)} of {one.outcomes} outcomes ({100 * one.share:.0f} %)"
-    )
 
 
 def _coverage_key(one: Fallen) -> str:

@@ -20,6 +20,7 @@ from configuration.settings import Settings
 from db.deliveries import deliveries
 from db.endings import Ending, endings
 from db.engine import Database
+from db.finding_counts import open_regressions
 from db.finding_records import Finding, Notice
 from db.findings import findings
 from db.notices import notices
@@ -124,7 +125,7 @@ def gather(
         not_ok=len({ending.case for ending in here if ending.status != "ok"}),
         findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
         still=still,
-        open=sum(one.direction == "worse" for one in still),
+        open=open_regressions(database, until),
         told=earlier.told,
         told_as_machines=earlier.as_machines,
         upgrades=[

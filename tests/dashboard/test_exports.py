@@ -267,7 +267,7 @@ def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
     record = Shown("x", [Piece("heading", "A", lambda: frame)])
     text = written(record)
-    assert "and 10 more rows" in text and "| 1 | 0.1235 | 2026-09-20 12:30 UTC |" in text
+    assert "and 10 more rows" in text and "| 1 | 0.123 | 2026-09-20 12:30 UTC |" in text
     assert "| 0 | – |" in text
     log = written(Shown("x", [Piece("code", "\n".join(f"line {n}" for n in range(100)) + "\n```")]))
     assert "the last 40 of 101 lines" in log and "line 60\n" not in log and "\n````" in log
@@ -305,10 +305,42 @@ def test_the_file_of_facts_has_all_their_digits(value: object, told: str) -> Non
     assert written.endswith(f"{',a b,' if isinstance(value, dict) else ',a,'}{told}\r\n")
 
 
-def test_a_wide_table_keeps_its_first_columns_and_says_so() -> None:
-    frame = pd.DataFrame([range(20)], columns=[f"c{n}" for n in range(20)])
+def test_a_wide_table_keeps_all_columns_that_have_a_value() -> None:
+    frame = pd.DataFrame([range(20)], columns=[f"c{n}" for n in range(20)]).assign(empty=None)
     text = written(Shown("x", [Piece("heading", "A", lambda: frame)]))
-    assert "| c11 |\n" in text and "c12" not in text and "and 8 more columns, which the CSV file has" in text
+    head, _, row = [line for line in text.splitlines() if line.startswith("|")]
+    assert head.strip("| ").split(" | ") == [f"c{n}" for n in range(20)]
+    assert row.strip("| ").split(" | ") == [str(n) for n in range(20)]
+
+
+def test_numbers_have_the_digits_of_the_page() -> None:
+    frame = pd.DataFrame({"n": [3.0, None], "speed_up": [1.92456, 1.0], "run": ["a", "b"]})
+    text = written(Shown("x", [Piece("heading", "A", lambda: frame)]))
+    assert [line for line in text.splitlines() if line.startswith("|")] == [
+        "| n | speed up | run |",
+        "| --- | --- | --- |",
+        "| 3 | 1.92 | a |",
+        "| – | 1.00 | b |",
+    ]
+
+
+def test_what_a_chart_alone_shows_is_told_as_its_table() -> None:
+    def seen() -> str:
+        return markup.table("A", [("Case", False), ("Speed-up", True)], [("x", "1.92×")])
+
+    heading = Piece("heading", "A", lambda: pd.DataFrame({"speed_up": [1.92456]}), seen)
+    text = written(Shown("x", [heading, Piece("chart", "Speed-up: " + "case 1.92×; " * 200)]))
+    assert "| Case | Speed-up |\n| --- | --- |\n| x | 1.92× |" in text and "speed_up" not in text
+    (line,) = [line for line in text.splitlines() if line.startswith("> Chart:")]
+    assert line.startswith("> Chart: Speed-up: case 1.92×;") and len(line) < 220
+
+
+def test_addresses_of_ours_can_be_read() -> None:
+    text = written(
+        Shown("Runs", [Piece("html", '<p><a href="https://a.example/1">https://a.example/1</a></p>')])
+    )
+    assert f"[Runs]({HOME}), as of" in text
+    assert "[https://a.example/1](https://a.example/1)" in text and "&#58;" not in text
 
 
 def test_a_log_keeps_its_tabs() -> None:

@@ -56,6 +56,19 @@ def test_every_run_in_the_list_says_where_it_comes_from(
     assert "<small>submitted by a script</small>" in shown
 
 
+def test_the_fleet_page_says_what_there_is_instead_of_machines(open_page: Open, imported_url: str) -> None:
+    shown = text(open_page(imported_url, "app_pages/fleet.py"))
+    total = len(runs(imported_url))
+    assert f"There are {total} runs:" in shown and "1 submitted by a script" in shown
+    assert "imported from" in shown and "database is empty" not in shown
+
+
+def test_an_empty_database_has_an_empty_fleet(open_page: Open, empty_url: str) -> None:
+    assert "database is empty" in "".join(
+        each.value for each in open_page(empty_url, "app_pages/fleet.py").markdown
+    )
+
+
 @pytest.mark.parametrize("name", [*(name for name in SAMPLES if name != "pyrometer"), "submitted"])
 def test_the_page_of_an_imported_run_lacks_nothing_and_breaks_nowhere(
     open_page: Open, imported_url: str, name: str

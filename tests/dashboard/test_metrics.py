@@ -71,7 +71,7 @@ def did(database: Database, schedule: str, part: str, state: str, at: datetime, 
 
 
 def test_an_empty_database_has_every_family_and_no_invented_sample(database: Database) -> None:
-    types, samples = parsed(exposition(database))
+    types, samples = parsed(exposition(database, NOW))
     assert types == {
         "pyrometer_build_info": "gauge",
         "pyrometer_last_success_timestamp_seconds": "gauge",
@@ -79,10 +79,12 @@ def test_an_empty_database_has_every_family_and_no_invented_sample(database: Dat
         "pyrometer_task_failures_total": "counter",
         "pyrometer_scheduler_seen_timestamp_seconds": "gauge",
         "pyrometer_findings": "gauge",
+        "pyrometer_open_regressions": "gauge",
     }
     assert sample(samples, "build_info", version=version("pyrometer")) == 1
     assert sample(samples, "tasks", state="waiting") == 0
-    assert len(samples) == 7
+    assert sample(samples, "open_regressions") == 0
+    assert len(samples) == 8
 
 
 def test_each_part_says_when_it_succeeded_last_and_failures_are_counted(database: Database) -> None:
@@ -93,7 +95,7 @@ def test_each_part_says_when_it_succeeded_last_and_failures_are_counted(database
     did(database, "broken", "", "failed", NOW)
     did(database, "confirm", "once", "done", NOW, "confirm")
     queue.plan_fire(database, "later", NOW, "timetable", [NewTask("", "measure", {}, "a10")], NOW)
-    samples = parsed(exposition(database))[1]
+    samples = parsed(exposition(database, NOW))[1]
     success = "last_success_timestamp_seconds"
     then = (NOW - 2 * day + timedelta(minutes=1)).timestamp()
     assert sample(samples, success, schedule="nightly", part="2.13.0@h200") == then
@@ -109,7 +111,7 @@ def test_a_success_long_before_many_failures_is_still_found(database: Database) 
     did(database, "nightly", "", "done", NOW - timedelta(days=1))
     for minute in range(230):
         did(database, "nightly", "", "failed", NOW + timedelta(minutes=minute))
-    samples = parsed(exposition(database))[1]
+    samples = parsed(exposition(database, NOW))[1]
     then = NOW.timestamp() - 24 * 3600 + 60
     assert sample(samples, "last_success_timestamp_seconds", schedule="nightly", part="") == then
 
@@ -134,7 +136,7 @@ def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
     # These ask for no part again: one was missed, and one confirms what is seen once.
     queue.plan_fire(database, "nightly", NOW, "missed", [], NOW)
     did(database, "nightly", "once", "done", NOW + timedelta(hours=1), "confirm")
-    samples = parsed(exposition(database))[1]
+    samples = parsed(exposition(database, NOW))[1]
     name = "last_success_timestamp_seconds"
     told = {part: sample(samples, name, schedule="nightly", part=part) for part in [*parts, "gone", "once"]}
     before, last = (due.timestamp() + 60 for due in later)
@@ -148,7 +150,7 @@ def test_what_has_a_fire_for_each_part_is_told_of_all_of_them(
     monkeypatch.setattr("db.tallies._RECENT", 2)
     for number in range(5):
         did(database, "detect:nightly", f"node{number}", "done", NOW + timedelta(seconds=number), "detect")
-    samples = parsed(exposition(database))[1]
+    samples = parsed(exposition(database, NOW))[1]
     name = "last_success_timestamp_seconds"
     told = [sample(samples, name, schedule="detect:nightly", part=f"node{number}") for number in range(5)]
     assert None not in told
@@ -156,9 +158,9 @@ def test_what_has_a_fire_for_each_part_is_told_of_all_of_them(
 
 def test_a_counter_is_there_before_it_rises(database: Database) -> None:
     did(database, "nightly", "", "done", NOW - timedelta(days=1))
-    before = parsed(exposition(database))[1]
+    before = parsed(exposition(database, NOW))[1]
     did(database, "nightly", "", "failed", NOW)
-    after = parsed(exposition(database))[1]
+    after = parsed(exposition(database, NOW))[1]
     counts = [sample(samples, "task_failures_total", schedule="nightly") for samples in (before, after)]
     assert counts == [0, 1]
 
@@ -170,7 +172,7 @@ def test_of_several_schedulers_of_a_machine_the_newest_speaks_and_no_name_breaks
         seen = NOW + timedelta(seconds=number, milliseconds=500)
         queue.seen_all(database, [SchedulerSeen(f"o{number}", machine, (), NOW, seen, 1, "0.1.0")])
     did(database, HOSTILE, HOSTILE, "failed", NOW)
-    samples = parsed(exposition(database))[1]
+    samples = parsed(exposition(database, NOW))[1]
     name = "scheduler_seen_timestamp_seconds"
     assert sample(samples, name, machine="h200") == NOW.timestamp() + 1.5
     assert sample(samples, name, machine=HOSTILE) == NOW.timestamp() + 2.5

@@ -1,4 +1,4 @@
-"""Which nights the overview says are missing, and which one a change is set against."""
+"""Which nights the overview says are missing."""
 
 from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings
@@ -50,15 +50,3 @@ def test_nights_are_missing_after_an_outage_longer_than_anybody_looks_back(
     mornings.nights([0])
     (part,) = load.morning(url).parts
     assert (len(part.nights), part.missing) == (NIGHTS, NIGHTS - 1)
-
-
-def test_what_is_set_against_an_earlier_night_says_when_that_was(
-    open_page: Open, url: str, mornings: Mornings
-) -> None:
-    """A pool of two machines: the night before was the other one's."""
-    for age, machine, factor in ((3, "a", 1.0), (2, "b", 2.0), (1, "b", 2.0), (0, "a", 1.25)):
-        mornings.fire(mornings.due(age), ("nightly", ""))
-        mornings.measure(mornings.due(age), machine, factor=factor)
-    page = html(open_page(url, OVERVIEW))
-    table = page.partition("Against the earlier night")[2].partition("</table>")[0]
-    assert table.count("+25 %") == 3 and table.count("3 days ago") == 3

@@ -21,6 +21,7 @@ from dashboard import findings as page
 from dashboard.overview import load as overview
 from db import finding_counts, findings
 from db.engine import Database, open_database
+from db.finding_records import FindingGroup
 from scheduled_jobs.watching.evidence import verdict_body
 from scheduled_jobs.watching.findings import put_back
 
@@ -46,9 +47,11 @@ def chips(page: AppTest) -> list[str]:
     return [each.rpartition(" ")[2] for each in words]
 
 
-def test_a_list_has_what_is_to_act_on(open_page: Open, url: str) -> None:
+def test_a_list_has_the_open_regressions_and_counts_the_others(open_page: Open, url: str) -> None:
     page = open_page(url, PAGE)
-    assert chips(page) == ["candidate", "regression"]
+    assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
+    (line,) = [each for each in html(page).split("<p") if "state=waiting" in each]
+    assert "1 candidate" in line
     shown = html(page)
     assert "+10.0 % [+9.4 %, +10.5 %]" in shown and "finding=1" in shown
     assert "torch 2.16.0.dev20260902+cpu → 2.16.0.dev20260903+cpu" in shown
@@ -75,7 +78,8 @@ def test_one_that_goes_on_says_so_and_leads_to_the_others(
     [
         ({"state": "all"}, ["refuted", "candidate", "regression"]),
         ({"state": "refuted"}, ["refuted"]),
-        ({"direction": "better"}, ["candidate"]),
+        ({"state": "waiting", "direction": "better"}, ["candidate"]),
+        ({"direction": "better"}, []),
         ({"schedule": "alone", "direction": "worse"}, ["regression"]),
     ],
 )
@@ -93,7 +97,7 @@ def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
 ) -> None:
     monkeypatch.setattr("dashboard.load.MOST_FINDINGS", 2)
     page = open_page(url, PAGE)
-    assert chips(page) == ["candidate", "regression"] and page.header[0].value == "2 findings"
+    assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
     assert "Older ones" not in text(page)
 
 
@@ -101,22 +105,23 @@ def test_where_there_is_more_than_is_listed_it_is_said(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.load.MOST_FINDINGS", 1)
-    page = open_page(url, PAGE)
-    assert chips(page) == ["candidate"] and page.header[0].value == "The newest 1 finding"
+    page = open_page(url, PAGE, state="all")
+    assert len(chips(page)) == 1 and page.header[0].value == "The newest 1 finding"
     assert "Older ones of this kind are not listed here: `pyrometer regressions list --all`" in text(page)
     page = open_page(url, PAGE, direction="worse", schedule="alone", triage="open")
-    assert chips(page) == ["regression"] and page.header[0].value == "1 finding"
+    assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
 
 
-def test_those_that_people_know_can_be_left_out(open_page: Open, url: str, database: Database) -> None:
+def test_those_that_people_know_are_not_open(open_page: Open, url: str, database: Database) -> None:
     findings.triage(database, 1, "acknowledge", "ada", "", None, a_night(5))
     findings.triage(database, 2, "mute", "ada", "", datetime(2100, 1, 1, tzinfo=UTC), a_night(5))
-    assert chips(open_page(url, PAGE)) == ["candidate", "regression"]
-    assert chips(open_page(url, PAGE, triage="open")) == []
+    assert chips(open_page(url, PAGE)) == []
+    assert chips(open_page(url, PAGE, state="known")) == ["candidate", "regression"]
+    assert chips(open_page(url, PAGE, state="waiting")) == []
     assert chips(open_page(url, PAGE, triage="open", state="all")) == ["refuted"]
     findings.triage(database, 2, "mute", "ada", "", datetime(2026, 1, 1, tzinfo=UTC), a_night(5))
     st.cache_resource.clear()
-    assert chips(open_page(url, PAGE, triage="open")) == ["candidate"]
+    assert chips(open_page(url, PAGE, state="waiting")) == ["candidate"]
 
 
 def test_what_the_address_asks_for_and_nobody_knows_is_said(open_page: Open, url: str) -> None:
@@ -278,7 +283,7 @@ def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url:
 
 def test_a_view_holds_what_it_says(database: Database) -> None:
     view, complaints = filters.findings({}, finding_counts.schedules_with_findings(database))
-    assert (view.state, view.schedule, complaints) == (filters.ACT, "all", [])
+    assert (view.state, view.schedule, complaints) == (FindingGroup.OPEN, "all", [])
     findings.triage(database, 1, "expected", "ada", "", None, a_night(5))
     known = findings.finding(database, 1)
     assert known is not None and not view.holds(known)
@@ -292,7 +297,7 @@ def test_in_a_real_browser(chromium: Browser, serve: Any, url: str) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("dialog", lambda dialog: errors.append(dialog.message))
     page.goto(served.url + "/regressions", timeout=60_000)
-    expect(page.get_by_text("2 findings")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("1 open regression")).to_be_visible(timeout=60_000)
     page.get_by_text("Open →").last.click()
     expect(page.get_by_text("Where time went")).to_be_visible(timeout=60_000)
     page.get_by_label("Who says so").fill("ada")

@@ -123,6 +123,17 @@ def test_every_table_and_chart_has_its_csv(open_page: Open, measured_url: str) -
     assert len([b for b in at.main.get("download_button") if b.proto.label == "CSV"]) == len(at.header) - 1
 
 
+def test_the_page_as_markdown_has_the_speed_ups_as_they_are_shown(open_page: Open, measured_url: str) -> None:
+    at = open_page(measured_url, PAGE)
+    at.toggle(key="show-markdown-techniques").set_value(True).run()
+    (text,) = [each for each in typed(at) if each.startswith("# Techniques")]
+    section = text.partition("## What each technique brings")[2].partition("\n## ")[0]
+    head, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    place = head.split("|").index(" Speed-up ")
+    assert rows and all("×" in row.split("|")[place] for row in rows)
+    assert "_" not in head, "no name of a column of the CSV file"
+
+
 def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

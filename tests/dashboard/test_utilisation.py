@@ -64,6 +64,24 @@ def the_windows(url: str, run: str) -> list[TelemetryWindow]:
         return telemetry.windows(database, run=run, limit=100)
 
 
+def test_it_opens_on_the_machine_with_most_runs_and_on_a_run_that_tells_something(url: str) -> None:
+    window = the_windows(url, "on-h200")[0]
+
+    def of(run: str, machine: str, utilisation: float | None) -> TelemetryWindow:
+        return replace(window, run=run, machine=machine, utilisation=utilisation)
+
+    newest = [
+        of("silent", "h200", None),
+        of("alone", "laptop", 50.0),
+        of("second", "h200", 90.0),
+        of("second", "h200", None),
+        of("first", "h200", 80.0),
+    ]
+    assert telemetry_parts.opening_run(newest) == "second"
+    assert telemetry_parts.opening_run(newest[:3]) == "alone", "of as many runs the newest"
+    assert telemetry_parts.opening_run(newest[:1]) == "silent"
+
+
 def test_the_page_opens_on_the_newest_run_with_telemetry_and_names_every_rung(show: Any) -> None:
     at = show()
     assert headers(at) == ["NVIDIA H200 · 5d0c4f0a", "Host · Xeon 6430", "All windows of this run"]

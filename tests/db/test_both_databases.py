@@ -57,7 +57,7 @@ from db import (
     upgrades,
 )
 from db.engine import Database, check_fits, open_database
-from db.finding_records import NewFinding, Notice, Track
+from db.finding_records import FindingGroup, NewFinding, Notice, Track
 from db.queue_records import NewTask, SchedulerSeen
 from db.records import MetricDefinition, RunsOnly
 
@@ -257,8 +257,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     findings.triage: lambda database: findings.triage(database, 1, "mute", "ann", "", a_night(9), a_night(5)),
     findings.findings: lambda database: findings.findings(
-        database, states=["confirmed"], direction="worse", since=a_night(3)
+        database,
+        states=["confirmed"],
+        direction="worse",
+        since=a_night(3),
+        group=(FindingGroup.KNOWN, a_night(8)),
     ),
+    finding_counts.by_group: lambda database: finding_counts.by_group(database, a_night(8), "nightly"),
     finding_counts.open_regressions: lambda database: finding_counts.open_regressions(database, a_night(10)),
     finding_counts.schedules_with_findings: finding_counts.schedules_with_findings,
     findings.findings_of_series: lambda database: findings.findings_of_series(database, _latency(database)),

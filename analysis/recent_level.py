@@ -1,0 +1,52 @@
+"""The newest night of a series against the level of the nights before it, and what noise explains."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median, stdev
+
+from .student import quantile
+
+#: Nights that make a level, and as many as are needed to say what noise explains.
+NIGHTS, LEAST = 14, 4
+#: Noise alone takes a night further than its band once in a hundred nights.
+_CONFIDENCE = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A night against a `level`, in the unit of the series: the median of so many `nights` before it.
+
+    `change` is the log ratio of the night to the level. Noise alone stays within ± `band` (log ratio) in 99
+    of 100 nights; None with fewer than `LEAST` nights.
+    """
+
+    level: float
+    nights: int
+    change: float
+    band: float | None
+
+    @property
+    def outside(self) -> bool:
+        """Whether noise does not explain the change."""
+        return self.band is not None and abs(self.change) > self.band
+
+
+def against(before: Sequence[float], newest: float, least: float = 0.0) -> Against | None:
+    """A night against the last `NIGHTS` of those `before`, oldest first.
+
+    No band is below `least` (log ratio). None without nights, or where a value is not above 0, of which there
+    is no ratio. The band is the prediction interval of one more observation of a normal sample, on logarithms
+    (Hahn and Meeker, Statistical Intervals, 1991, 4.2); the level is a median, whose variance is about
+    pi / 2 times that of a mean.
+    """
+    nights = before[-NIGHTS:]
+    if not nights or min(*nights, newest) <= 0:
+        return None
+    logs = [math.log(value) for value in nights]
+    level, count = median(logs), len(logs)
+    band = None
+    if count >= LEAST:
+        t = float(quantile(count - 1, (1 + _CONFIDENCE) / 2))
+        band = max(least, t * stdev(logs) * math.sqrt(1 + math.pi / 2 / count))
+    return Against(math.exp(level), count, math.log(newest) - level, band)

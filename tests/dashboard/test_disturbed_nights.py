@@ -1,0 +1,94 @@
+"""A night whose task is done and whose numbers are not good: its card, its line, a row for each cause."""
+
+import re
+
+import pytest
+from builders import BERT, MLP, RESNET
+from dashboard_pages import OVERVIEW, Open, html
+from mornings import Mornings
+
+from dashboard.overview import load
+from dashboard.overview.problems import Problem, causes, table
+from dashboard.overview.standing import Standing
+
+
+def standing(url: str) -> Standing:
+    """The only part."""
+    (one,) = load.results(url, load.morning(url).parts)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("not_ok", "tone"),
+    [
+        ({}, "good"),
+        ({MLP: "throttled"}, "odd"),
+        ({MLP: "contended"}, "odd"),
+        ({MLP: "crashed"}, "odd"),
+        ({MLP: "unsupported"}, "good"),
+        ({MLP: "throttled", BERT: "crashed"}, "odd"),
+    ],
+)
+def test_a_card_is_as_bad_as_the_worst_of_task_outcomes_and_disturbance(
+    open_page: Open, url: str, mornings: Mornings, not_ok: dict[str, str], tone: str
+) -> None:
+    mornings.nights([3, 2, 1, 0], not_ok=not_ok)
+    assert standing(url).tone == tone
+    page = html(open_page(url, OVERVIEW))
+    (card,) = re.findall(r'<section class="py-card py-edge.*?</section>', page, re.DOTALL)
+    assert f"py-edge-{tone}" in card and f'class="py-state py-{tone}"' in card
+
+
+def test_a_case_that_is_measured_no_longer_is_worse_than_a_disturbance(url: str, mornings: Mornings) -> None:
+    mornings.nights([3, 2, 1])
+    mornings.nights([0], not_ok={MLP: "throttled", BERT: "crashed"})
+    assert standing(url).tone == "bad"
+
+
+def test_the_morning_is_not_quiet_where_a_machine_was_disturbed(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.nights([3, 2, 1, 0], not_ok={MLP: "throttled"})
+    one = standing(url).disturbed
+    assert one is not None and (one.throttled, one.outcomes) == (2, 6)
+    page = html(open_page(url, OVERVIEW))
+    assert "! 1 machine disturbed" in page and "2 throttled of 6 outcomes (33 %)" in page
+
+
+def test_a_share_below_the_one_that_the_scheduler_reports_is_not_told(url: str, mornings: Mornings) -> None:
+    mornings.scheduler("bench-1", facts={"silent_minutes": 20, "overdue_hours": 5, "disturbed_share": 0.4})
+    mornings.nights([3, 2, 1, 0], not_ok={MLP: "throttled"})
+    assert standing(url).disturbed is None and standing(url).tone == "good"
+
+
+def a_problem(case: str, status: str, reason: str, since: str = "new", machine: str = "h200") -> Problem:
+    return Problem("nightly", machine, f"run-{machine}", case, status, reason, 2, since, newly=True)
+
+
+def test_one_cause_is_one_row_that_opens_to_its_cases() -> None:
+    held = "its GPU held the clock down for {} % of the time (power cap)"
+    items = [
+        *(a_problem(case, "throttled", held.format(n)) for n, case in enumerate((MLP, RESNET, BERT))),
+        a_problem(MLP, "throttled", held.format(9), machine="a100"),
+        a_problem(RESNET, "crashed", "killed by signal 9"),
+        a_problem(BERT, "crashed", "killed by signal 9"),
+        a_problem(MLP, "crashed", "killed by signal 11"),
+    ]
+    found = [(one.items[0].status, one.items[0].machine, one.count, len(one.items)) for one in causes(items)]
+    assert sorted(found) == [
+        ("crashed", "h200", 2, 1),
+        ("crashed", "h200", 4, 2),
+        ("throttled", "a100", 2, 1),
+        ("throttled", "h200", 6, 3),
+    ]
+    shown = table(items)
+    assert shown.count("<tr>") == 1 + 4
+    (opened,) = [each for each in re.findall(r"<details>.*?</details>", shown) if "3 cases" in each]
+    assert all(name in opened for name in ("mlp_overhead", "resnet50", "bert_base", "for 2 % of the time"))
+
+
+def test_a_cause_that_was_there_in_the_earlier_night_too_counts_what_is_new() -> None:
+    items = [a_problem(MLP, "throttled", "x"), a_problem(BERT, "throttled", "y", since="")]
+    (one,) = causes(items)
+    assert one.count == 4 and "1 of them new" in table(items)
+    assert causes([a_problem(BERT, "throttled", "y", since="")]) == []

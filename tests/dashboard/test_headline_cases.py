@@ -1,0 +1,143 @@
+"""The cases of last night: against the nights before, with colour for what is confirmed and nothing else."""
+
+import math
+import random
+from datetime import timedelta
+
+import pytest
+from builders import BERT, MLP, RESNET
+from dashboard_pages import OVERVIEW, Open, html
+from mornings import Mornings, a_finding, confirm
+
+from dashboard.overview import headlines, load
+from dashboard.overview.headlines import CaseNight
+from db import findings
+from db.engine import Database
+from db.finding_records import Finding
+
+HOUR = timedelta(hours=1)
+
+
+def nights(
+    mornings: Mornings, factors: dict[int, float], oldest: int = 20, noise: float = 0.002
+) -> list[str]:
+    """Nights up to now of which some took `factors` as long, by their age; all cases alike."""
+    drawn = random.Random(3)
+    made: list[str] = []
+    for age in range(oldest, -1, -1):
+        wobble = math.exp(drawn.gauss(0, noise)) if age not in factors else 1.0
+        made += mornings.nights([age], factor=factors.get(age, 1.0) * wobble)
+    return made
+
+
+def regressed(database: Database, mornings: Mornings, runs: list[str], change: float = 1.08) -> Finding:
+    """A confirmed regression of one case between the last two of some runs, of a measured size."""
+    one = a_finding(database, mornings, runs)
+    size = math.log(change)
+    findings.decide(database, one.id, "confirmed", size, size, size, {}, mornings.now - 20 * HOUR)
+    return one
+
+
+def tonight(url: str) -> dict[str, CaseNight]:
+    """The cases of the newest night, by case."""
+    (part,) = load.results(url, load.morning(url).parts)
+    newest, runs = part.measured, headlines.runs_of(part)
+    assert newest is not None and newest.run_id is not None
+    found = load.points_of_runs(url, runs)
+    made = headlines.headlines(part, newest.run_id, found, load.findings_of(url, tuple(found)))
+    return {one.key.case: one for one in made}
+
+
+def rows(page: str) -> list[str]:
+    """The rows of the table of cases that moved."""
+    table = page.partition('aria-label="Cases that moved')[2].partition("</table>")[0]
+    return table.partition("<tbody>")[2].split("<tr>")[1:]
+
+
+def test_a_regression_confirmed_yesterday_is_no_improvement_today(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    """+8 % last night, confirmed; -1.1 % from last night to tonight."""
+    runs = nights(mornings, {1: 1.08, 0: 1.08 * 0.989})
+    regressed(database, mornings, runs[:-1])
+    cases = tonight(url)
+    one = cases[MLP]
+    assert (one.verdict, one.tone) == ("worse", "bad")
+    assert one.finding is not None and math.exp(one.finding.change) == pytest.approx(1.08)
+    assert one.against is not None
+    assert one.against.level == pytest.approx(2.0, rel=0.005)
+    assert math.exp(one.against.change) == pytest.approx(1.08 * 0.989, rel=0.005)
+    # The same numbers without a confirmation are outside noise, and have no colour.
+    assert {(cases[each].verdict, cases[each].tone) for each in (RESNET, BERT)} == {
+        ("outside noise", "quiet")
+    }
+    first, *others = rows(html(open_page(url, OVERVIEW)))
+    assert "mlp_overhead" in first and "+8.0 %" in first and "py-bad" in first
+    assert len(others) == 2
+    assert not any("py-good" in each or "py-bad" in each for each in others) and "py-good" not in first
+
+
+def test_noise_is_one_line(open_page: Open, url: str, mornings: Mornings) -> None:
+    nights(mornings, {0: 0.998})
+    assert {one.verdict for one in tonight(url).values()} == {"within noise"}
+    page = html(open_page(url, OVERVIEW))
+    assert rows(page) == [] and "3 of 3 cases within noise (±1.0 % in the median)" in page
+
+
+def test_a_regression_that_is_open_for_long_is_still_against_the_nights_before_it(
+    open_page: Open, url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = nights(mornings, {age: 1.08 for age in range(18)}, oldest=25)
+    regressed(database, mornings, runs[:-17])
+    first = rows(html(open_page(url, OVERVIEW)))[0]
+    assert "median of 8 nights before the change" in first and "py-bad" in first
+    assert first.count("+8.") == 2, "the confirmed size, and last night's"
+
+
+def test_a_change_that_people_expect_is_the_level_from_then_on(
+    url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = nights(mornings, {age: 1.08 for age in range(8)})
+    one = regressed(database, mornings, runs[:-7])
+    findings.triage(database, one.id, "expected", "ann", "", None, mornings.now)
+    case = tonight(url)[MLP]
+    assert case.verdict == "within noise"
+    assert case.against is not None and (case.against.nights, case.against.change) == (7, pytest.approx(0))
+
+
+def test_an_improvement_colours_no_night_long_after_it(
+    url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = nights(mornings, {age: 0.8 for age in range(18)}, oldest=25)
+    confirm(database, mornings, a_finding(database, mornings, runs[:-17], direction="better"))
+    assert tonight(url)[MLP].verdict == "within noise"
+
+
+def test_what_is_confirmed_and_not_there_last_night_has_no_colour(
+    url: str, database: Database, mornings: Mornings
+) -> None:
+    runs = nights(mornings, {1: 1.08, 0: 1.0})
+    regressed(database, mornings, runs[:-1])
+    one = tonight(url)[MLP]
+    assert (one.verdict, one.tone) == ("less last night", "quiet")
+
+
+def test_few_nights_and_another_machine_say_nothing_of_noise(url: str, mornings: Mornings) -> None:
+    """A pool of two machines: the nights before were the other one's."""
+    for age, machine, factor in ((4, "b", 2.0), (3, "b", 2.0), (2, "b", 2.0), (1, "b", 2.0), (0, "a", 1.25)):
+        mornings.nights([age], machine, factor=factor)
+    assert {(one.verdict, one.against) for one in tonight(url).values()} == {("too few nights", None)}
+
+
+def test_the_pinned_track_has_no_headlines_and_a_track_with_more_nights_comes_first(
+    open_page: Open, url: str, mornings: Mornings
+) -> None:
+    mornings.baseline = "2.13.0"
+    for age in (5, 4, 3, 2, 1, 0):
+        parts = [("nightly", ""), ("2.13.0", ""), *([("new", "")] if age == 0 else [])]
+        mornings.fire(mornings.due(age), *parts)
+        for track, _ in parts:
+            mornings.measure(mornings.due(age), version=f"{track}+cpu")
+    page = html(open_page(url, OVERVIEW))
+    places = [each.partition("</h3>")[0] for each in page.split('<h3 class="py-place">')[1:]]
+    assert places == ["nightly · nightly", "nightly · new"]
