@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 from urllib.parse import urlencode, urljoin
 
 import pandas as pd
@@ -91,12 +90,12 @@ def _rows(frame: pd.DataFrame) -> list[str]:
     if shown.empty:
         return []
     rows = [[markdown.text(str(name).replace("_", " ")) for name in shown.columns]]
-    columns = [_cells(shown.iloc[:, place]) for place in range(shown.shape[1])]
+    columns = [_cells(column) for column in zip(*shown.itertuples(index=False, name=None), strict=True)]
     rows += [list(row) for row in zip(*columns, strict=True)]
     return [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
 
 
-def _cells(column: "pd.Series[Any]") -> list[str]:
+def _cells(column: Sequence[object]) -> list[str]:
     """The cells of a column as pages show them; numbers that are all whole are counts."""
     numbers = [value for value in column if isinstance(value, float) and not pd.isna(value)]
     counts = all(value.is_integer() for value in numbers)
