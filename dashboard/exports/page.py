@@ -90,7 +90,7 @@ def _rows(frame: pd.DataFrame) -> list[str]:
     if shown.empty:
         return []
     rows = [[markdown.text(str(name).replace("_", " ")) for name in shown.columns]]
-    columns = [_cells(values) for values in shown.to_dict("list").values()]
+    columns = [_cells(column) for column in zip(*shown.itertuples(index=False, name=None), strict=True)]
     rows += [list(row) for row in zip(*columns, strict=True)]
     return [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
 
