@@ -147,7 +147,7 @@ def test_an_environment_against_itself_says_so(place: Site) -> None:
     given = (*narrowed(SPINS), *PAIRS, "--policy", "strict", "--json")
     done = place.call("upgrade", "default", "default", *given)
     assert "both are the same environment" in done.err
-    assert 'policy strict: must_not_regress "resnet5O" matches none of the 1 cases\n' in done.err
+    assert 'policy strict: must_not_regress "resnet5O" matches none of 1 case\n' in done.err
     assert '"spins"' not in done.err
     verdict = next(event for event in done.events if event["event"] == "verdict")
     assert verdict["cases"][0]["verdict"]["word"] in ("same", "unclear")
