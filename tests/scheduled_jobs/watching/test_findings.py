@@ -30,6 +30,14 @@ def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:
     assert compared(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
 
 
+def test_the_old_side_is_no_night_of_the_level_before() -> None:
+    # The step that began the level was at night 11, and its place is estimated one night early.
+    series = a_series(60)
+    late = replace(CHANGE, index=40, raised=47, since=10)
+    for change in (late, replace(late, shape="drift"), replace(late, shape="drift", anchored=True)):
+        assert 11 <= compared(change, series)[0] < 20
+
+
 def test_what_came_back_by_the_newest_night_is_compared_as_it_was_before() -> None:
     series = a_series()
     back = [replace(point, point=11.0 if 6 <= at < 11 else 10.0) for at, point in enumerate(series.points)]
@@ -152,7 +160,7 @@ def test_a_drift_that_came_in_pieces_is_measured_from_before_the_first_one() -> 
     # What moved the other way, or was refuted, is no piece of it.
     others = [replace(first, state="refuted"), replace(later, direction="better")]
     (found,) = seen(TRACK, series, judged(drift), others).findings
-    assert sides_of(replace(first, evidence=found.evidence)).old_run == "run-8"
+    assert sides_of(replace(first, evidence=found.evidence)).old_run == "run-11"
     assert "began_as" not in found.evidence
 
 
