@@ -3,11 +3,13 @@
 from dataclasses import asdict, replace
 from datetime import timedelta
 
+import pytest
 from builders import a_night
 from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
 
 from analysis.finding_words import stricter
-from analysis.nights import Decision
+from analysis.nights import Change, Decision
+from db.finding_records import Finding
 from scheduled_jobs.watching.findings import (
     SIDES,
     MachineSeries,
@@ -183,6 +185,37 @@ def test_a_third_small_step_the_same_way_is_a_drift() -> None:
     for change, before in ((third, steps[:1]), (large, steps), (third, fixed), (third, turned)):
         (found,) = seen(TRACK, series, judged(change), before).findings
         assert found.shape == "step" and "began_as" not in found.evidence
+
+
+def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> None:
+    series = a_series(40)
+    first, second = (
+        replace(
+            known(id=number, state="confirmed", at_run=f"run-{at}", at=a_night(at)),
+            change=change,
+            evidence={SIDES: asdict(Sides(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))},
+        )
+        for number, at, change in ((5, 10, 0.03), (6, 20, 0.04))
+    )
+    third = replace(CHANGE, index=34, raised=36, since=20, change=0.03)
+
+    def known_before(*pieces: Finding, change: Change = third) -> object:
+        (found,) = seen(TRACK, series, judged(change), pieces).findings
+        assert (found.shape, found.evidence["began_as"]) == ("drift", 5)
+        return found.evidence["confirmed_before"]
+
+    assert known_before(first, second) == pytest.approx(0.07)
+    # The second one was measured from before the first.
+    whole = replace(second, shape="drift", change=0.075, evidence={**second.evidence, "began_as": 5})
+    assert known_before(first, whole) == pytest.approx(0.075)
+    # A large step before the level that was left is none of a drift, nor is a piece whose old side is gone.
+    drift = replace(third, shape="drift")
+    gone = {SIDES: asdict(Sides("pruned", "environment", "run-13", "e"))}
+    (large,) = seen(TRACK, series, judged(drift), [replace(second, change=0.10)]).findings
+    (pruned,) = seen(TRACK, series, judged(drift), [replace(first, evidence=gone)]).findings
+    for found in (large, pruned):
+        assert sides_of(known(evidence=found.evidence)).old_run == "run-23"
+        assert "confirmed_before" not in found.evidence
 
 
 def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:
