@@ -137,6 +137,9 @@ def _same(
         return state == "machine" and FIRST_AS in known.evidence
     if (known.state, state) == ("machine", "candidate"):
         return False
+    if change.anchored and (known.state, known.shape) == ("refuted", "step"):
+        # A drift begins with the newest nights, wherever a piece of it was too small to be confirmed.
+        return False
     return place not in indices and abs(place - change.index) <= _WOBBLE
 
 

@@ -105,6 +105,13 @@ def test_a_change_that_moved_by_a_night_is_the_one_that_is_known() -> None:
     assert len(seen(TRACK, a_series(), judged(CHANGE, moved), [known()]).findings) == 2
 
 
+def test_a_refuted_piece_hides_no_drift_that_the_weekly_check_found() -> None:
+    whole = replace(CHANGE, index=7, raised=11, shape="drift", anchored=True, change=0.2)
+    (found,) = seen(TRACK, a_series(), judged(whole), [known(state="refuted")]).findings
+    assert (found.shape, found.change, found.at_run) == ("drift", 0.2, "run-7")
+    assert seen(TRACK, a_series(), judged(whole), [known(state="refuted", shape="drift")]).findings == ()
+
+
 def test_what_was_the_machines_hides_nothing_that_is_pytorchs() -> None:
     machines = known(state="machine")
     for index in (6, 7):
