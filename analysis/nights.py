@@ -12,6 +12,8 @@ State = Literal["open", "stayed", "returned"]
 
 #: So many nights before the place that was found, 95 of 100 steps of 5 % have not begun (97 of 10 %).
 _CLEAR = 5
+#: The place of a change that began a level may be early: of long levels so many first nights are left out.
+_EDGE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,10 @@ class Change:
         """The night to compare the newest one with: surely before the change, and else as late as can be.
 
         For a step some nights before `index`, which may be late by a few. For a drift, and for a step that
-        took more nights to be seen, whose place is uncertain, the first night of the level.
+        took more nights to be seen, whose place is uncertain, an early night of the level.
         """
         if self.shape == "drift" or self.raised - self.index >= _CLEAR:
-            return self.since
+            return early(self.since, self.index)
         return max(self.since, self.index - _CLEAR)
 
 
@@ -143,6 +145,15 @@ class Judged:
     watchable: bool
     reason: str = ""
     factor: float = 1.0
+
+
+def early(since: int, index: int) -> int:
+    """A night early in the level from about `since` to `index`, and not one of the level before it.
+
+    The first night of a level is an estimate itself, but for that of the series: where it is a night early,
+    that night still has what was before.
+    """
+    return since + _EDGE if since and index - since >= 2 * _CLEAR else since
 
 
 def logs_of(nights: Sequence[Night]) -> list[float]:

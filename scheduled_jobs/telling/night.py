@@ -253,10 +253,15 @@ def _changed(
 
 
 def _crossed(database: Database, since: datetime, until: datetime) -> list[Crossed]:
-    """What levels did across borders, as the looks at the tracks say that ended since."""
-    looks = tasks(database, job="detect", state="done", newest=_TASKS)
-    own = [task for task in reversed(looks) if _within(task.ended_at, since, until)]
-    return [crossed_of(body) for task in own for body in task.result.get(CROSSED, ())]
+    """What levels did across borders, as the looks at the tracks say that ended since.
+
+    A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
+    """
+    first: dict[tuple[str, Crossed], datetime | None] = {}
+    for task in reversed(tasks(database, job="detect", state="done", newest=_TASKS)):
+        for body in task.result.get(CROSSED, ()):
+            first.setdefault((task.schedule, crossed_of(body)), task.ended_at)
+    return [one for (_, one), ended in first.items() if _within(ended, since, until)]
 
 
 def _machine_of(database: Database, run: str) -> str:

@@ -21,7 +21,7 @@ from scheduled_jobs.service.runs import Measured, measured, store_runs
 
 from .comparing import Planned, planned
 from .evidence import bisect_offer, moved_with, operator_difference, verdict_body
-from .findings import OPEN, put_back
+from .findings import OPEN, put_back, sides_of
 from .rulings import Ruling, compares_others, ruling
 from .sessions import NEIGHBOURS_ONLY, detect_again, neighbours_after
 from .sides import Gone
@@ -48,8 +48,11 @@ def confirm(task: Task, hands: Hands) -> Done:
         found = _in_states(database, task.spec, OPEN)
         if not found:
             return Done(result={"summary": "nothing was left to confirm"})
+        found, others = _of_one_pair(found)
+        away = {one.key.case for one in others} - {one.key.case for one in found}
+        cases = [str(case) for case in task.spec["cases"] if case not in away]
         try:
-            session = planned(database, hands, found, [str(case) for case in task.spec["cases"]])
+            session = planned(database, hands, found, cases)
         except Gone as gone:
             return _unjudged(database, hands, found, str(gone))
         stored.set_state(database, [one.id for one in found], "confirming")
@@ -66,13 +69,13 @@ def confirm(task: Task, hands: Hands) -> Done:
     rulings = [ruling(one, by_case.get(one.key.case), rebuilt=rebuilt) for one in found]
     _trace(hands, session, rulings)
     with hands.open_database() as database:
-        others = _others(database, rulings)
+        recent = _others(database, rulings)
         for each in rulings:
             about = _evidence(database, session, each, results)
             about |= _origin(header, comparison, each.finding.key.case)
-            about |= {"moved_with": moved_with(each.finding, others)} if each.state == "confirmed" else {}
+            about |= {"moved_with": moved_with(each.finding, recent)} if each.state == "confirmed" else {}
             _decide(database, hands, each, {**about, "rebuilt": rebuilt})
-    return _done(task, done.run, rulings)
+    return _done(task, done.run, rulings, left=bool(task.spec.get("left") or others))
 
 
 def _measure_neighbours(task: Task, hands: Hands) -> Done:
@@ -214,11 +217,21 @@ def _others(database: Database, rulings: Sequence[Ruling]) -> list[Finding]:
     return [ruled.get(one.id, one) for one in newest]
 
 
-def _done(task: Task, run: str, rulings: Sequence[Ruling]) -> Done:
+def _of_one_pair(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """The findings that are compared between the same environments as the first one, and the others.
+
+    While a session waits, later nights may move what one of its findings is compared with.
+    """
+    pairs = [(sides_of(one).old, sides_of(one).new) for one in found]
+    own = [one for one, pair in zip(found, pairs, strict=True) if pair == pairs[0]]
+    return own, [one for one, pair in zip(found, pairs, strict=True) if pair != pairs[0]]
+
+
+def _done(task: Task, run: str, rulings: Sequence[Ruling], *, left: bool) -> Done:
     counts = Counter(one.state for one in rulings)
     summary = ", ".join(f"{many} {state}" for state, many in counts.most_common())
     result = {"run": run, **counts, "findings": {str(one.finding.id): one.state for one in rulings}}
     # Room for those that had to wait for this session to end.
-    more = (detect_again(task.spec),) if task.spec.get("left") else ()
+    more = (detect_again(task.spec),) if left else ()
     near = neighbours_after(task, [one.finding for one in rulings if one.state == "confirmed"])
     return Done(result={**result, "summary": f"{summary} of {len(rulings)}"}, follow_ups=(*more, *near))

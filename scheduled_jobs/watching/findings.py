@@ -18,6 +18,8 @@ from db.records import SeriesKey
 OPEN = ("candidate", "confirming")
 #: In the evidence of a drift, the finding that it was first told as.
 BEGAN_AS = "began_as"
+#: In the evidence of such a drift, what was confirmed of it before (a log ratio): a session has to show more.
+CONFIRMED_BEFORE = "confirmed_before"
 #: In the evidence of a candidate, the state that it had when it was first told of.
 FIRST_AS = "first_as"
 #: In the evidence of a finding, the two nights that a session compares: the values of `Sides`.
@@ -135,6 +137,9 @@ def _same(
         return state == "machine" and FIRST_AS in known.evidence
     if (known.state, state) == ("machine", "candidate"):
         return False
+    if change.anchored and (known.state, known.shape) == ("refuted", "step"):
+        # A drift begins with the newest nights, wherever a piece of it was too small to be confirmed.
+        return False
     return place not in indices and abs(place - change.index) <= _WOBBLE
 
 
@@ -157,25 +162,45 @@ def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -
         told[FIRST_AS] = "machine"
     if first := _first_piece(change, series, known):
         told[BEGAN_AS] = first.id
+        told[CONFIRMED_BEFORE] = _confirmed_size(first, _pieces(change, series, known))
     return told
 
 
 def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
-    """The oldest confirmed finding that a drift is the continuation of."""
-    pieces = _pieces(change, series, known)
+    """The oldest confirmed finding that a drift is the continuation of, and whose old side is there still."""
+    pieces = [one for one in _pieces(change, series, known) if sides_of(one).old_run in series.places]
     return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
 
 
 def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> list[Finding]:
     """The confirmed findings that led to the level that a change left, all of them the same way.
 
-    What went the other way, or was called fixed, ends them.
+    What went the other way, or was called fixed, ends them, and so does a large step before the level that
+    was left.
     """
     places = series.places
     before = [one for one in known if one.state == "confirmed" and places.get(one.at_run, -1) < change.index]
     before = [one for one in before if one.at_run in places]
-    ends = [one.at for one in before if one.direction != change.direction or one.triage == "fixed"]
+    ends = [
+        one.at
+        for one in before
+        if one.direction != change.direction
+        or one.triage == "fixed"
+        or (one.shape == "step" and abs(one.change) > _SMALL and places[one.at_run] <= change.since)
+    ]
     return [one for one in before if not ends or one.at > max(ends)]
+
+
+def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
+    """How far the pieces from the first on moved together (a log ratio).
+
+    One that goes on from the first was measured with all before it.
+    """
+    size = 0.0
+    for one in sorted(pieces, key=lambda one: (one.at, one.id)):
+        if (one.at, one.id) >= (first.at, first.id):
+            size = one.change if one.evidence.get(BEGAN_AS) == first.id else size + one.change
+    return size
 
 
 def _as_drift(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Change:

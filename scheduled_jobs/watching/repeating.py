@@ -7,7 +7,7 @@ from datetime import datetime
 from analysis.finding_words import REPEATED
 from analysis.going_on import stays_off
 from analysis.metrics import METRICS
-from analysis.nights import Night, Rules
+from analysis.nights import Night, Rules, early
 from analysis.words import percent
 from db.finding_records import Facts, Finding
 from db.findings import Reopened
@@ -28,8 +28,8 @@ def repeated(
 ) -> dict[int, Reopened]:
     """What is measured once more, by finding, of a series whose `known` findings these are, of any state.
 
-    A comparison may have been unlucky in its nights. So the second one is between the first night of the
-    level that was left and the newest. `now` is aware.
+    A comparison may have been unlucky in its nights. So the second one is between an early night of the level
+    that was left and the newest. `now` is aware.
     """
     found: dict[int, Reopened] = {}
     for one in known:
@@ -40,11 +40,13 @@ def repeated(
         if since is None or index is None:
             continue
         size = stays_off(nights, since, index, rules, control)
-        new = newest_other(series, since, index, len(series.points) - 1)
+        first = early(since, index)
+        new = newest_other(series, first, index, len(series.points) - 1)
         if new is None or not size or (size > 0) != _rises(one):
             continue
-        old, last = series.points[since], series.points[new]
-        sides = Sides(old.run, old.environment, last.run, last.environment, old.run)
+        old, last = series.points[first], series.points[new]
+        level = series.points[since].run
+        sides = Sides(old.run, old.environment, last.run, last.environment, level)
         found[one.id] = Reopened(size, _evidence(sides, size, now))
     return found
 

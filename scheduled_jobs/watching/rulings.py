@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from analysis.case_results import CaseResult
 from analysis.comparison import Comparison
 from analysis.verdict import Verdict
+from analysis.watched import rules_of
 from db.finding_records import Finding
 from scheduled_jobs.header import Header
 from scheduled_jobs.upgrade import without_again
 
+from .findings import CONFIRMED_BEFORE
 from .sides import Side
 
 
@@ -38,9 +40,12 @@ def ruling(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> Ruling:
     if verdict is None:
         return Ruling(one, "unclear", f"no pair of the session has {one.key.metric}")
     if verdict.word in ("faster", "slower"):
-        if (verdict.word == "slower") == (one.direction == "worse"):
+        if (verdict.word == "slower") != (one.direction == "worse"):
+            against = "the session shows the opposite"
+        elif _goes_beyond(one, verdict):
             return Ruling(one, "confirmed", "the session shows it too", verdict)
-        against = "the session shows the opposite"
+        else:
+            against = "the session shows no more than what was confirmed before"
     elif verdict.word == "same":
         against = "the session shows no difference that matters"
     else:
@@ -48,6 +53,18 @@ def ruling(one: Finding, result: CaseResult | None, *, rebuilt: bool) -> Ruling:
     if rebuilt:
         return Ruling(one, "unclear", f"{against}, but a side had to be built anew", verdict)
     return Ruling(one, "refuted", against, verdict)
+
+
+def _goes_beyond(one: Finding, verdict: Verdict) -> bool:
+    """Whether a session shows more than what was confirmed of a drift before; of all else it need not.
+
+    It compares from before the first piece, so the known ones show in it whether there is a new one or not. A
+    new one is there where the half of what nights are judged from on is.
+    """
+    known = one.evidence.get(CONFIRMED_BEFORE)
+    if known is None or verdict.change is None:
+        return True
+    return abs(verdict.change) - abs(float(known)) >= rules_of(one.key.metric).log_floor / 2
 
 
 def compares_others(old: Side, new: Side, header: Header, comparison: Comparison) -> str:

@@ -1,6 +1,7 @@
 """The jobs that tell, on both databases and to a real server: what is told of real rows, once."""
 
 import threading
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -277,6 +278,27 @@ def test_whoever_was_stopped_sends_nothing_more(place: Place) -> None:
     # The digest is stored; the next check brings it.
     place.checked(MORNING + 10 * MINUTE)
     assert len(place.web.posts) == 1
+
+
+def test_levels_across_a_border_are_reported_once_however_often_the_track_is_looked_at(place: Place) -> None:
+    place.measured()
+    levels = Crossed("h200", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, 0.0402, ((MLP, 0.1),))
+
+    def looked(at: datetime) -> None:
+        queue.plan_fire(place.database, "detect:alone", at, "follow-up", [NewTask("", "detect", {})], at)
+        token = at.isoformat()
+        queue.claim(place.database, owner="h200/b/1/1", labels=[], jobs=["detect"], token=token, now=at)
+        assert queue.finish(place.database, token, "done", {CROSSED: [levels.body]}, "", at + MINUTE)
+
+    looked(DUE)
+    # After a session, and for another machine of the label, the same nights are looked at again.
+    looked(DUE + 5 * MINUTE)
+    looked(MORNING + 5 * MINUTE)
+    place.told()
+    assert len(place.digest().facts["crossed"]) == 1
+    place.measured(DUE + DAY, "run-3")
+    place.told(MORNING + DAY)
+    assert place.digest("2026-11-23").facts["crossed"] == []
 
 
 def test_failed_jobs_and_judged_upgrades_are_told(place: Place) -> None:

@@ -117,6 +117,29 @@ def test_what_the_pairs_show_too_is_a_regression(watched: Watched) -> None:
     assert evidence["changes"] and evidence["detected"]["nights"] == LAST + 1
 
 
+def test_what_came_back_while_its_session_waited_is_not_judged_by_nights_without_it(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    watched = Watched(sqlite, tmp_path, MLP)
+    (task,) = waiting(sqlite, "confirm")
+    newest = nightly(LAST + 1)
+    build(tmp_path / "data", newest, "00000002")
+    # The next night MLP is as fast as it was, and the session has not begun.
+    Nights(sqlite).add(range(LAST + 1, LAST + 2), {RESNET_COMPILED: 1.1})
+    watched.look()
+    child = watched.child(environments=(OLD, newest))
+    running = claimed_again(sqlite, task)
+    done = confirm(running, hands(tmp_path, MORNING, child))
+    states = {one.key.case: one.state for one in findings.findings(sqlite)}
+    assert states == {RESNET_COMPILED: "confirmed", MLP: "candidate"}
+    assert MLP not in child.commands[0]
+    # The other one gets a session of its own, between its own nights.
+    finish(sqlite, running, done, MORNING)
+    assert [task.schedule for task in waiting(sqlite, "detect")] == ["detect:alone"]
+    (other,) = [one for one in findings.findings(sqlite) if one.key.case == MLP]
+    assert (sides_of(other).old, sides_of(other).new) == (OLD.fingerprint, NEW.fingerprint)
+
+
 def test_a_regression_is_traced_on_both_sides(watched: Watched) -> None:
     child = watched.child()
     watched.confirm(child)

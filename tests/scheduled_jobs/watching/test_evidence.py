@@ -77,6 +77,14 @@ def test_a_verdict_decides(word: Word, direction: str, state: str) -> None:
     assert ruling(one, a_result(word), rebuilt=True).state == expected
 
 
+def test_a_drift_is_confirmed_by_more_than_its_known_pieces() -> None:
+    # The session compares from before the first piece and shows 0.1.
+    one = known(shape="drift")
+    for before, state in ((0.07, "confirmed"), (0.098, "refuted"), (0.12, "refuted")):
+        drift = replace(one, evidence={**one.evidence, "began_as": 5, "confirmed_before": before})
+        assert ruling(drift, a_result(), rebuilt=False).state == state
+
+
 def test_what_has_no_number_is_unclear_and_says_why() -> None:
     one = known()
     broke = ruling(one, a_result(new="crashed"), rebuilt=False)

@@ -3,11 +3,13 @@
 from dataclasses import asdict, replace
 from datetime import timedelta
 
+import pytest
 from builders import a_night
 from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
 
 from analysis.finding_words import stricter
-from analysis.nights import Decision
+from analysis.nights import Change, Decision
+from db.finding_records import Finding
 from scheduled_jobs.watching.findings import (
     SIDES,
     MachineSeries,
@@ -28,6 +30,14 @@ def test_a_session_compares_a_night_surely_before_with_the_newest() -> None:
     # Seen late, its place is uncertain; and a drift left its level where that began.
     assert compared(replace(CHANGE, raised=11), series) == (0, 11)
     assert compared(replace(CHANGE, shape="drift", since=2), series) == (2, 11)
+
+
+def test_the_old_side_is_no_night_of_the_level_before() -> None:
+    # The step that began the level was at night 11, and its place is estimated one night early.
+    series = a_series(60)
+    late = replace(CHANGE, index=40, raised=47, since=10)
+    for change in (late, replace(late, shape="drift"), replace(late, shape="drift", anchored=True)):
+        assert 11 <= compared(change, series)[0] < 20
 
 
 def test_what_came_back_by_the_newest_night_is_compared_as_it_was_before() -> None:
@@ -95,6 +105,13 @@ def test_a_change_that_moved_by_a_night_is_the_one_that_is_known() -> None:
     assert len(seen(TRACK, a_series(), judged(CHANGE, moved), [known()]).findings) == 2
 
 
+def test_a_refuted_piece_hides_no_drift_that_the_weekly_check_found() -> None:
+    whole = replace(CHANGE, index=7, raised=11, shape="drift", anchored=True, change=0.2)
+    (found,) = seen(TRACK, a_series(), judged(whole), [known(state="refuted")]).findings
+    assert (found.shape, found.change, found.at_run) == ("drift", 0.2, "run-7")
+    assert seen(TRACK, a_series(), judged(whole), [known(state="refuted", shape="drift")]).findings == ()
+
+
 def test_what_was_the_machines_hides_nothing_that_is_pytorchs() -> None:
     machines = known(state="machine")
     for index in (6, 7):
@@ -152,7 +169,7 @@ def test_a_drift_that_came_in_pieces_is_measured_from_before_the_first_one() -> 
     # What moved the other way, or was refuted, is no piece of it.
     others = [replace(first, state="refuted"), replace(later, direction="better")]
     (found,) = seen(TRACK, series, judged(drift), others).findings
-    assert sides_of(replace(first, evidence=found.evidence)).old_run == "run-8"
+    assert sides_of(replace(first, evidence=found.evidence)).old_run == "run-11"
     assert "began_as" not in found.evidence
 
 
@@ -175,6 +192,37 @@ def test_a_third_small_step_the_same_way_is_a_drift() -> None:
     for change, before in ((third, steps[:1]), (large, steps), (third, fixed), (third, turned)):
         (found,) = seen(TRACK, series, judged(change), before).findings
         assert found.shape == "step" and "began_as" not in found.evidence
+
+
+def test_of_a_drift_the_pieces_are_known_that_a_session_has_to_go_beyond() -> None:
+    series = a_series(40)
+    first, second = (
+        replace(
+            known(id=number, state="confirmed", at_run=f"run-{at}", at=a_night(at)),
+            change=change,
+            evidence={SIDES: asdict(Sides(f"run-{at - 5}", f"environment-{at - 5}", f"run-{at + 3}", "e"))},
+        )
+        for number, at, change in ((5, 10, 0.03), (6, 20, 0.04))
+    )
+    third = replace(CHANGE, index=34, raised=36, since=20, change=0.03)
+
+    def known_before(*pieces: Finding, change: Change = third) -> object:
+        (found,) = seen(TRACK, series, judged(change), pieces).findings
+        assert (found.shape, found.evidence["began_as"]) == ("drift", 5)
+        return found.evidence["confirmed_before"]
+
+    assert known_before(first, second) == pytest.approx(0.07)
+    # The second one was measured from before the first.
+    whole = replace(second, shape="drift", change=0.075, evidence={**second.evidence, "began_as": 5})
+    assert known_before(first, whole) == pytest.approx(0.075)
+    # A large step before the level that was left is none of a drift, nor is a piece whose old side is gone.
+    drift = replace(third, shape="drift")
+    gone = {SIDES: asdict(Sides("pruned", "environment", "run-13", "e"))}
+    (large,) = seen(TRACK, series, judged(drift), [replace(second, change=0.10)]).findings
+    (pruned,) = seen(TRACK, series, judged(drift), [replace(first, evidence=gone)]).findings
+    for found in (large, pruned):
+        assert sides_of(known(evidence=found.evidence)).old_run == "run-23"
+        assert "confirmed_before" not in found.evidence
 
 
 def test_what_sessions_decided_is_told_to_the_scan_by_place() -> None:
