@@ -130,6 +130,12 @@ def _finding(database: Database) -> NewFinding:
     return NewFinding(_latency(database)[0], "nightly", "nightly", "h200", "worse", "step", *sides, 0.1)
 
 
+def _refute_and_reopen(database: Database) -> Any:
+    findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, {}, a_night(4))
+    findings.reopen(database, {1: findings.Reopened(0.2, {"again": True}), 99: findings.Reopened(0.1, {})})
+    return findings.finding(database, 1)
+
+
 def _latency(database: Database) -> list[Any]:
     return [key for key in queries.series_keys(database) if key.metric == "latency"]
 
@@ -180,6 +186,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
     replicates.stored_outcomes: replicates.stored_outcomes,
     places.places: lambda database: places.places(database, "latency"),
+    places.most_nights: places.most_nights,
+    places.case_points: lambda database: places.case_points(
+        database, "latency", [_latency(database)[0].hardware], _latency(database)[0].profile
+    ),
+    places.technique_runs: places.technique_runs,
     places.measured_versions: lambda database: places.measured_versions(
         database, "latency", a_machine().hardware.fingerprint, a_profile().fingerprint
     ),
@@ -252,6 +263,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     findings.set_state: lambda database: findings.set_state(database, [1], "confirming"),
     findings.note_evidence: lambda database: findings.note_evidence(database, {1: {"seen": 2}, 99: {}}),
+    findings.reopen: lambda database: _refute_and_reopen(database),
     findings.decide: lambda database: findings.decide(
         database, 1, "confirmed", 0.1, 0.05, 0.2, {"pairs": 9}, a_night(4)
     ),

