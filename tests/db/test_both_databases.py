@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from builders import (
+    BERT,
     MLP,
     RESNET,
     a_machine,
@@ -130,6 +131,11 @@ def _finding(database: Database) -> NewFinding:
     return NewFinding(_latency(database)[0], "nightly", "nightly", "h200", "worse", "step", *sides, 0.1)
 
 
+def _technique_runs(database: Database) -> Any:
+    store.save_outcomes(database, "night-2", [an_outcome(BERT, environment=NEW)])
+    return places.technique_runs(database)
+
+
 def _refute_and_reopen(database: Database) -> Any:
     findings.decide(database, 1, "refuted", 0.0, -0.1, 0.1, {}, a_night(4))
     findings.reopen(database, {1: findings.Reopened(0.2, {"again": True}), 99: findings.Reopened(0.1, {})})
@@ -190,7 +196,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     places.case_points: lambda database: places.case_points(
         database, "latency", [_latency(database)[0].hardware], _latency(database)[0].profile
     ),
-    places.technique_runs: places.technique_runs,
+    places.technique_runs: lambda database: _technique_runs(database),
     places.measured_versions: lambda database: places.measured_versions(
         database, "latency", a_machine().hardware.fingerprint, a_profile().fingerprint
     ),
