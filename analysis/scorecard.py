@@ -263,15 +263,19 @@ class _Judge:
         # The mean of one case is that case.
         if mean.cases < 2 or mean.change is None or mean.low is None or mean.high is None:
             return
-        near = min((end or 0.0) * self._cost for end in (mean.unreduced.low, mean.unreduced.high))
+        held = mean.unreduced
+        near = min((end or 0.0) * self._cost for end in (held.low, held.high))
         limit = math.log1p(self._limits.mean)
-        if mean.change * self._cost <= limit:
+        # Of an exact metric one pair proves nothing.
+        proved = near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values())
+        if not proved and mean.change * self._cost <= limit:
             return
         told, limit_text = change_beside(mean.change, mean.low, mean.high, limit * self._cost)
+        if little := reduced(mean):
+            whole, limit_text = change_beside(held.change, held.low, held.high, limit * self._cost)
+            told += f"{little}; with every case at its whole weight {whole}"
         text = f"{self._title} over {plural(mean.cases, 'case')}: {told}: at most {limit_text} is allowed"
-        text += reduced(mean)
-        # Of an exact metric one pair proves nothing.
-        if near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values()):
+        if proved:
             yield self._reason("mean", text, (), abs(mean.change))
         else:
             text += ", which is not proved to be exceeded"

@@ -181,6 +181,18 @@ def test_limits_that_cannot_be_meant_are_refused(limits: dict[str, Any]) -> None
         Limits(**limits)
 
 
+def test_a_mean_is_held_against_its_limit_with_whole_weights() -> None:
+    quiet = [compiles(f"quiet{number}", 0.0, noise=3.0, n=12) for number in range(8)]
+    cases = [*quiet, *(compiles(f"wild{number}", 60.0, noise=30.0, n=12) for number in range(4))]
+    blocks = Policy(compile_time=Limits(0.25, 2.0, 0.10, blocks=("mean",)))
+    upgrade = decide(cases, blocks)
+    (score,) = upgrade.scorecard.compile_time.metrics
+    # Most of the four imprecise cases is left out of the mean that is shown, and it is within the limit.
+    assert (score.mean.change or 0) < math.log(1.10) < (score.mean.unreduced.low or 0)
+    assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
+    assert "at its whole weight +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in upgrade.reasons[0].text
+
+
 def test_limits_are_stored_with_the_comparison_and_a_stored_one_without_them_has_the_usual() -> None:
     policy = Policy(compile_time=Limits(0.2, 0.4, 0.1, blocks=("case", "mean")))
     body = Comparison("a", "b", Plan(), policy).to_body()
