@@ -1,5 +1,6 @@
 """One pair of versions on all hardware that measured it: a run for each, the worst verdict first."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +9,8 @@ from dashboard.upgrades.view import Listed, answers
 from db.upgrade_records import NamedEnvironment
 from reports.scorecard import Entry
 
+#: What follows the plus where it says what device a build is for; `git4f0a1c2` is another PyTorch.
+_DEVICE = re.compile(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
 _WORST: tuple[Decision | None, ...] = ("no-go", "unclear", "go", None)
 
 
@@ -57,5 +60,6 @@ def _pair(one: Listed) -> tuple[str, ...]:
 
 
 def _version(environment: NamedEnvironment) -> str:
-    """Without what follows a plus: `2.13.0` of `2.13.0+cu130`."""
-    return environment.torch_version.partition("+")[0]
+    """Without the device it was built for: `2.13.0` of `2.13.0+cu130`."""
+    version, _, local = environment.torch_version.partition("+")
+    return version if _DEVICE.fullmatch(local) else environment.torch_version
