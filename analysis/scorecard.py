@@ -20,6 +20,10 @@ _LATENCY = "latency_floor"
 
 #: `not settled`: nothing speaks against it, and of no case is it proved better, worse or the same.
 State = Literal["ok", "warning", "unclear", "no-go", "not settled", "not measured"]
+#: What weighs most comes first.
+_STATES: tuple[State, ...] = ("no-go", "unclear", "warning", "ok")
+#: By unit, of which of the four a metric is that only `worst` of a policy names.
+_LATENCY_UNITS, _COMPILE_UNITS, _MEMORY_UNITS = ("ms", "items/s", "TFLOP/s"), ("s",), ("MiB",)
 #: Kinds of reasons that are about the pass rate.
 _PASS_RATE: tuple[Kind, ...] = ("broke", "shaky")
 
@@ -47,7 +51,10 @@ class MetricScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The steady latency, the compile time or the peak memory: its state by the policy, and its metrics."""
+    """The steady latency, the compile time or the peak memory: its state by the policy, and its metrics.
+
+    A metric that speaks against the upgrade comes first, of several the one with the largest proved change.
+    """
 
     state: State
     metrics: tuple[MetricScore, ...]
@@ -117,19 +124,42 @@ def scorecard(
             sum(one.repaired for one in results),
             sum(any(status not in ("ok", *BROKEN) for status in both) for both in ended),
         ),
-        *(_score(metrics, scores, found) for metrics in ((latency_of(policy),), COMPILE_TIME, PEAK_MEMORY)),
+        *(
+            _score((*metrics, *_limited(metrics, units, found, policy)), scores, found)
+            for metrics, units in (
+                ((latency_of(policy),), _LATENCY_UNITS),
+                (COMPILE_TIME, _COMPILE_UNITS),
+                (PEAK_MEMORY, _MEMORY_UNITS),
+            )
+        ),
     )
 
 
+def _limited(
+    metrics: Sequence[str], units: Sequence[str], found: Sequence[Reason], policy: Policy
+) -> list[str]:
+    """Other metrics of these units that `worst` limits and that speak against the upgrade."""
+    against = {one.metric for one in found if one.speaks != "go"}
+    other = (metric for metric in policy.worst if metric not in metrics and METRICS[metric].unit in units)
+    return [metric for metric in other if metric in against]
+
+
 def _score(metrics: Iterable[str], scores: Mapping[str, MetricScore], found: Sequence[Reason]) -> Score:
-    known = tuple(scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts)
-    named = {one.metric for one in known}
-    own = [one for one in found if one.metric in named and one.kind not in _PASS_RATE]
+    known = [scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts]
     if not known:
-        return Score("not measured", known)
-    state = _state(own)
+        return Score("not measured", ())
+    own = [one for one in found if one.kind not in _PASS_RATE]
+    states = {one.metric: _state([each for each in own if each.metric == one.metric]) for one in known}
+
+    def _key(one: MetricScore) -> tuple[int, bool, float]:
+        largest = _point(one.verdicts[one.worse[0]]) if one.worse else 0.0
+        against = min(_STATES.index(states[one.metric]), _STATES.index("warning"))
+        return against, one.mean.change is None, -largest
+
+    known.sort(key=_key)
+    state = _state([one for one in own if one.metric in states])
     proved = any(verdict.word != "unclear" for one in known for verdict in one.verdicts.values())
-    return Score("not settled" if state == "ok" and not proved else state, known)
+    return Score("not settled" if state == "ok" and not proved else state, tuple(known))
 
 
 def _state(found: Sequence[Reason]) -> State:

@@ -1,6 +1,5 @@
 """The four metrics of an upgrade as short texts: the strip beside the verdict in every form of the report."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +56,7 @@ class Entry:
 
 def entries(card: Scorecard, policy: Policy) -> tuple[Entry, Entry, Entry, Entry]:
     """Pass rate, steady latency, compile time and peak memory, in this order."""
-    metric = latency_of(policy)
+    metric = card.latency.metrics[0].metric if card.latency.metrics else latency_of(policy)
     title = "Steady latency" if METRICS[metric].unit == "ms" else METRICS[metric].title
     return (
         _pass_rate(card.pass_rate),
@@ -78,25 +77,20 @@ def _pass_rate(rate: PassRate) -> Entry:
 
 
 def _entry(title: str, score: Score, limits: str) -> Entry:
-    """The metric with the worst case first; its geomean is the number, or the hint where none is known."""
-    ordered = sorted(score.metrics, key=lambda one: (one.mean.change is None, -_most(one)))
-    value = words.NONE
-    if ordered and ordered[0].mean.change is not None:
-        value = words.percent(ordered[0].mean.change)
-    elif hints := [one.hint for one in ordered if one.hint is not None]:
-        value = f"{words.percent(hints[0])}, not proved"
-    notes = [metric_note(one) for one in ordered]
-    worse = [(case, one.verdicts[case]) for one in ordered[:1] for case in one.worse[:1]]
+    """The first metric's geomean is the number, or its hint where none is known."""
+    numbers = [text for one in score.metrics if (text := _number(one))]
+    notes = [metric_note(one) for one in score.metrics]
+    worse = [(case, one.verdicts[case]) for one in score.metrics[:1] for case in one.worse[:1]]
     largest = "".join(f"{wording.change(verdict)} {case}" for case, verdict in worse)
+    value = numbers[0] if numbers else words.NONE
     return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])), largest)
 
 
-def _most(score: MetricScore) -> float:
-    """By how much the case that is proved worst is worse, as a logarithm; 0 without one."""
-    if not score.worse:
-        return 0.0
-    verdict = score.verdicts[score.worse[0]]
-    return math.inf if verdict.change is None else verdict.change * verdict.cost
+def _number(score: MetricScore) -> str:
+    """What stands for a metric; empty where nothing of it has a ratio."""
+    if score.mean.change is not None:
+        return words.percent(score.mean.change)
+    return f"{words.percent(score.hint)}, not proved" if score.hint is not None else ""
 
 
 def metric_note(score: MetricScore) -> str:

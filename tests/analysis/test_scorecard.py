@@ -181,6 +181,24 @@ def test_limits_that_cannot_be_meant_are_refused(limits: dict[str, Any]) -> None
         Limits(**limits)
 
 
+def test_what_only_worst_limits_stands_among_its_kind_where_it_speaks_against() -> None:
+    reserved = "cuda_peak_reserved"
+    policy = Policy(worst={"latency_floor": 0.1, reserved: 0.1, "cold_start": 0.2})
+    memory = {one.metric: one for one in (needs("a", 0.0).verdicts[MEMORY],)}
+    grown = {**memory, reserved: needs("a", 30.0, metric=reserved).verdicts[reserved]}
+    upgrade = decide([*alike(5), result("a", verdicts={FLOOR: verdict(0.0), **grown})], policy)
+    card = upgrade.scorecard
+    assert (upgrade.decision, card.peak_memory.state, card.latency.state) == ("no-go", "no-go", "ok")
+    assert [one.metric for one in card.peak_memory.metrics] == [reserved, MEMORY]
+    # A policy that decides by the median still limits the latency floor of a case.
+    slow = {FLOOR: verdict(15.0), "latency": verdict(0.0, "latency")}
+    same = {FLOOR: verdict(0.0), "latency": verdict(0.0, "latency")}
+    cases = [result(f"{number}", verdicts=same) for number in range(11)]
+    upgrade = decide([*cases, result("slow", verdicts=slow)], Policy(metric="latency"))
+    assert (upgrade.decision, upgrade.scorecard.latency.state) == ("no-go", "no-go")
+    assert upgrade.scorecard.latency.metrics[0].worse == ("slow",)
+
+
 def test_a_mean_is_held_against_its_limit_with_whole_weights() -> None:
     quiet = [compiles(f"quiet{number}", 0.0, noise=3.0, n=12) for number in range(8)]
     cases = [*quiet, *(compiles(f"wild{number}", 60.0, noise=30.0, n=12) for number in range(4))]
