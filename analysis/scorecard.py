@@ -114,15 +114,19 @@ def scorecard(
 ) -> Scorecard:
     """The four metrics, each with the state that the reasons give it."""
     ended = [(one.old.status, one.new.status) for one in results]
+    unknown = [one.case for one in results if not {one.old.status, one.new.status} <= {"ok", *BROKEN}]
+    own = [one for one in found if one.kind in _PASS_RATE]
+    # Cases that work and only lack a number say nothing against the pass rate.
+    own += [one for one in found if one.kind == "unmeasured" and {*unknown} & {*one.cases}]
     return Scorecard(
         PassRate(
-            _state([one for one in found if one.kind in _PASS_RATE]) if results else "not measured",
+            _state(own) if len(unknown) < len(results) else "not measured",
             len(results),
             sum(old == "ok" for old, _ in ended),
             sum(new == "ok" for _, new in ended),
             sum(one.broke for one in results),
             sum(one.repaired for one in results),
-            sum(any(status not in ("ok", *BROKEN) for status in both) for both in ended),
+            len(unknown),
         ),
         *(
             _score((*metrics, *_limited(metrics, units, found, policy)), scores, found)

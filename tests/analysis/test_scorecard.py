@@ -161,6 +161,18 @@ def test_the_pass_rate() -> None:
     }
 
 
+def test_a_pass_rate_of_cases_that_were_not_measured_is_not_ok() -> None:
+    skipped = Side("skipped", "it was not measured")
+    none = [result(f"{number}", old=skipped, new=skipped, verdicts={}) for number in range(4)]
+    assert decide(none).scorecard.pass_rate.state == "not measured"
+    half = decide([*alike(4), *(result(f"{number}", new=skipped, verdicts={}) for number in range(4))])
+    assert (half.decision, half.scorecard.pass_rate.state) == ("unclear", "unclear")
+    # The policy allows a tenth of them to be unknown, and what works and has no number has passed.
+    assert decide([*alike(12), none[0]]).scorecard.pass_rate.state == "ok"
+    few = decide([result("a", verdicts={FLOOR: verdict(0.0, n=1)})])
+    assert (few.decision, few.scorecard.pass_rate.state) == ("unclear", "ok")
+
+
 def test_the_state_of_the_latency_is_that_of_its_reasons() -> None:
     assert decide([*alike(30), result("mlp", 15.0)]).scorecard.latency.state == "no-go"
     assert decide([*alike(30), result("mlp", 10.2)]).scorecard.latency.state == "unclear"
