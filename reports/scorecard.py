@@ -61,8 +61,8 @@ def entries(card: Scorecard, policy: Policy) -> tuple[Entry, Entry, Entry, Entry
     return (
         _pass_rate(card.pass_rate),
         _entry(title, card.latency, ""),
-        _entry("Compile time", card.compile_time, _limits(policy.compile_time)),
-        _entry("Peak memory", card.peak_memory, _limits(policy.peak_memory)),
+        _entry("Compile time", card.compile_time, _limits(policy.compile_time, card.compile_time, policy)),
+        _entry("Peak memory", card.peak_memory, _limits(policy.peak_memory, card.peak_memory, policy)),
     )
 
 
@@ -88,7 +88,8 @@ def _entry(title: str, score: Score, limits: str) -> Entry:
 
 def _number(score: MetricScore) -> str:
     """What stands for a metric; empty where nothing of it has a ratio."""
-    if score.mean.change is not None:
+    # A mean of single pairs of an exact metric is none that anything proves.
+    if score.mean.change is not None and score.hinted < len(score.verdicts):
         return words.percent(score.mean.change)
     return f"{words.percent(score.hint)}, not proved" if score.hint is not None else ""
 
@@ -116,10 +117,15 @@ def metric_note(score: MetricScore) -> str:
     return f"{METRICS[score.metric].title}: {'; '.join(parts) or 'no difference that has a ratio'}"
 
 
-def _limits(limits: Limits) -> str:
-    each = (("case", "a case"), ("worst", "the worst"), ("mean", "the mean"))
-    listed = ", ".join(f"{title} {words.share(getattr(limits, rule))}" for rule, title in each)
-    return f"Limits: {listed}"
+def _limits(limits: Limits, score: Score, policy: Policy) -> str:
+    """The three limits; of a metric that the policy's `worst` names that is the one of a single case."""
+    own = [one.metric for one in score.metrics if one.metric in policy.worst]
+    named = ", ".join(f"{METRICS[metric].title} {words.share(policy.worst[metric])}" for metric in own)
+    worst = words.share(limits.worst)
+    if named:
+        worst = named if len(own) == len(score.metrics) else f"{worst} ({named})"
+    mean = words.share(limits.mean)
+    return f"Limits: a case {words.share(limits.case)}, the worst {worst}, the mean {mean}"
 
 
 def limit_rules(kind: str, limits: Limits, slower_share: float) -> str:
