@@ -1,16 +1,13 @@
 """One pair of versions on all hardware that measured it: a run for each, the worst verdict first."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.reasons import Decision
+from dashboard.picking import released
 from dashboard.upgrades.view import Listed, answers
-from db.upgrade_records import NamedEnvironment
 from reports.scorecard import Entry
 
-#: What follows the plus where it says what device a build is for; `git4f0a1c2` is another PyTorch.
-_DEVICE = re.compile(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
 _WORST: tuple[Decision | None, ...] = ("no-go", "unclear", "go", None)
 
 
@@ -54,12 +51,6 @@ def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> li
 
 
 def _pair(one: Listed) -> tuple[str, ...]:
-    old, new = _version(one.old), _version(one.new)
+    old, new = released(one.old.torch_version), released(one.new.torch_version)
     # One version against itself is told apart by what people call the two.
     return (old, new, one.old.name, one.new.name) if old == new else (old, new)
-
-
-def _version(environment: NamedEnvironment) -> str:
-    """Without the device it was built for: `2.13.0` of `2.13.0+cu130`."""
-    version, _, local = environment.torch_version.partition("+")
-    return version if _DEVICE.fullmatch(local) else environment.torch_version
