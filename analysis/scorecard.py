@@ -187,8 +187,7 @@ def limit_reasons(scores: Mapping[str, MetricScore], policy: Policy) -> Iterable
         ("memory", policy.peak_memory, PEAK_MEMORY),
     )
     for kind, limits, metrics in kinds:
-        # What decides has limits of its own.
-        for score in (scores[one] for one in metrics if one in scores and one != policy.metric):
+        for score in (scores[one] for one in metrics if one in scores):
             yield from _Judge(kind, score, limits, policy).reasons()
 
 
@@ -205,6 +204,9 @@ class _Judge:
         beyond = self._beyond()
         if beyond:
             yield self._too_much(beyond)
+        if self._metric == self._policy.metric:
+            # What decides has a share of cases and a mean of its own, and no limit of a single case.
+            return
         if self._score.worse:
             yield from self._worse([case for case in self._score.worse if case not in beyond])
         if doubtful := self._doubtful():

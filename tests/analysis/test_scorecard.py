@@ -132,10 +132,18 @@ def test_a_limit_in_worst_is_that_of_the_single_case() -> None:
     assert decide([*cases, needs("gpt", 40.0)], policy).decision == "no-go"
 
 
-def test_a_metric_that_decides_is_judged_by_its_own_rules() -> None:
-    cases = [needs(f"c{number}", 12.0) for number in range(10)]
-    upgrade = decide(cases, Policy(metric=MEMORY, slower_share=1.0, overall=0.5, worst={}))
+def test_a_metric_that_decides_has_a_share_and_a_mean_of_its_own() -> None:
+    cases = [needs(f"c{number}", 8.0) for number in range(10)]
+    upgrade = decide(cases, Policy(metric=MEMORY, slower_share=1.0, overall=0.5))
     assert upgrade.decision == "go" and "memory" not in {one.kind for one in upgrade.reasons}
+
+
+def test_who_decides_by_memory_does_not_lift_the_limit_of_a_single_case() -> None:
+    cases = [*(needs(f"same{number}", 0.0) for number in range(59)), needs("bert", 50.0)]
+    for policy in (Policy(), Policy(metric=MEMORY)):
+        upgrade = decide(cases, policy)
+        assert (upgrade.decision, upgrade.scorecard.peak_memory.state) == ("no-go", "no-go")
+        assert upgrade.reasons[0].cases == ("bert",)
 
 
 def test_memory_of_a_case_that_must_not_regress_counts_where_it_is_proved() -> None:
