@@ -20,6 +20,10 @@ _LATENCY = "latency_floor"
 
 #: `not settled`: nothing speaks against it, and of no case is it proved better, worse or the same.
 State = Literal["ok", "warning", "unclear", "no-go", "not settled", "not measured"]
+#: What weighs most comes first.
+_STATES: tuple[State, ...] = ("no-go", "unclear", "warning", "ok")
+#: By unit, of which of the four a metric is that only `worst` of a policy names.
+_LATENCY_UNITS, _COMPILE_UNITS, _MEMORY_UNITS = ("ms", "items/s", "TFLOP/s"), ("s",), ("MiB",)
 #: Kinds of reasons that are about the pass rate.
 _PASS_RATE: tuple[Kind, ...] = ("broke", "shaky")
 
@@ -47,7 +51,10 @@ class MetricScore:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The steady latency, the compile time or the peak memory: its state by the policy, and its metrics."""
+    """The steady latency, the compile time or the peak memory: its state by the policy, and its metrics.
+
+    A metric that speaks against the upgrade comes first, of several the one with the largest proved change.
+    """
 
     state: State
     metrics: tuple[MetricScore, ...]
@@ -107,29 +114,56 @@ def scorecard(
 ) -> Scorecard:
     """The four metrics, each with the state that the reasons give it."""
     ended = [(one.old.status, one.new.status) for one in results]
+    unknown = [one.case for one in results if not {one.old.status, one.new.status} <= {"ok", *BROKEN}]
+    own = [one for one in found if one.kind in _PASS_RATE]
+    # Cases that work and only lack a number say nothing against the pass rate.
+    own += [one for one in found if one.kind == "unmeasured" and {*unknown} & {*one.cases}]
     return Scorecard(
         PassRate(
-            _state([one for one in found if one.kind in _PASS_RATE]) if results else "not measured",
+            _state(own) if len(unknown) < len(results) else "not measured",
             len(results),
             sum(old == "ok" for old, _ in ended),
             sum(new == "ok" for _, new in ended),
             sum(one.broke for one in results),
             sum(one.repaired for one in results),
-            sum(any(status not in ("ok", *BROKEN) for status in both) for both in ended),
+            len(unknown),
         ),
-        *(_score(metrics, scores, found) for metrics in ((latency_of(policy),), COMPILE_TIME, PEAK_MEMORY)),
+        *(
+            _score((*metrics, *_limited(metrics, units, found, policy)), scores, found)
+            for metrics, units in (
+                ((latency_of(policy),), _LATENCY_UNITS),
+                (COMPILE_TIME, _COMPILE_UNITS),
+                (PEAK_MEMORY, _MEMORY_UNITS),
+            )
+        ),
     )
 
 
+def _limited(
+    metrics: Sequence[str], units: Sequence[str], found: Sequence[Reason], policy: Policy
+) -> list[str]:
+    """Other metrics of these units that `worst` limits and that speak against the upgrade."""
+    against = {one.metric for one in found if one.speaks != "go"}
+    other = (metric for metric in policy.worst if metric not in metrics and METRICS[metric].unit in units)
+    return [metric for metric in other if metric in against]
+
+
 def _score(metrics: Iterable[str], scores: Mapping[str, MetricScore], found: Sequence[Reason]) -> Score:
-    known = tuple(scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts)
-    named = {one.metric for one in known}
-    own = [one for one in found if one.metric in named and one.kind not in _PASS_RATE]
+    known = [scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts]
     if not known:
-        return Score("not measured", known)
-    state = _state(own)
+        return Score("not measured", ())
+    own = [one for one in found if one.kind not in _PASS_RATE]
+    states = {one.metric: _state([each for each in own if each.metric == one.metric]) for one in known}
+
+    def _key(one: MetricScore) -> tuple[int, bool, float]:
+        largest = _point(one.verdicts[one.worse[0]]) if one.worse else 0.0
+        against = min(_STATES.index(states[one.metric]), _STATES.index("warning"))
+        return against, one.mean.change is None, -largest
+
+    known.sort(key=_key)
+    state = _state([one for one in own if one.metric in states])
     proved = any(verdict.word != "unclear" for one in known for verdict in one.verdicts.values())
-    return Score("not settled" if state == "ok" and not proved else state, known)
+    return Score("not settled" if state == "ok" and not proved else state, tuple(known))
 
 
 def _state(found: Sequence[Reason]) -> State:
@@ -153,8 +187,7 @@ def limit_reasons(scores: Mapping[str, MetricScore], policy: Policy) -> Iterable
         ("memory", policy.peak_memory, PEAK_MEMORY),
     )
     for kind, limits, metrics in kinds:
-        # What decides has limits of its own.
-        for score in (scores[one] for one in metrics if one in scores and one != policy.metric):
+        for score in (scores[one] for one in metrics if one in scores):
             yield from _Judge(kind, score, limits, policy).reasons()
 
 
@@ -171,6 +204,9 @@ class _Judge:
         beyond = self._beyond()
         if beyond:
             yield self._too_much(beyond)
+        if self._metric == self._policy.metric:
+            # What decides has a share of cases and a mean of its own, and no limit of a single case.
+            return
         if self._score.worse:
             yield from self._worse([case for case in self._score.worse if case not in beyond])
         if doubtful := self._doubtful():
@@ -263,15 +299,19 @@ class _Judge:
         # The mean of one case is that case.
         if mean.cases < 2 or mean.change is None or mean.low is None or mean.high is None:
             return
-        near = min((end or 0.0) * self._cost for end in (mean.unreduced.low, mean.unreduced.high))
+        held = mean.unreduced
+        near = min((end or 0.0) * self._cost for end in (held.low, held.high))
         limit = math.log1p(self._limits.mean)
-        if mean.change * self._cost <= limit:
+        # Of an exact metric one pair proves nothing.
+        proved = near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values())
+        if not proved and mean.change * self._cost <= limit:
             return
         told, limit_text = change_beside(mean.change, mean.low, mean.high, limit * self._cost)
+        if little := reduced(mean):
+            whole, limit_text = change_beside(held.change, held.low, held.high, limit * self._cost)
+            told += f"{little}; with every case at its whole weight {whole}"
         text = f"{self._title} over {plural(mean.cases, 'case')}: {told}: at most {limit_text} is allowed"
-        text += reduced(mean)
-        # Of an exact metric one pair proves nothing.
-        if near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values()):
+        if proved:
             yield self._reason("mean", text, (), abs(mean.change))
         else:
             text += ", which is not proved to be exceeded"

@@ -263,7 +263,7 @@ def _prepare(here: Context, request: RunRequest, chosen: Chosen, held: ExitStack
     refuse_too_many(len(cases), replicates)
     planned = plan.replicates(cases, replicates, described.fingerprint)
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
-        refuse_long(planned, timing)
+        refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
     check_needed(cases, request.neighbours)
     # Neighbours have to know a run by its name before it begins.

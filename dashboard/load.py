@@ -11,6 +11,7 @@ from itertools import count
 import streamlit as st
 
 from analysis.operators import Origin, unlike
+from analysis.watched import judged_by
 from dashboard import charts, filters, origins
 from dashboard.access import reader
 from dashboard.database import opened
@@ -126,12 +127,14 @@ def opening_places(url: str) -> list[tuple[str, str]]:
 def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str) -> list[str]:
     """The cases of a metric on some hardware under a profile (fingerprints), what matters most first.
 
-    Those with a confirmed finding that is still open, the newest first, then those with most points.
+    Those with a confirmed finding on the metric, or on the watched one that it follows from, that is still
+    open, the newest first; then those with most points.
     """
     found = findings_store.findings(
         opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
     )
-    here = [one.key.case for one in found if one.key.hardware in hardware and one.key.profile == profile]
+    shown = [one.key for one in found if one.key.metric == judged_by(metric)]
+    here = [key.case for key in shown if key.hardware in hardware and key.profile == profile]
     points = places.case_points(opened(url), metric, hardware, profile)
     return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
 

@@ -1,5 +1,6 @@
 """One choice of an address: what it names if that exists, else what the page shows and a complaint."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -9,6 +10,8 @@ from dashboard import links
 #: The URL's query: every value of every name.
 Query = Mapping[str, Sequence[str]]
 
+#: What follows the plus in a version where it says what device a build is for.
+_DEVICE = re.compile(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
 #: An address may ask for thousands of things: so many values of each name count.
 _VALUES = 200
 
@@ -48,6 +51,15 @@ def pick_version(
 def public(torch_version: str) -> str:
     """A version without its local part, which says what device it was built for."""
     return torch_version.partition("+")[0]
+
+
+def released(torch_version: str) -> str:
+    """A version without the device it was built for: `2.13.0` of `2.13.0+cu130`.
+
+    What else follows a plus, such as a commit, makes another PyTorch of it.
+    """
+    version, _, local = torch_version.partition("+")
+    return version if _DEVICE.fullmatch(local) else torch_version
 
 
 def pick_fingerprint(

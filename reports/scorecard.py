@@ -1,6 +1,5 @@
 """The four metrics of an upgrade as short texts: the strip beside the verdict in every form of the report."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,13 +56,13 @@ class Entry:
 
 def entries(card: Scorecard, policy: Policy) -> tuple[Entry, Entry, Entry, Entry]:
     """Pass rate, steady latency, compile time and peak memory, in this order."""
-    metric = latency_of(policy)
+    metric = card.latency.metrics[0].metric if card.latency.metrics else latency_of(policy)
     title = "Steady latency" if METRICS[metric].unit == "ms" else METRICS[metric].title
     return (
         _pass_rate(card.pass_rate),
         _entry(title, card.latency, ""),
-        _entry("Compile time", card.compile_time, _limits(policy.compile_time)),
-        _entry("Peak memory", card.peak_memory, _limits(policy.peak_memory)),
+        _entry("Compile time", card.compile_time, _limits(policy.compile_time, card.compile_time, policy)),
+        _entry("Peak memory", card.peak_memory, _limits(policy.peak_memory, card.peak_memory, policy)),
     )
 
 
@@ -78,25 +77,21 @@ def _pass_rate(rate: PassRate) -> Entry:
 
 
 def _entry(title: str, score: Score, limits: str) -> Entry:
-    """The metric with the worst case first; its geomean is the number, or the hint where none is known."""
-    ordered = sorted(score.metrics, key=lambda one: (one.mean.change is None, -_most(one)))
-    value = words.NONE
-    if ordered and ordered[0].mean.change is not None:
-        value = words.percent(ordered[0].mean.change)
-    elif hints := [one.hint for one in ordered if one.hint is not None]:
-        value = f"{words.percent(hints[0])}, not proved"
-    notes = [metric_note(one) for one in ordered]
-    worse = [(case, one.verdicts[case]) for one in ordered[:1] for case in one.worse[:1]]
+    """The first metric's geomean is the number, or its hint where none is known."""
+    numbers = [text for one in score.metrics if (text := _number(one))]
+    notes = [metric_note(one) for one in score.metrics]
+    worse = [(case, one.verdicts[case]) for one in score.metrics[:1] for case in one.worse[:1]]
     largest = "".join(f"{wording.change(verdict)} {case}" for case, verdict in worse)
+    value = numbers[0] if numbers else words.NONE
     return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])), largest)
 
 
-def _most(score: MetricScore) -> float:
-    """By how much the case that is proved worst is worse, as a logarithm; 0 without one."""
-    if not score.worse:
-        return 0.0
-    verdict = score.verdicts[score.worse[0]]
-    return math.inf if verdict.change is None else verdict.change * verdict.cost
+def _number(score: MetricScore) -> str:
+    """What stands for a metric; empty where nothing of it has a ratio."""
+    # A mean of single pairs of an exact metric is none that anything proves.
+    if score.mean.change is not None and score.hinted < len(score.verdicts):
+        return words.percent(score.mean.change)
+    return f"{words.percent(score.hint)}, not proved" if score.hint is not None else ""
 
 
 def metric_note(score: MetricScore) -> str:
@@ -122,10 +117,15 @@ def metric_note(score: MetricScore) -> str:
     return f"{METRICS[score.metric].title}: {'; '.join(parts) or 'no difference that has a ratio'}"
 
 
-def _limits(limits: Limits) -> str:
-    each = (("case", "a case"), ("worst", "the worst"), ("mean", "the mean"))
-    listed = ", ".join(f"{title} {words.share(getattr(limits, rule))}" for rule, title in each)
-    return f"Limits: {listed}"
+def _limits(limits: Limits, score: Score, policy: Policy) -> str:
+    """The three limits; of a metric that the policy's `worst` names that is the one of a single case."""
+    own = [one.metric for one in score.metrics if one.metric in policy.worst]
+    named = ", ".join(f"{METRICS[metric].title} {words.share(policy.worst[metric])}" for metric in own)
+    worst = words.share(limits.worst)
+    if named:
+        worst = named if len(own) == len(score.metrics) else f"{worst} ({named})"
+    mean = words.share(limits.mean)
+    return f"Limits: a case {words.share(limits.case)}, the worst {worst}, the mean {mean}"
 
 
 def limit_rules(kind: str, limits: Limits, slower_share: float) -> str:

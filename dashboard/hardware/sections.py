@@ -10,7 +10,7 @@ from dashboard import parts, wording
 from dashboard.hardware import charts, frames, normalised, tables
 from dashboard.hardware.normalised import Column, Overall
 from dashboard.hardware.view import NEWEST, Hardware, Offer
-from dashboard.picking import public
+from dashboard.picking import released
 
 
 def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer: Offer) -> None:
@@ -166,7 +166,7 @@ def _warnings(columns: Sequence[Column], means: Sequence[Overall], offer: Offer)
             "Other machines join by storing into the same database, or by export and import."
         )
     builds = {cell.torch_version for column in columns for cell in column.cells.values()}
-    if len(builds) > 1 and len(set(map(public, builds))) == 1:
+    if len(builds) > 1 and len(set(map(released, builds))) == 1:
         found.append(
             f"Each machine has a build of its own of that release ({', '.join(sorted(builds))}): what a "
             "build was made for, as its CUDA, is part of these ratios."

@@ -8,7 +8,7 @@ from typing import Any
 from analysis.metrics import METRICS
 from dashboard import frames, links
 from dashboard.hardware.normalised import unlike
-from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, public, sentence
+from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, released, sentence
 from dashboard.views import View
 from db.place_records import Place
 
@@ -196,9 +196,9 @@ def _sides(
 
 
 def _versions(found: Spread, sides: Sequence[Side]) -> dict[str, int]:
-    """The public versions that any side has, newest first, and how many have a build of each."""
+    """The versions that any side has, for whatever device, newest first, and how many sides have each."""
     own = {(side.hardware, side.profile) for side in sides}
-    there = {(public(build), where, how) for build, where, how in found if (where, how) in own}
+    there = {(released(build), where, how) for build, where, how in found if (where, how) in own}
     counted = Counter(version for version, _, _ in there)
     return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
 
@@ -211,7 +211,7 @@ def _build(version: str, found: Spread, side: Side) -> str:
     own = {build for build, where, how in found if (where, how) == (side.hardware, side.profile)}
     if version in own:
         return version
-    return max((build for build in own if public(build) == version), key=frames.version_order, default="")
+    return max((build for build in own if released(build) == version), key=frames.version_order, default="")
 
 
 def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:

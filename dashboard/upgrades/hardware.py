@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.reasons import Decision
+from dashboard.picking import released
 from dashboard.upgrades.view import Listed, answers
-from db.upgrade_records import NamedEnvironment
 from reports.scorecard import Entry
 
 _WORST: tuple[Decision | None, ...] = ("no-go", "unclear", "go", None)
@@ -24,16 +24,21 @@ class HardwareVerdict:
 def on_all_hardware(one: Listed, items: Iterable[Listed]) -> list[Listed]:
     """The run that answers best on each hardware that measured the same pair of versions as `one`.
 
-    On its own hardware that is `one` itself. Builds for another device are the same version.
+    On its own hardware that is `one` itself. The newest whole runs of other suites there come after: what one
+    suite found is not taken back by another. Builds for another device are the same version.
     """
-    best: dict[str, Listed] = {}
-    for each in items:
-        place = each.run.hardware
-        if each.confirms or _pair(each) != _pair(one) or place == one.run.hardware:
-            continue
-        if place not in best or answers(each) > answers(best[place]):
-            best[place] = each
-    return [one, *best.values()]
+    best = {one.run.hardware: one}
+    alike = [each for each in items if not each.confirms and _pair(each) == _pair(one)]
+    for each in alike:
+        known = best.setdefault(each.run.hardware, each)
+        if known is not one and answers(each) > answers(known):
+            best[each.run.hardware] = each
+    others: dict[tuple[str, str], Listed] = {}
+    for each in alike:
+        place = each.run.hardware, each.run.suite
+        if all(answers(each)[:3]) and each.run.suite != best[each.run.hardware].run.suite:
+            others[place] = max(others.get(place, each), each, key=answers)
+    return [*best.values(), *others.values()]
 
 
 def worst_first(verdicts: Iterable[HardwareVerdict]) -> list[HardwareVerdict]:
@@ -51,11 +56,6 @@ def missing(verdicts: Sequence[HardwareVerdict], known: Mapping[str, str]) -> li
 
 
 def _pair(one: Listed) -> tuple[str, ...]:
-    old, new = _version(one.old), _version(one.new)
+    old, new = released(one.old.torch_version), released(one.new.torch_version)
     # One version against itself is told apart by what people call the two.
     return (old, new, one.old.name, one.new.name) if old == new else (old, new)
-
-
-def _version(environment: NamedEnvironment) -> str:
-    """Without what follows a plus: `2.13.0` of `2.13.0+cu130`."""
-    return environment.torch_version.partition("+")[0]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from db.queue_records import Task
+from runner.suites.matrix import is_glob
 
 from .jobs import Done, FollowUp, Hands
 from .planning import DETECT, detect_task
@@ -42,9 +43,14 @@ def measure(task: Task, hands: Hands) -> Done:
 def options(spec: Mapping[str, Any], hands: Hands) -> list[str]:
     """What of a spec stands on the command line."""
     given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
-    chosen = [part for case in spec.get("cases") or () for part in ("--case", str(case))]
+    chosen = [part for case in spec.get("cases") or () for part in ("--case", _all_of(str(case)))]
     beside = [part for each in spec.get("neighbours") or () for part in ("--neighbour", str(each))]
     return [*given, *chosen, *beside, *case_files(spec.get("case_files") or (), hands)]
+
+
+def _all_of(pattern: str) -> str:
+    """A workload's bare name as all of its cases: `pyrometer run --case NAME` alone means a small one."""
+    return pattern if "/" in pattern or is_glob(pattern) else f"{pattern}/"
 
 
 def case_files(names: Iterable[str], hands: Hands) -> list[str]:

@@ -132,10 +132,18 @@ def test_a_limit_in_worst_is_that_of_the_single_case() -> None:
     assert decide([*cases, needs("gpt", 40.0)], policy).decision == "no-go"
 
 
-def test_a_metric_that_decides_is_judged_by_its_own_rules() -> None:
-    cases = [needs(f"c{number}", 12.0) for number in range(10)]
-    upgrade = decide(cases, Policy(metric=MEMORY, slower_share=1.0, overall=0.5, worst={}))
+def test_a_metric_that_decides_has_a_share_and_a_mean_of_its_own() -> None:
+    cases = [needs(f"c{number}", 8.0) for number in range(10)]
+    upgrade = decide(cases, Policy(metric=MEMORY, slower_share=1.0, overall=0.5))
     assert upgrade.decision == "go" and "memory" not in {one.kind for one in upgrade.reasons}
+
+
+def test_who_decides_by_memory_does_not_lift_the_limit_of_a_single_case() -> None:
+    cases = [*(needs(f"same{number}", 0.0) for number in range(59)), needs("bert", 50.0)]
+    for policy in (Policy(), Policy(metric=MEMORY)):
+        upgrade = decide(cases, policy)
+        assert (upgrade.decision, upgrade.scorecard.peak_memory.state) == ("no-go", "no-go")
+        assert upgrade.reasons[0].cases == ("bert",)
 
 
 def test_memory_of_a_case_that_must_not_regress_counts_where_it_is_proved() -> None:
@@ -161,6 +169,18 @@ def test_the_pass_rate() -> None:
     }
 
 
+def test_a_pass_rate_of_cases_that_were_not_measured_is_not_ok() -> None:
+    skipped = Side("skipped", "it was not measured")
+    none = [result(f"{number}", old=skipped, new=skipped, verdicts={}) for number in range(4)]
+    assert decide(none).scorecard.pass_rate.state == "not measured"
+    half = decide([*alike(4), *(result(f"{number}", new=skipped, verdicts={}) for number in range(4))])
+    assert (half.decision, half.scorecard.pass_rate.state) == ("unclear", "unclear")
+    # The policy allows a tenth of them to be unknown, and what works and has no number has passed.
+    assert decide([*alike(12), none[0]]).scorecard.pass_rate.state == "ok"
+    few = decide([result("a", verdicts={FLOOR: verdict(0.0, n=1)})])
+    assert (few.decision, few.scorecard.pass_rate.state) == ("unclear", "ok")
+
+
 def test_the_state_of_the_latency_is_that_of_its_reasons() -> None:
     assert decide([*alike(30), result("mlp", 15.0)]).scorecard.latency.state == "no-go"
     assert decide([*alike(30), result("mlp", 10.2)]).scorecard.latency.state == "unclear"
@@ -179,6 +199,36 @@ def test_the_state_of_the_latency_is_that_of_its_reasons() -> None:
 def test_limits_that_cannot_be_meant_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"limit|block"):
         Limits(**limits)
+
+
+def test_what_only_worst_limits_stands_among_its_kind_where_it_speaks_against() -> None:
+    reserved = "cuda_peak_reserved"
+    policy = Policy(worst={"latency_floor": 0.1, reserved: 0.1, "cold_start": 0.2})
+    memory = {one.metric: one for one in (needs("a", 0.0).verdicts[MEMORY],)}
+    grown = {**memory, reserved: needs("a", 30.0, metric=reserved).verdicts[reserved]}
+    upgrade = decide([*alike(5), result("a", verdicts={FLOOR: verdict(0.0), **grown})], policy)
+    card = upgrade.scorecard
+    assert (upgrade.decision, card.peak_memory.state, card.latency.state) == ("no-go", "no-go", "ok")
+    assert [one.metric for one in card.peak_memory.metrics] == [reserved, MEMORY]
+    # A policy that decides by the median still limits the latency floor of a case.
+    slow = {FLOOR: verdict(15.0), "latency": verdict(0.0, "latency")}
+    same = {FLOOR: verdict(0.0), "latency": verdict(0.0, "latency")}
+    cases = [result(f"{number}", verdicts=same) for number in range(11)]
+    upgrade = decide([*cases, result("slow", verdicts=slow)], Policy(metric="latency"))
+    assert (upgrade.decision, upgrade.scorecard.latency.state) == ("no-go", "no-go")
+    assert upgrade.scorecard.latency.metrics[0].worse == ("slow",)
+
+
+def test_a_mean_is_held_against_its_limit_with_whole_weights() -> None:
+    quiet = [compiles(f"quiet{number}", 0.0, noise=3.0, n=12) for number in range(8)]
+    cases = [*quiet, *(compiles(f"wild{number}", 60.0, noise=30.0, n=12) for number in range(4))]
+    blocks = Policy(compile_time=Limits(0.25, 2.0, 0.10, blocks=("mean",)))
+    upgrade = decide(cases, blocks)
+    (score,) = upgrade.scorecard.compile_time.metrics
+    # Most of the four imprecise cases is left out of the mean that is shown, and it is within the limit.
+    assert (score.mean.change or 0) < math.log(1.10) < (score.mean.unreduced.low or 0)
+    assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
+    assert "at its whole weight +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in upgrade.reasons[0].text
 
 
 def test_limits_are_stored_with_the_comparison_and_a_stored_one_without_them_has_the_usual() -> None:

@@ -36,7 +36,7 @@ def test_the_bare_name_of_a_workload_means_something_small(name: str) -> None:
     cases = chosen(name)
     assert cases and all(case.startswith(f"{name}/") for case in cases)
     timing = choose_suite(SETTINGS, None, [name], False).timing
-    refuse_long(plan.replicates(cases, 3), timing)
+    refuse_long([name], plan.replicates(cases, 3), timing)
     assert len(cases) <= 3
 
 
@@ -56,8 +56,11 @@ def test_what_takes_long_is_refused_with_its_number_and_minutes() -> None:
     with pytest.raises(
         UsageError, match=f"in {len(planned)} processes, which take {least:.0f} minutes .* --yes"
     ):
-        refuse_long(planned, Timing())
-    refuse_long(planned[:9], Timing())
+        refuse_long(["gpt2*", "resnet50*"], planned, Timing())
+    refuse_long(["gpt2*", "resnet50*"], planned[:9], Timing())
+    # What was named case by case, or brought as a file, is no surprise.
+    refuse_long([one.case for one in planned], planned, Timing())
+    refuse_long([], planned, Timing())
 
 
 def test_chosen_cases_have_the_telemetry_window_of_suites() -> None:

@@ -277,6 +277,16 @@ def test_builds_of_one_release_are_one_version_that_machines_share() -> None:
     assert complaints == more == []
 
 
+def test_two_commits_are_two_versions() -> None:
+    (gpu, gpus), (cpu, cpus) = HERE
+    mine, theirs = "2.15.0a0+git4f0a1c2", "2.15.0a0+git5b1c9d2"
+    spread = frozenset({(mine, gpu, gpus), (theirs, cpu, cpus), (OLD, gpu, gpus), (OLD, cpu, cpus)})
+    chosen, offer, _ = view.hardware({}, PLACES, spread)
+    assert chosen.version == public(OLD) and (offer.versions[mine], offer.versions[theirs]) == (1, 1)
+    _, offer, _ = view.hardware({"version": [mine]}, PLACES, spread)
+    assert {side.label: side.build for side in offer.sides} == {GPU: mine, CPU: ""}
+
+
 def test_it_opens_on_a_reference_that_has_the_version() -> None:
     places = [*PLACES, place("1 x board", profile())]
     here = [(fingerprint(each.hardware_label), each.profile) for each in places]

@@ -18,6 +18,7 @@ from builders import (
     RESNET_COMPILED,
     a_machine,
     a_night,
+    a_profile,
     a_run,
     an_environment,
     an_outcome,
@@ -205,6 +206,10 @@ def test_a_view_opens_where_most_nights_are_on_cases_with_findings_and_most_poin
     assert at.multiselect(key="choose-hardware").value == [a_machine().hardware.fingerprint]
     assert at.multiselect(key="choose-cases").value == [RESNET, MLP, RESNET_COMPILED]
     assert not at.warning
+    # A finding on another metric is not drawn, so that nothing leads there.
+    place = (a_machine().hardware.fingerprint,), a_profile().fingerprint
+    led = [load.leading_cases(found, metric, *place)[:1] for metric in ("throughput", "compile_warm")]
+    assert led == [[RESNET], []]
 
 
 def test_a_candidate_is_a_question(shown: Any) -> None:

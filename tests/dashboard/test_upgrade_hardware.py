@@ -111,6 +111,34 @@ def test_the_newest_run_that_can_answer_stands_for_its_hardware(stored: str, tmp
     assert worst_first([]) == []
 
 
+def test_the_no_go_of_one_suite_is_not_hidden_by_a_newer_go_of_another(
+    open_page: Open, tmp_path: Path
+) -> None:
+    quick = Story(
+        LATER, hardware=H100, begun=BEGUN + timedelta(days=4), still=True, memory=1.0, suite="quick"
+    )
+    page = open_page(store_upgrades(tmp_path, *STORIES, quick), PAGE)
+    listed = rows(html(page))
+    assert [row[1].split()[-1] for row in listed] == ["No-go", "Unclear", "Go", "Go"]
+    assert "quick" in listed[2][0] and H100 in listed[2][0]
+    assert page.selectbox(key="choose-run").value == RUN
+
+
+@pytest.mark.parametrize(("local", "same"), [("cu126", True), ("git5b1c9d2", False)])
+def test_a_build_for_another_device_is_the_same_version_and_another_commit_is_not(
+    tmp_path: Path, local: str, same: bool
+) -> None:
+    old = Story().sides[0]
+    mine = an_environment("2.15.0a0+cu130" if same else "2.15.0a0+git4f0a1c2", name="mine")
+    theirs = an_environment(f"2.15.0a0+{local}", name="theirs")
+    here = Story(hardware=H100, sides=(old, mine), memory=1.0)
+    there = Story(ON_A100, hardware=A100, begun=BEGUN + timedelta(days=1), sides=(old, theirs), memory=1.0)
+    known = load.newest(store_upgrades(tmp_path, here, there))
+    items = {one.run.id: one for one in known.items}
+    found = [one.run.id for one in on_all_hardware(items[RUN], known.items)]
+    assert found == ([RUN, ON_A100] if same else [RUN])
+
+
 def test_rules_in_the_address_judge_all_hardware(open_page: Open, stored: str) -> None:
     listed = rows(html(open_page(stored, PAGE, metric="rss_peak_steady", threshold="5")))
     assert {row[0].split("cpu ·")[0].strip(): row[1].split()[-1] for row in listed}[H200] == "No-go"

@@ -8,8 +8,11 @@ import pytest
 from report_builders import FLOOR, Report, a_result, a_verdict, an_exact_verdict, reported
 from rich.console import Console
 
+from analysis.pairs import Pair
 from analysis.policy import Limits, Policy
 from analysis.scorecard import MetricScore
+from analysis.thresholds import threshold_of
+from analysis.verdict import judge
 from cli.upgrade_report import print_upgrade
 from reports.body import upgrade_json
 from reports.markdown import upgrade_markdown
@@ -75,6 +78,23 @@ def test_few_cold_pairs_are_told_as_what_they_are() -> None:
     (cold,) = [note for note in compile_time.notes if note.startswith("Compile, cold")]
     assert cold.endswith("+30.1 % in the median of 10 cases with 1 pair each, not proved")
     assert compile_time.state == "warning"
+
+
+def test_a_single_pair_of_memory_is_no_proved_number() -> None:
+    once = judge("rss_peak_steady", [Pair(500.0, 700.0)], threshold_of("rss_peak_steady"))
+    subject, _, upgrade = reported([a_result("gpt2/infer/-/eager", more={"rss_peak_steady": once})])
+    _, _, _, memory = entries(upgrade.scorecard, subject.policy)
+    assert (memory.state, memory.value) == ("warning", "+40.0 %, not proved")
+
+
+def test_the_limit_of_a_case_is_the_one_that_it_is_held_against() -> None:
+    # As 0.1.0 stored it: 15 % is beyond the usual limit and not beyond this one.
+    policy = Policy(worst={"latency_floor": 0.1, "rss_peak_steady": 0.2, "cuda_peak_allocated": 0.1})
+    grown = {"rss_peak_steady": an_exact_verdict("rss_peak_steady", 1000.0, 1150.0)}
+    _, _, upgrade = reported([a_result(f"{number}/infer/-/eager", more=grown) for number in range(3)], policy)
+    _, _, _, memory = entries(upgrade.scorecard, policy)
+    assert memory.state == "warning"
+    assert "the worst Peak RSS, steady 20 %" in memory.notes[-1] and "10 %" not in memory.notes[-1]
 
 
 def test_the_json_has_the_four_with_ratios() -> None:

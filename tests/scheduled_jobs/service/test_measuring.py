@@ -8,7 +8,10 @@ import pytest
 from schedulers import settled
 from watched_nights import hands
 
+from cli.selection import choose_cases, choose_suite
 from configuration.errors import ConfigurationError
+from runner.catalogue import workloads
+from runner.environment import Environment
 from scheduled_jobs.service.measuring import options
 from scheduled_jobs.service.planning import tasks_of
 
@@ -28,8 +31,19 @@ def asked(folder: Path, lines: str, *, away: bool = False) -> list[str]:
 
 def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
     assert asked(tmp_path, "") == ["--suite", "smoke"]
-    lines = 'cases = ["a", "b"]\nbudget_seconds = 90.5\ndevice = "cpu"'
-    assert asked(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", "--case", "a", "--case", "b"]
+    lines = 'cases = ["a/infer", "b*"]\nbudget_seconds = 90.5\ndevice = "cpu"'
+    named = ["--case", "a/infer", "--case", "b*"]
+    assert asked(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", *named]
+
+
+def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: Path) -> None:
+    _, pattern = asked(tmp_path, 'cases = ["resnet50"]')
+    environment = Environment("default", "python", {}, workloads(), {})
+    settings = settled("", tmp_path)
+    suite = choose_suite(settings, None, [pattern], own_cases=False)
+    by_night = choose_cases(suite, [pattern], environment, settings)
+    assert len(by_night) > 50 and {case.split("/")[0] for case in by_night} == {"resnet50"}
+    assert len(choose_cases(suite, ["resnet50"], environment, settings)) == 1
 
 
 def test_own_cases_lie_beside_the_settings(tmp_path: Path) -> None:
