@@ -18,6 +18,9 @@ pytest_plugins = ["databases"]
 # Whoever started us in the background may have had interrupts ignored, and what we start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Output goes to pipes here; a test process that pytest-xdist starts has 80 columns in its environment.
+os.environ.pop("COLUMNS", None)
+
 # The same examples every time, however busy the machine is.
 settings.register_profile("house", deadline=None, derandomize=True, database=None)
 settings.load_profile("house")
