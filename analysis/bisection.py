@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .case_results import BROKEN, CaseResult
+from .comparison.case_results import BROKEN, CaseResult
 
 #: `good`: the same as what it was set against, or faster. `bad`: slower, or broken where the other works.
 #: `unclear`: more pairs may tell. `skip`: nothing will, as of one that cannot be built.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from . import student
-from .location import Location
+from .robust_mean import Location
 
 CONFIDENCE = 0.99
 #: A case whose error is larger than so many times the median error of the cases counts less.

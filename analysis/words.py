@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from .comparison.verdict import Verdict
 from .metrics import METRICS
-from .verdict import Verdict
 
 NONE = "–"
 

@@ -37,7 +37,7 @@ from readers.serving import Server
 from readers.tab import Tab, Visit
 
 from analysis.replicates import summarise
-from db.engine import open_database
+from db.connection.engine import open_database
 
 GOAL_RATIO, GOAL_CPU_MS, GOAL_POINTS, GOAL_QUESTION_MS, GOAL_ABOVE_MS = 2.0, 80.0, 2000, 50.0, 500.0
 #: Seconds for which the dashboard shows an answer again without asking, and a little more.

@@ -21,10 +21,10 @@ from detection_tracks import tracks
 from numpy.typing import NDArray
 from verdict_simulation import words
 
-from analysis.change_points import Night, Rules, change_points, judge
-from analysis.night_scan import scan
-from analysis.plan import Plan
-from analysis.segments import segments
+from analysis.comparison.plan import Plan
+from analysis.detection.change_points import Night, Rules, change_points, judge
+from analysis.detection.night_scan import scan
+from analysis.detection.segments import segments
 
 #: Nobody is judged on the first nights. The field's rules see at most so many nights back.
 WARM, BACK = 40, 120
@@ -61,7 +61,7 @@ Watcher = Callable[[Array], list[Alarm]]
 
 
 def ours(values: Array) -> list[Alarm]:
-    """Candidates of analysis.change_points, in one pass; `same_each_night` shows that it may."""
+    """Candidates of analysis.detection.change_points, in one pass; `same_each_night` shows that it may."""
     judged = judge(_nights(values), "lower", Rules(recent=len(values)))
     return [
         Alarm(one.raised, one.index, 1 if one.direction == "worse" else -1, one.against)
@@ -107,7 +107,8 @@ def history(rule: Rule) -> Watcher:
 
 
 def confirmed(rng: np.random.Generator, effects: Array, spreads: Array, signs: Array) -> NDArray[np.bool_]:
-    """Which comparisons find what they were started for: pairs under the plan of analysis.plan, as judged.
+    """Which comparisons find what they were started for: pairs under the plan of analysis.comparison.plan,
+    as judged.
 
     Pairs are those of docs/decisions/0011-verdicts.md called `wild`: normal with this spread, and one in 8 is
     off by 11 to 24 %. What is unclear is not confirmed.

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from detection_series import Array, truth
 
-from analysis.change_points import Night, judge
-from analysis.night_scan import scan
-from analysis.nights import Change, Decision, Rules
+from analysis.detection.change_points import Night, judge
+from analysis.detection.night_scan import scan
+from analysis.detection.nights import Change, Decision, Rules
 
 #: Standard deviations between nights: below 1 %, 1 to 3 %, more.
 KINDS = {"low": 0.005, "mid": 0.02, "high": 0.04}

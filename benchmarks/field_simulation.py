@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 from verdict_simulation import EFFECTS, Array, words
 
-from analysis.plan import Plan
+from analysis.comparison.plan import Plan
 
 TRIALS = 1_000
 #: One step takes this long, and so does starting a process until it is warm.

@@ -99,12 +99,12 @@ def child(folder: Path, arguments: list[str]) -> int:
 def scheduler(folder: Path, url: str) -> None:
     """Be one of the two until SIGTERM."""
     from configuration.settings import load_settings
-    from db.engine import open_database
-    from scheduled_jobs.service import loop
-    from scheduled_jobs.service.jobs import MEASURING, THINKING, Done
-    from scheduled_jobs.service.lane import Lane
-    from scheduled_jobs.service.log import Log
-    from scheduled_jobs.service.measuring import measure
+    from db.connection.engine import open_database
+    from scheduled_jobs.jobs.context import MEASURING, THINKING, Done
+    from scheduled_jobs.jobs.measure import measure
+    from scheduled_jobs.scheduler import scheduler as loop
+    from scheduled_jobs.scheduler.log import Log
+    from scheduled_jobs.scheduler.worker_slot import Lane
 
     loop.TICK_SECONDS = 0.2
     settings = load_settings(cwd=folder, environ={})
@@ -178,7 +178,7 @@ class Fires:
     """One run of the benchmark."""
 
     def __init__(self, folder: Path, url: str, wanted: int, rng: random.Random) -> None:
-        from db.engine import open_database
+        from db.connection.engine import open_database
 
         self.folder, self.url, self.wanted, self.rng = folder, url, wanted, rng
         self.database = open_database(url, timeout=30)
@@ -206,7 +206,7 @@ class Fires:
         return self._told(time.monotonic() - began)
 
     def _fire_and_kill(self, both: list[Running]) -> None:
-        from db.queue_queries import last_due
+        from db.queue.queries import last_due
 
         # Nothing is due before all schedules were seen.
         while SCHEDULES[-1] not in last_due(self.database):
@@ -243,7 +243,7 @@ class Fires:
         return Running(self.folder, self.url, self.said)
 
     def _kill_one(self, both: list[Running]) -> None:
-        from db.queue_queries import running
+        from db.queue.queries import running
 
         number = self.rng.randrange(2)
         victim = both[number].process.pid
@@ -257,13 +257,13 @@ class Fires:
         both[number] = self._start()
 
     def _tasks(self) -> list[Any]:
-        from db.queue_queries import tasks
+        from db.queue.queries import tasks
 
         return tasks(self.database, job="measure", newest=10 * self.wanted)
 
     def _told(self, seconds: float) -> int:
-        from db import queries
-        from db.queue_queries import attempts, fires
+        from db.queue.queries import attempts, fires
+        from db.runs import queries
 
         tasks = self._tasks()
         planted = [fire for name in SCHEDULES for fire in fires(self.database, name, newest=self.wanted)]

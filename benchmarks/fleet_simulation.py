@@ -34,20 +34,20 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from postgres_server import PostgresServer, postgres_binaries
 
 from configuration.settings import Settings, load_settings
-from db.engine import Database, open_database
-from db.queries import run_ids
-from db.queue_queries import tasks
+from db.connection.engine import Database, open_database
+from db.queue.queries import tasks
+from db.runs.queries import run_ids
+from fleet.engine import NodeSeen
+from fleet.hosts import FleetPlaces
 from runner.journal import FILE, Journal
 from runner.records import Outcome, Planned, Timing
-from scheduled_jobs.fleet.engine import NodeSeen
-from scheduled_jobs.fleet.places import FleetPlaces
-from scheduled_jobs.header import Header
-from scheduled_jobs.service import loop
-from scheduled_jobs.service.jobs import THINKING, Done
-from scheduled_jobs.service.lane import Lane
-from scheduled_jobs.service.log import Log
-from scheduled_jobs.service.measuring import measure
-from scheduled_jobs.service.planning import fire_by_hand
+from scheduled_jobs.jobs.context import THINKING, Done
+from scheduled_jobs.jobs.measure import measure
+from scheduled_jobs.scheduler import scheduler
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.planner import fire_by_hand
+from scheduled_jobs.scheduler.worker_slot import Lane
+from workflows.run_header import Header
 
 REPLICATES = 3
 #: What a replicate leaves: samples, and metrics by name.
@@ -250,7 +250,7 @@ class Night:
         with opened() as database:
             fire_by_hand(database, self._settings, "night", datetime.now(UTC))
         places = FleetPlaces(self._nodes, self._folder, opened, lambda sentence: print(sentence, flush=True))
-        around = loop.Surroundings(
+        around = scheduler.Surroundings(
             settings=lambda: self._settings,
             data_dir=self._folder,
             open_database=opened,
@@ -261,7 +261,7 @@ class Night:
             now=lambda: datetime.now(UTC),
             version="benchmark",
         )
-        service = loop.Service(around, [Lane("thinking", THINKING)], places)
+        service = scheduler.Service(around, [Lane("thinking", THINKING)], places)
         over = threading.Event()
         thread = threading.Thread(target=lambda: service.run(over.is_set))
         began = time.monotonic()

@@ -21,8 +21,8 @@ from measuring_site import LOCK_FOLDER, measured_python
 from nodes.head import Head, cases_file, schedule, suite, until
 from slurm_cluster import SlurmCluster, missing_programs
 
-from db.engine import open_database
-from db.queue_records import Task, machine_of
+from db.connection.engine import open_database
+from db.queue.records import Task, machine_of
 
 #: By node, a label that no other has; both have the last one.
 LABELS, BOTH = {"alpha": "a10", "beta": "h200"}, "rack7"

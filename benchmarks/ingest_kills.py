@@ -21,15 +21,15 @@ from typing import Any
 # The numbers are made by numpy: threads of its own would not survive a fork.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from db import queries
-from db.check import looking
-from db.engine import open_database
+from db.admin.check import looking
+from db.connection.engine import open_database
+from db.runs import queries
 from runner.errors import JournalError
 from runner.journal import Journal
 from runner.records import Outcome, Planned
-from scheduled_jobs.checking import check
-from scheduled_jobs.header import Header
-from scheduled_jobs.ingest import ingest_pending
+from workflows.ingest import ingest_pending
+from workflows.integrity_check import check
+from workflows.run_header import Header
 
 KILLS = 100
 SEED = 20261121

@@ -19,14 +19,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison import Comparison
-from analysis.plan import Plan
-from analysis.policy import Policy
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
 from runner.environments.store import MARK, RECIPE
 from runner.journal import Journal
 from runner.records import Outcome, Planned, Timing
-from scheduled_jobs.header import Header
-from scheduled_jobs.upgrade import pairs_planned
+from workflows.run_header import Header
+from workflows.upgrade import pairs_planned
 
 FIRST = date(2026, 9, 1)
 PINNED = "2.13.0"

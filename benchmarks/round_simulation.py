@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from verdict_simulation import Array, words
 
-from analysis.plan import Plan
-from analysis.thresholds import threshold_of
-from runner.pairing import standard_error
+from analysis.comparison.plan import Plan
+from analysis.comparison.thresholds import threshold_of
+from runner.execution.pair_precision import standard_error
 
 TRIALS = 4_000
 #: What both sides of a pair take to start, and one round of both, in seconds.
@@ -60,7 +60,7 @@ KINDS: Mapping[str, Rounds] = {
 
 
 def errors(rounds: Array) -> Array:
-    """As `runner.pairing.standard_error`, of the last axis."""
+    """As `runner.execution.pair_precision.standard_error`, of the last axis."""
     many = rounds.shape[-1]
     rank = max(1, round((many + 1) / 2 - 1.96 * math.sqrt(many / 4)))
     ordered = np.sort(rounds, axis=-1)

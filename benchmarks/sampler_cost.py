@@ -17,9 +17,10 @@ from typing import TypeVar
 
 from analysis.replicates import summarise
 from configuration.settings import load_settings
-from runner import harness, profile
-from runner.process import Launch, WorkerProcess
-from runner.telemetry.sampling import Sampler
+from runner import profile
+from runner.execution import harness
+from runner.execution.process import Launch, WorkerProcess
+from runner.telemetry.sampler_client import Sampler
 from runner.worker.messages import Block, Finish, Finished, Hello, Measure, Message, Phase, Prepare, Ready
 
 CASES = (

@@ -3,10 +3,10 @@
     python benchmarks/store.py [--results N] [--telemetry N] [--growth [N ...]] [--on sqlite|postgres]
 
 Fills SQLite, and Postgres where initdb is found, from a seed. A night is one run with 350 results, 210
-outcomes and their samples, stored through `db.store`. Beside it stands the driver's bare executemany of the
-same rows into the same tables in one transaction, in turns, with and without the time to encode them; only
-the store looks for what is stored already and works the rollups out. Neither pays for the other's pages in
-SQLite's log, and the time of a night has that of its own ones. A reader is set beside a process that
+outcomes and their samples, stored through `db.runs.store`. Beside it stands the driver's bare executemany of
+the same rows into the same tables in one transaction, in turns, with and without the time to encode them;
+only the store looks for what is stored already and works the rollups out. Neither pays for the other's pages
+in SQLite's log, and the time of a night has that of its own ones. A reader is set beside a process that
 commits a night every 50 ms. `--growth` asks the questions at several sizes: 10 k, 100 k and 1 M results, or
 those given.
 """
@@ -27,7 +27,7 @@ from nights.ingest import BareNight, settle, store_night
 from nights.questions import Question, questions
 
 from analysis.replicates import summarise
-from db.engine import Database, open_database
+from db.connection.engine import Database, open_database
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))

@@ -24,20 +24,20 @@ from pathlib import Path
 
 from made_up_machine import BERT, DRIFTING, HIDDEN, RESNET, VISION
 
-from analysis.finding_words import because
 from configuration.settings import load_settings
-from db import findings as stored
-from db.engine import Database, open_database
-from db.finding_records import Finding
-from db.findings import findings
-from db.notices import notices
-from db.queue_queries import fires, schedulers, tasks
-from scheduled_jobs.service import loop
-from scheduled_jobs.service.jobs import MEASURING, THINKING
-from scheduled_jobs.service.lane import Lane
-from scheduled_jobs.service.log import Log
-from scheduled_jobs.service.loop import Service, Surroundings
-from scheduled_jobs.service.registry import JOBS
+from db.connection.engine import Database, open_database
+from db.findings import store as stored
+from db.findings.notices import notices
+from db.findings.records import Finding
+from db.findings.store import findings
+from db.queue.queries import fires, schedulers, tasks
+from reports.text.finding_text import because
+from scheduled_jobs.jobs.context import MEASURING, THINKING
+from scheduled_jobs.jobs.registry import JOBS
+from scheduled_jobs.scheduler import scheduler
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.scheduler import Service, Surroundings
+from scheduled_jobs.scheduler.worker_slot import Lane
 
 BENCH, OFFICE = "bench-1", "office"
 #: No machine in these nights: its power is cut before them and comes back after them.
@@ -125,7 +125,7 @@ def main() -> None:
 
 def _be(folder: Path, machine: str) -> None:
     """One scheduler, until it is killed."""
-    loop.TICK_SECONDS, loop.BEAT_SECONDS = 0.05, 0.2
+    scheduler.TICK_SECONDS, scheduler.BEAT_SECONDS = 0.05, 0.2
     clock, data = folder / "clock", folder / machine
 
     def now() -> datetime:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats  # pyright: ignore[reportMissingTypeStubs]
 
-from analysis.discovery import RATE, adjusted
-from analysis.location import set_aside
-from analysis.pairs import Pair
-from analysis.plan import Plan
-from analysis.thresholds import threshold_of
-from analysis.verdict import judge
+from analysis.comparison.false_discovery_rate import RATE, adjusted
+from analysis.comparison.pairs import Pair
+from analysis.comparison.plan import Plan
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.verdict import judge
+from analysis.robust_mean import set_aside
 
 Array = NDArray[np.float64]
 METRIC = "latency_floor"
@@ -68,7 +68,7 @@ def winsorised(x: Array, g: int) -> tuple[Array, Array, int]:
 
 
 def ours(x: Array) -> tuple[Array, Array, int]:
-    """What analysis.location does, for many cases at once."""
+    """What analysis.robust_mean does, for many cases at once."""
     return winsorised(x, set_aside(x.shape[1]))
 
 
@@ -180,7 +180,8 @@ def words(
     `call` is what makes a change one: the interval excludes 0, and its `point` passes the threshold (ours),
     or its `near end` does, or its point does and its near end passes half the threshold (`half`).
     `first` is 1 or -1 for whoever starts first; who does so in nearly all pairs is not judged.
-    What is called goes on until it would stand alone among so many `cases`, as analysis.sequential advises.
+    What is called goes on until it would stand alone among so many `cases`, as
+    analysis.comparison.sequential_test advises.
     """
     word = np.zeros(len(x), dtype=np.int64)
     measured = np.full(len(x), plan.largest)
@@ -217,7 +218,7 @@ def _agrees_with_judge() -> None:
         verdict = judge(METRIC, [Pair(1.0, float(np.exp(d))) for d in row[:n]], threshold, plan)
         assert verdict.word == names[int(told)], (verdict, told)
         assert verdict.p is not None and abs(verdict.p - p_value) < 1e-9
-    print("The simulation and analysis.verdict.judge agree on 150 cases.")
+    print("The simulation and analysis.comparison.verdict.judge agree on 150 cases.")
 
 
 def rules() -> None:

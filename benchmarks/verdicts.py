@@ -27,17 +27,18 @@ from typing import Any
 import psutil
 from scipy import stats
 
-from analysis.pairs import pairs_of
-from analysis.plan import Plan
-from analysis.sequential import advise
-from analysis.thresholds import threshold_of
-from analysis.verdict import Verdict, judge
+from analysis.comparison.pairs import pairs_of
+from analysis.comparison.plan import Plan
+from analysis.comparison.sequential_test import advise
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.verdict import Verdict, judge
 from configuration.settings import load_settings
-from runner import harness, profile
-from runner.executor import Attempt, Ended, LocalExecutor, Measured
+from runner import profile
+from runner.execution import harness
+from runner.execution.executor import Attempt, Ended, LocalExecutor, Measured
+from runner.execution.session import Conditions
 from runner.records import Outcome, Planned, SessionPlan, Target, Timing
-from runner.session import Conditions
-from runner.telemetry.sampling import Sampler
+from runner.telemetry.sampler_client import Sampler
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = ROOT / "benchmarks" / "measured" / "planted.py"

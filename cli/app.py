@@ -19,7 +19,7 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _give_up)
-    from .commands import app
+    from .registry import app
 
     signal.signal(signal.SIGINT, before)
     try:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from configuration.data_dirs import Places, resolve_places
 from configuration.errors import ConfigurationError
-from configuration.places import Places, resolve_places
 from configuration.settings import Settings, load_settings
 from db.errors import DatabaseError
 from runner.errors import JournalError, RunnerError
-from scheduled_jobs.errors import CANNOT_RESUME, CannotResume, JobError
+from workflows.errors import CANNOT_RESUME, CannotResume, JobError
 
 if TYPE_CHECKING:
-    from db.engine import Database
+    from db.connection.engine import Database
 
 #: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out; 4 stands beside
 #: CannotResume.
@@ -45,7 +45,7 @@ class Context:
     def open_database(self) -> "Callable[[], Database]":
         """Opens the database; raises DatabaseError."""
         # SQLAlchemy takes a third of a second to import: no command waits for it that opens no database.
-        from db.engine import open_database
+        from db.connection.engine import open_database
 
         return partial(open_database, self.places.database_url)
 
@@ -92,7 +92,7 @@ def refused_for_good() -> Generator[None]:
 
 def store_pending(here: Context) -> None:
     """Store what earlier commands could only journal; says what it did, never fails the command."""
-    from scheduled_jobs.ingest import ingest_pending
+    from workflows.ingest import ingest_pending
 
     try:
         with here.open_database() as database:
@@ -114,8 +114,8 @@ def store_beside_looking(here: Context) -> None:
     A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
     Who looks at one wants nothing stored in it.
     """
-    from db.replicates import stored_outcomes
-    from scheduled_jobs.ingest import pending
+    from db.runs.replicates import stored_outcomes
+    from workflows.ingest import pending
 
     named = here.settings.by_variable
     if "database_url" not in named or "data_dir" in named:

@@ -1,6 +1,6 @@
 """Which engine carries the fleet of this place, if there is one."""
 
-from scheduled_jobs.fleet.engine import Engine
+from fleet.engine import Engine
 
 from .context import Context, UsageError
 
@@ -13,11 +13,11 @@ def engine_of(here: Context, *, looks: bool = False) -> Engine:
     # Only a fleet needs an engine, and no other command should wait for it.
     fleet, data_dir = here.settings.fleet, here.places.data_dir
     if fleet.engine == "ray":
-        from scheduled_jobs.fleet.ray_engine import RayEngine
+        from fleet.ray.engine import RayEngine
 
         return RayEngine(str(fleet.address), fleet.token(data_dir), data_dir / "fleet", looks=looks)
     if fleet.engine == "slurm":
-        from scheduled_jobs.fleet.slurm import SlurmEngine
+        from fleet.slurm.engine import SlurmEngine
 
         shared = here.settings.slurm.folder or data_dir / "fleet" / "slurm"
         return SlurmEngine(here.settings.slurm, shared, data_dir / "environments", here.settings.file)

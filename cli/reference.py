@@ -18,8 +18,8 @@ from typer.main import get_command
 
 from configuration.schema import SCALARS, SECTIONS, TABLES, Table, Wanted
 
-from .commands import app
-from .suite_page import overview
+from .output.suite_page import overview
+from .registry import app
 
 #: The command that writes the pages, which they and the test name.
 COMMAND = "make docs"

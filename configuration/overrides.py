@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from .errors import UnknownKey
-from .nearest import unknown
 from .schema import BASES, POLICY, SCALARS, SECTIONS, TABLES
+from .suggestions import unknown
 
 PREFIX = "PYROMETER_"
 

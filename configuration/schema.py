@@ -9,8 +9,6 @@ from typing import Annotated, Literal, get_args
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from .alerts import AlertSettings
-from .dashboard import DashboardSettings
 from .database_url import usable
 from .fields import (
     COUNT,
@@ -34,10 +32,12 @@ from .fields import (
     Words,
     no_bool,
 )
-from .fleet import FleetSettings
-from .prices import PriceSettings
-from .schedules import Labels, ScheduleSettings, ZoneName
-from .slurm import SlurmSettings
+from .tables.alerts import AlertSettings
+from .tables.dashboard import DashboardSettings
+from .tables.fleet import FleetSettings
+from .tables.prices import PriceSettings
+from .tables.schedules import Labels, ScheduleSettings, ZoneName
+from .tables.slurm import SlurmSettings
 
 #: The profiles that exist without being written down.
 Base = Literal["quiet", "as-it-comes"]

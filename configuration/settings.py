@@ -6,18 +6,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .alerts import AlertSettings
-from .complaints import Origin, complain
-from .dashboard import DashboardSettings
 from .database_url import absolute, anchored
-from .environments import settled_environment
+from .error_messages import Origin, complain
 from .errors import UnknownKey, WrongValue
-from .fleet import FleetSettings
-from .nearest import unknown
 from .overrides import overlaid, overrides
-from .prices import PriceSettings
 from .reading import FILE_NAME, find_file, label_of, read_file
-from .schedules import ScheduleSettings
 from .schema import (
     BASES,
     POLICY,
@@ -28,9 +21,16 @@ from .schema import (
     Wanted,
 )
 from .secret_files import with_secrets
-from .settled_dashboard import settled_dashboard
-from .settled_schedules import settled_schedules
-from .slurm import SlurmSettings
+from .suggestions import unknown
+from .tables.alerts import AlertSettings
+from .tables.dashboard import DashboardSettings
+from .tables.environments import settled_environment
+from .tables.fleet import FleetSettings
+from .tables.prices import PriceSettings
+from .tables.schedules import ScheduleSettings
+from .tables.settled_dashboard import settled_dashboard
+from .tables.settled_schedules import settled_schedules
+from .tables.slurm import SlurmSettings
 
 DEFAULT_ENVIRONMENT = "default"
 

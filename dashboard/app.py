@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from dashboard import load, parts
-from dashboard.access import admission
-from dashboard.exports import foot
+from dashboard.auth import session_check
+from dashboard.components import load, parts
+from dashboard.components.query_params import unknown_parameters
+from dashboard.exports import footer
 from dashboard.navigation import PAGES
-from dashboard.picking import unknown_parameters
-from dashboard.settings import Settings
+from dashboard.server.settings import Settings
 from db.errors import DatabaseError
 
 parts.frame_page()
@@ -18,8 +18,8 @@ page = st.navigation(
     ],
     position="top",
 )
-admission.admit()
-with foot.taken_along(lambda: page.title):
+session_check.admit()
+with footer.taken_along(lambda: page.title):
     try:
         load.fits(Settings.from_environment().database_url)
         parameters = next((one.parameters for one in PAGES if one.path == page.url_path), ())

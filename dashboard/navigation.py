@@ -9,7 +9,8 @@ class Page:
 
     `needs` are the parts of Streamlit's program that browsers load for it beside those of every page.
     `parameters` are the names that its address may have: another one is said and ignored.
-    `ahead` is a module whose `asked` puts all to the database that the page will: see `dashboard.ahead`.
+    `ahead` is a module whose `asked` puts all to the database that the page will: see
+    `dashboard.server.ahead`.
     """
 
     script: str
@@ -45,7 +46,7 @@ PAGES = (
             "points",
         ),
         (_CHART, _CHOICE, _CHOICES, _SEGMENTS),
-        "dashboard.trends.asked",
+        "dashboard.trends.page_data",
     ),
     Page(
         "app_pages/techniques.py",
@@ -90,5 +91,5 @@ PAGES = (
         ),
         (_CHOICE,),
     ),
-    Page("app_pages/fleet.py", "Fleet", ":material/dns:", "fleet", ("machine",), (_CHOICE,)),
+    Page("app_pages/machines.py", "Fleet", ":material/dns:", "fleet", ("machine",), (_CHOICE,)),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from .queue_records import SUPERSEDED
+from .queue.records import SUPERSEDED
 
 
 @dataclass(frozen=True, slots=True)

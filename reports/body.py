@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from analysis.case_results import CaseResult
+from analysis.comparison.case_results import CaseResult
+from analysis.comparison.upgrade import Table, Upgrade
+from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
-from analysis.upgrade import Table, Upgrade
-from analysis.verdict import Verdict
 
 from . import wording
+from .report_context import Environment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
-from .subject import Environment, Subject, changes
 
 SCHEMA = "pyrometer.upgrade/1"
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import words
+from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.verdict import Verdict
 
 from . import elements, wording
 from .rows import Row

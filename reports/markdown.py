@@ -4,17 +4,17 @@ import re
 from collections.abc import Iterable, Sequence
 
 from analysis import words
-from analysis.case_results import CaseResult
-from analysis.markdown import code as _code
-from analysis.markdown import text as _text
+from analysis.comparison.case_results import CaseResult
+from analysis.comparison.policy import Policy
+from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
-from analysis.policy import Policy
-from analysis.upgrade import Table, Upgrade
+from reports.text.markdown import code as _code
+from reports.text.markdown import text as _text
 
 from . import sentences, wording
+from .report_context import Subject, changes
 from .rows import Row, left_out, rows, table_rows, techniques, without_ratio
 from .scorecard import entries
-from .subject import Subject, changes
 
 #: Tables of more rows than this are folded.
 _LONG = 12

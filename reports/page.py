@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from importlib import resources
 
 from analysis import words
-from analysis.case_results import CaseResult
+from analysis.comparison.case_results import CaseResult
+from analysis.comparison.policy import Policy
+from analysis.comparison.reasons import Decision
+from analysis.comparison.upgrade import Table, Upgrade
+from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
-from analysis.policy import Policy
-from analysis.reasons import Decision
-from analysis.upgrade import Table, Upgrade
-from analysis.verdict import Verdict
 
 from . import elements, sentences, wording
 from .elements import Cell, Column
 from .forest import forest
 from .heatmap import heatmap
+from .report_context import Subject, changes
 from .rows import (
     Row,
     Tone,
@@ -28,7 +29,6 @@ from .rows import (
     without_ratio,
 )
 from .scorecard import entries
-from .subject import Subject, changes
 
 #: More techniques than this do not fit beside each other.
 _WIDEST_GRID = 8

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis import words
-from analysis.case_results import CaseResult
+from analysis.comparison.case_results import CaseResult
+from analysis.comparison.upgrade import Table, Upgrade
+from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
-from analysis.upgrade import Table, Upgrade
-from analysis.verdict import Verdict
 
 from . import wording
-from .subject import Subject
+from .report_context import Subject
 
 Tone = Literal["bad", "odd", "quiet", "good"]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis import words
+from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
 from analysis.metrics import METRICS
-from analysis.policy import Limits, Policy
 from analysis.ratios import ratio
-from analysis.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
 
 from . import wording
 from .rows import Tone

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis import words
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
-from analysis.plan import Plan
-from analysis.policy import Policy
-from analysis.thresholds import Threshold, threshold_of
-from analysis.upgrade import Table, Upgrade
 
 from . import wording
+from .report_context import Environment, Subject, alike
 from .rows import Row, standings
 from .scorecard import limit_rules
-from .subject import Environment, Subject, alike
 
 #: How what would settle an unclear upgrade is to be read.
 SETTLE = (
@@ -130,7 +130,7 @@ def _of_one_look(plan: Plan, threshold: Threshold) -> str:
 
 
 def _negligible(threshold: Threshold) -> str:
-    """That a mean over an exact metric leaves out what is too little to matter: see `analysis.upgrade`."""
+    """That a mean over an exact metric leaves out what is too little to matter: see `comparison.upgrade`."""
     known = threshold.exact and threshold.absolute
     return " A difference that is too small to matter counts as none." if known else ""
 

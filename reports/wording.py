@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from analysis.comparison.reasons import Decision, Reason
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.upgrade import Upgrade
+from analysis.comparison.verdict import Verdict
+from analysis.comparison.what_would_decide import Settling
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.reasons import Decision, Reason
-from analysis.settling import Settling
-from analysis.thresholds import threshold_of
-from analysis.upgrade import Upgrade
-from analysis.verdict import Verdict
 from analysis.words import NONE, ends, figure, percent, plural, printable, share, word
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}

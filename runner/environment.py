@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BrokenEnvironment
-from .harness import Harness
-from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .execution.harness import Harness
+from .execution.process import Launch, WorkerGone, WorkerProcess, WorkerSilent
 from .profile import Profile
 from .worker.messages import Described, Failed, ProtocolError
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .telemetry.reading import Recording
+from .telemetry.samples import Recording
 from .worker.messages import STATUSES
 
 Facts = Mapping[str, Any]

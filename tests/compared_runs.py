@@ -10,15 +10,15 @@ from typing import Any
 from builders import a_machine, an_environment
 from journals import CANARY, SONG, a_header
 
-from analysis.comparison import Comparison
-from analysis.plan import Plan
-from analysis.policy import Policy
-from db.engine import open_database
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from db.connection.engine import open_database
 from db.records import Environment
 from runner.journal import Journal
 from runner.records import Outcome, Planned
-from scheduled_jobs.ingest import ingest
-from scheduled_jobs.upgrade import pairs_planned
+from workflows.ingest import ingest
+from workflows.upgrade import pairs_planned
 
 OLD, NEW = an_environment("2.13.0+cpu", name="2.13.0"), an_environment("2.15.0+cpu", name="2.15.0")
 RUN = "20261121-144620-57a7"

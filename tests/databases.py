@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from postgres_server import PostgresServer, postgres_binaries
 
-from db.engine import Database, open_database
+from db.connection.engine import Database, open_database
 
 BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 

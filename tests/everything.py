@@ -11,10 +11,11 @@ from compared_runs import Story, write_upgrade
 from mornings import Mornings, facts
 from watched_nights import METRIC, Nights, a_regression
 
-from db import findings, queries
-from db.engine import Database, open_database
-from db.finding_records import NewFinding
-from scheduled_jobs.ingest import ingest
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from db.findings.records import NewFinding
+from db.runs import queries
+from workflows.ingest import ingest
 
 #: The days that have passed since the quiet nights.
 _AGES = (4, 3, 2, 1)

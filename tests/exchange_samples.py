@@ -8,12 +8,13 @@ from pathlib import Path
 
 from builders import a_run, an_outcome, measurements_for
 
-from db.tables import STATUSES
-from exchange import formats, own, submitted
-from exchange.errors import BadFile, Place
-from exchange.exported import Catalogue, ExportedRun
-from exchange.imported import Imported
-from exchange.reading import json_of, text_of
+from db.schema.core_tables import STATUSES
+from interchange import formats, own
+from interchange.errors import BadFile, Place
+from interchange.exporters.exported import Catalogue, ExportedRun
+from interchange.imported import Imported
+from interchange.importers import submitted
+from interchange.reading import json_of, text_of
 
 #: The files of each format by their paths, and the path that is read.
 Sample = tuple[Mapping[str, bytes], str]

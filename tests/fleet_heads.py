@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 from loopback_engine import LoopbackEngine
 
+from fleet.remote_host import RemotePlace
 from runner import journal
-from scheduled_jobs.fleet.remote import RemotePlace
-from scheduled_jobs.service.child import Logs
-from scheduled_jobs.service.jobs import Ended
+from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.scheduler.child_process import Logs
 
 RUN = "20261122-000000-0000abcd"
 

@@ -16,9 +16,9 @@ from typing import Any
 from measured_by_nobody import HEADER
 
 from runner import journal
-from scheduled_jobs.service.child import Logs, run_child
-from scheduled_jobs.service.jobs import ChildLost, Ended, OnEvent, Stopped
-from scheduled_jobs.service.places import PlaceSeen
+from scheduled_jobs.jobs.context import ChildLost, Ended, OnEvent, Stopped
+from scheduled_jobs.scheduler.child_process import Logs, run_child
+from scheduled_jobs.scheduler.hosts import PlaceSeen
 
 _SAID = "place.json"
 

@@ -9,7 +9,7 @@ import pytest
 from measuring_site import Done, Site
 from typer.testing import CliRunner
 
-from cli.commands import app
+from cli.registry import app
 
 
 def called(folder: Path, environ: Mapping[str, str], *arguments: str) -> Done:

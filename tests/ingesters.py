@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from db.engine import open_database
+from db.connection.engine import open_database
 from runner.errors import JournalError
-from scheduled_jobs import ingest
+from workflows import ingest
 
 
 class Steps:

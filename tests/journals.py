@@ -9,8 +9,8 @@ from builders import BERT, MLP, RESNET, a_machine, an_environment
 
 from runner.journal import Journal
 from runner.records import Outcome, Planned
-from runner.telemetry.reading import Recording
-from scheduled_jobs.header import Header
+from runner.telemetry.samples import Recording
+from workflows.run_header import Header
 
 ENVIRONMENTS = (an_environment("2.12.1+cpu"), an_environment("2.13.0+cpu"))
 CANARY = {

@@ -12,9 +12,9 @@ from journals import a_header
 from measured_by_nobody import ENVIRONMENT, HEADER, plan
 from schedulers import NOBODY
 
+from fleet.agent import Agent
+from fleet.engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
 from runner import journal
-from scheduled_jobs.fleet.agent import Agent
-from scheduled_jobs.fleet.engine import AgentRefused, EngineAway, NodeLost, NodeSeen, NodeSilent
 
 AN_ENVIRONMENT = {
     "name": "an environment",

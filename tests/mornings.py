@@ -9,11 +9,13 @@ from typing import Any
 from builders import BERT, MLP, RESNET, a_machine, a_run, an_environment, an_outcome, measurements_for
 
 from configuration.settings import load_settings
-from db import findings, queries, queue, store
-from db.engine import Database
-from db.finding_records import Finding, NewFinding
-from db.queue_records import NewTask, SchedulerSeen
-from scheduled_jobs.service.serving import served
+from db.connection.engine import Database
+from db.findings import store as findings
+from db.findings.records import Finding, NewFinding
+from db.queue import commands as queue
+from db.queue.records import NewTask, SchedulerSeen
+from db.runs import queries, store
+from scheduled_jobs.scheduler.advertised_schedules import served
 
 CASES = (MLP, RESNET, BERT)
 #: What each case takes, in milliseconds.

@@ -9,9 +9,9 @@ from pathlib import Path
 from builders import BERT, MLP, a_recording, a_run, an_outcome, measurements_for
 
 from db.records import MetricDefinition, Run
-from exchange import own
-from exchange.exported import Catalogue, ExportedRun
-from exchange.imported import Imported, ImportedRun
+from interchange import own
+from interchange.exporters.exported import Catalogue, ExportedRun
+from interchange.imported import Imported, ImportedRun
 
 WRITTEN = datetime(2026, 11, 21, 20, 15, tzinfo=UTC)
 SPEEDUP = MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")

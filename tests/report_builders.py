@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.case_results import CaseResult, Side
-from analysis.pairs import Pair
-from analysis.policy import Policy
-from analysis.thresholds import threshold_of
-from analysis.upgrade import Upgrade, decide
-from analysis.verdict import Verdict, judge
-from reports.subject import Environment, Subject
+from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.pairs import Pair
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.upgrade import Upgrade, decide
+from analysis.comparison.verdict import Verdict, judge
+from reports.report_context import Environment, Subject
 
 FLOOR = "latency_floor"
 #: What a case may say of itself: markup of every kind, a new line, a colour for a terminal, a mention.

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from measuring_site import PATIENCE_SECONDS
 
-from runner.telemetry import sampling
-from runner.telemetry.sampling import Sampler
+from runner.telemetry import sampler_client
+from runner.telemetry.sampler_client import Sampler
 
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 
@@ -82,7 +82,7 @@ class Samplers:
         """One sampler, with variables and a token of its own."""
         token = f"test-{uuid.uuid4().hex}"
         with self.monkeypatch.context() as patch:
-            patch.setattr(sampling, "inherited_variables", lambda: {**os.environ, **(variables or {})})
+            patch.setattr(sampler_client, "inherited_variables", lambda: {**os.environ, **(variables or {})})
             sampler = Sampler(self.folder / str(len(self.started)), uuids, (), (), token)
         self.started.append(sampler)
         self.tokens.append(token)

@@ -20,15 +20,16 @@ from typing import Any
 from folder_places import FolderPlaces
 
 from configuration.settings import Settings, load_settings
-from db.engine import open_database
-from scheduled_jobs.service import crew, loop
-from scheduled_jobs.service.housekeeping import tidy
-from scheduled_jobs.service.jobs import MEASURING, THINKING, Done, Hands
-from scheduled_jobs.service.lane import Lane, Registry
-from scheduled_jobs.service.log import Log
-from scheduled_jobs.service.loop import Service, Surroundings
-from scheduled_jobs.service.measuring import measure
-from scheduled_jobs.service.places import Places
+from db.connection.engine import open_database
+from scheduled_jobs.jobs.context import MEASURING, THINKING, Done, Hands
+from scheduled_jobs.jobs.measure import measure
+from scheduled_jobs.jobs.prune import tidy
+from scheduled_jobs.scheduler import scheduler as loop
+from scheduled_jobs.scheduler import worker_pool
+from scheduled_jobs.scheduler.hosts import Places
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.scheduler import Service, Surroundings
+from scheduled_jobs.scheduler.worker_slot import Lane, Registry
 
 _HERE = Path(__file__).parent
 _PATIENCE_SECONDS = 120.0
@@ -153,7 +154,7 @@ def main(url: str, folder: str, machine: str, *arguments: Sequence[str]) -> None
     data_dir = Path(folder)
     nodes = data_dir / "nodes"
     # Tests do not have all night.
-    loop.TICK_SECONDS, loop.BEAT_SECONDS, crew.REST_SECONDS = 0.2, 0.4, 0.2
+    loop.TICK_SECONDS, loop.BEAT_SECONDS, worker_pool.REST_SECONDS = 0.2, 0.4, 0.2
     service = a_service(
         url,
         data_dir,

@@ -17,16 +17,16 @@ from measuring_site import Done, Site
 from referencing import Registry, Resource
 from typer.testing import CliRunner
 
-from cli import commands
-from runner import drift
+from cli import registry
 from runner import environment as environments
 from runner.environment import Environment
 from runner.errors import BrokenEnvironment
-from runner.executor import Attempt, Ended, Event, Measured
+from runner.execution import canary_runner
+from runner.execution.executor import Attempt, Ended, Event, Measured
+from runner.execution.session import Conditions
 from runner.records import Outcome, Planned
-from runner.session import Conditions
-from scheduled_jobs import measure
-from scheduled_jobs.bisections import Shelf
+from workflows import measure
+from workflows.bisect_state import Shelf
 
 CASE = "planted/infer/-/eager"
 WORKLOAD = {"name": "planted", "phases": ["infer"], "grid": {}, "source": "user_cases.planted"}
@@ -70,7 +70,7 @@ class World:
             for name, value in self.place.environ({}).items():
                 patch.setenv(name, value)
             patch.setattr(tempfile, "tempdir", str(self.place.temporary))
-            result = CliRunner().invoke(commands.app, arguments)
+            result = CliRunner().invoke(registry.app, arguments)
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Done(result.exit_code, result.stdout, result.stderr)
@@ -174,7 +174,7 @@ def one_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def silent(*_: object) -> list[Outcome]:
         return []
 
-    monkeypatch.setattr(drift.Canary, "sing", silent)
+    monkeypatch.setattr(canary_runner.Canary, "sing", silent)
     return made
 
 

@@ -11,11 +11,11 @@ from measured_by_nobody import CASES, HEADER, plan
 from schedulers import NOBODY, executions, until
 from slurm_cluster import SlurmCluster
 
-from configuration.slurm import SlurmSettings
+from configuration.tables.slurm import SlurmSettings
+from fleet.remote_host import RemotePlace
+from fleet.slurm.engine import SlurmEngine
 from runner import journal
-from scheduled_jobs.fleet.remote import RemotePlace
-from scheduled_jobs.fleet.slurm import SlurmEngine
-from scheduled_jobs.service.jobs import Ended
+from scheduled_jobs.jobs.context import Ended
 
 WELL = Ended(0, None, "")
 

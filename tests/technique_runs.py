@@ -7,11 +7,11 @@ from hashlib import sha256
 
 from builders import FIRST_NIGHT, a_machine, a_profile, a_run, an_environment, an_outcome, measurements_for
 
-from analysis.gains import Gain
-from dashboard.techniques.measured import Reading, read
-from db.engine import open_database
+from analysis.speedups import Gain
+from dashboard.techniques.results import Reading, read
+from db.connection.engine import open_database
 from db.records import Environment, Machine, Outcome, Profile, Run
-from db.store import save_measurements, save_outcomes, save_run
+from db.runs.store import save_measurements, save_outcomes, save_run
 
 RESNET, BERT = "resnet50/infer/batch=8,image=64", "bert_base/infer/batch=4,tokens=128"
 TRAIN = "bert_base/train/batch=1,tokens=128"

@@ -5,10 +5,10 @@ from typing import Any
 
 from builders import RESNET
 
-from db.finding_records import Finding
-from db.queue_records import SchedulerSeen, Task
+from db.findings.records import Finding
+from db.queue.records import SchedulerSeen, Task
 from db.records import SeriesKey
-from scheduled_jobs.telling.digest import Night, Ran
+from scheduled_jobs.notifications.digest import Night, Ran
 
 #: When the digest of the night is made, and when the one before was.
 MORNING = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from cli.commands import app
+from cli.registry import app
 from configuration.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.commands import app
 from cli.reference import COMMAND, pages
+from cli.registry import app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

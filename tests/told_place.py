@@ -12,14 +12,16 @@ from sinks import WebSink
 from telling_builders import DUE, MORNING, a_scheduler
 
 from configuration.settings import Settings, load_settings
-from db import findings, notices, queue
-from db.engine import Database, open_database
-from db.finding_records import Finding, NewFinding, Notice
-from db.queries import series_keys
-from db.queue_records import NewTask, Task
-from db.store import save_measurements, save_outcomes, save_run
-from scheduled_jobs.service.jobs import Done, Ended, Hands
-from scheduled_jobs.telling.jobs import check, tell_digest
+from db.connection.engine import Database, open_database
+from db.findings import notices
+from db.findings import store as findings
+from db.findings.records import Finding, NewFinding, Notice
+from db.queue import commands as queue
+from db.queue.records import NewTask, Task
+from db.runs.queries import series_keys
+from db.runs.store import save_measurements, save_outcomes, save_run
+from scheduled_jobs.jobs.context import Done, Ended, Hands
+from scheduled_jobs.jobs.digest import check, tell_digest
 
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0+cpu")

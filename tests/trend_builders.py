@@ -7,7 +7,7 @@ from builders import MLP, a_night
 
 from dashboard.trends import lines
 from dashboard.trends.lines import Line
-from db.finding_records import Finding, MeasuredFor
+from db.findings.records import Finding, MeasuredFor
 from db.records import SeriesKey, SeriesPoint
 
 XEON, EPYC = "Xeon 6430, 2 cores", "EPYC, 64 cores"

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from analysis.case_results import CaseResult, Side
-from analysis.pairs import Pair
-from analysis.thresholds import threshold_of
-from analysis.upgrade import Upgrade
-from analysis.verdict import Verdict, judge
+from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.pairs import Pair
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.upgrade import Upgrade
+from analysis.comparison.verdict import Verdict, judge
 
 FLOOR = "latency_floor"
 OK = Side("ok")

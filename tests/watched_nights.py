@@ -11,20 +11,23 @@ from typing import Any
 
 from builders import MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_profile, a_run, an_environment
 
-from analysis.comparison import Comparison
-from analysis.plan import Plan
-from analysis.policy import Policy
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
 from configuration.settings import load_settings
-from db import findings, queries, queue, queue_queries, store
-from db.engine import Database, open_database
-from db.finding_records import Finding, NewFinding
-from db.queue_records import NewTask, Task
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from db.findings.records import Finding, NewFinding
+from db.queue import commands as queue
+from db.queue import queries as queue_queries
+from db.queue.records import NewTask, Task
 from db.records import Environment, Machine, Measurement
+from db.runs import queries, store
 from runner.journal import Journal
 from runner.records import Outcome, Timing
-from scheduled_jobs.header import Header
-from scheduled_jobs.service.jobs import Done, Ended, Hands
-from scheduled_jobs.upgrade import pairs_planned
+from scheduled_jobs.jobs.context import Done, Ended, Hands
+from workflows.run_header import Header
+from workflows.upgrade import pairs_planned
 
 CASES = (MLP, RESNET, RESNET_COMPILED)
 METRIC = "latency_floor"

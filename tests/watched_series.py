@@ -6,10 +6,10 @@ from typing import Any
 
 from builders import MLP, a_night
 
-from analysis.nights import Change, Judged
-from db.finding_records import Finding, HistoryPoint, HistoryRun, Track
+from analysis.detection.nights import Change, Judged
+from db.findings.records import Finding, HistoryPoint, HistoryRun, Track
 from db.records import SeriesKey
-from scheduled_jobs.watching.findings import MachineSeries, seen
+from scheduled_jobs.detection.findings import MachineSeries, seen
 
 KEY = SeriesKey(MLP, "latency_floor", "hardware", "Xeon", "profile", "quiet")
 TRACK = Track("nightly", "nightly", "")

@@ -10,10 +10,11 @@ from typing import Any
 import psycopg
 from sqlalchemy import Connection, func, select
 
-from db import rollups, tables
-from db.connection import WRITES
-from db.engine import Database
-from db.identities import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
+from db.connection.connection import WRITES
+from db.connection.engine import Database
+from db.runs.upserts import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
+from db.schema import core_tables as tables
+from db.series import rollups
 
 from .history import (
     CASES,

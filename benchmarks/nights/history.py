@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from db import codec
 from db.records import Environment, Hardware, Machine, Measurement, Outcome, Profile, Recording, Run
-from db.telemetry import stored_values
+from db.runs import sample_codec
+from db.telemetry.queries import stored_values
 
 SEED = 20261121
 #: The night after the last one of every history that ends at no other time.
@@ -124,7 +124,7 @@ class History:
     @cached_property
     def encoded_blocks(self) -> list[tuple[int, bytes]]:
         """The same as they are stored."""
-        return [codec.encode(each) for each in self.blocks]
+        return [sample_codec.encode(each) for each in self.blocks]
 
     @cached_property
     def recordings(self) -> list[dict[str, Any]]:

@@ -5,12 +5,13 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from db import codec, store, tables
-from db.engine import Database
-from db.median import middle
+from db.connection.aggregates import middle
+from db.connection.engine import Database
+from db.connection.sorted_points import as_bytes, with_more
+from db.connection.transaction import together
 from db.records import Measurement, Outcome, Run
-from db.sorted_points import as_bytes, with_more
-from db.together import together
+from db.runs import sample_codec, store
+from db.schema import core_tables as tables
 
 from .filling import Names, Rows, Values, run_row
 from .history import REPLICATES, History, Night, Row, environment
@@ -98,7 +99,7 @@ class BareNight:
                 for key, each in zip(keys, outcomes, strict=True)
             ],
             tables.Samples: [
-                (*key, *codec.encode(each.blocks))
+                (*key, *sample_codec.encode(each.blocks))
                 for key, each in zip(keys, outcomes, strict=True)
                 if each.blocks
             ],

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from db import metrics, queries, rollups, telemetry, traces
-from db.engine import Database
+from db.connection.engine import Database
 from db.records import SeriesKey
+from db.runs import metric_definitions, queries, traces
+from db.series import rollups
+from db.telemetry import queries as telemetry
 
 from .history import CASES, MACHINES, History, Night, case, environment
 
@@ -66,7 +68,7 @@ def questions(database: Database, history: History) -> dict[str, Question]:
         "traces: of a run": lambda n: traces.operator_tables(
             database, run=f"{history.night(0, 0).run}-trace"
         ),
-        "metrics from outside": lambda _: metrics.metric_definitions(database),
+        "metrics from outside": lambda _: metric_definitions.metric_definitions(database),
     }
 
 

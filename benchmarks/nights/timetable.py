@@ -6,10 +6,13 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from db import findings, queries, queue, queue_tables
-from db.engine import Database
-from db.finding_records import NewFinding
-from db.queue_records import SchedulerSeen
+from db.connection.engine import Database
+from db.findings import store as findings
+from db.findings.records import NewFinding
+from db.queue import commands as queue
+from db.queue.records import SchedulerSeen
+from db.runs import queries
+from db.schema import queue_tables
 
 from .history import MACHINES, History, Night, case, environment
 

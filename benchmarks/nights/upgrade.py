@@ -4,13 +4,13 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 
-from analysis.comparison import COMPARED, Comparison
-from analysis.plan import Plan
-from analysis.policy import Policy
-from db import store
-from db.engine import Database
+from analysis.comparison.comparison import COMPARED, Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from db.connection.engine import Database
+from db.connection.transaction import together
 from db.records import Outcome
-from db.together import together
+from db.runs import store
 
 from .history import CASES, SEED, History, Night, case, environment
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from measuring_site import COMMAND
 from ray_fleet import until as wait_until
 
-from db.engine import Database
-from db.queries import outcomes_of_run
-from db.queue_queries import attempts, task, tasks
-from db.queue_records import Attempt, Task
+from db.connection.engine import Database
+from db.queue.queries import attempts, task, tasks
+from db.queue.records import Attempt, Task
 from db.records import Outcome
+from db.runs.queries import outcomes_of_run
 
 #: Cases of this name are those that are asked for; the canary's are not.
 WORKLOAD = "layer"

@@ -8,7 +8,7 @@ from measuring_site import measured_python
 from nodes.head import Head, cases_file, schedule, suite
 from ray_fleet import Fleet, a_fleet
 
-from db.engine import Database, open_database
+from db.connection.engine import Database, open_database
 
 #: By node, the kind that is its label.
 KINDS = {"node-1": "a", "node-2": "a", "node-3": "b"}

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
-from db import findings, queries, telemetry
-from db.engine import Database
+from db.connection.engine import Database
+from db.findings import store as findings
 from db.records import RunSummary, SeriesKey
+from db.runs import queries
+from db.telemetry import queries as telemetry
 
 Query = Mapping[str, object]
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, event
 
 import db
 from cli.app import main
-from db.engine import Database
+from db.connection.engine import Database
 
 _ROOM = str(Path(db.__path__[0]))
 _asking = threading.local()

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from dashboard import load as pages
-from dashboard import parts, wording
+from dashboard.components import load as pages
+from dashboard.components import parts, wording
+from dashboard.components.query_params import last
 from dashboard.hardware import load, sections, view
-from dashboard.picking import last
-from dashboard.settings import Settings
+from dashboard.server.settings import Settings
 
 settings = Settings.from_environment()
 url = settings.database_url

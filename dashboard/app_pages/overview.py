@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from dashboard import frames, load, parts, tables
-from dashboard.overview import by_hand, nightly
+from dashboard.components import frames, load, parts, tables
+from dashboard.overview import manual_runs, nightly
 from dashboard.overview.load import morning
 from dashboard.overview.view import chosen
-from dashboard.settings import Settings
+from dashboard.server.settings import Settings
 
 #: Runs listed.
 LISTED = 10
@@ -29,7 +29,7 @@ if scheduled:
     nightly.show(url, view, now)
 else:
     nightly.first_night(url, now)
-    by_hand.show(url, runs, now)
+    manual_runs.show(url, runs, now)
 
 if runs:
     parts.heading("Last runs", lambda: frames.runs(runs), "runs.csv")

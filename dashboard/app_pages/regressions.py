@@ -5,11 +5,12 @@ from functools import partial
 
 import streamlit as st
 
-from analysis.finding_words import STATES
-from dashboard import filters, findings, load, markup, parts, triage, wording
-from dashboard.picking import ALL, meant, offered
-from dashboard.settings import Settings
-from db.finding_records import FindingGroup
+from dashboard.components import filters, load, markup, parts, wording
+from dashboard.components.query_params import ALL, meant, offered
+from dashboard.regressions import findings, triage
+from dashboard.server.settings import Settings
+from db.findings.records import FindingGroup
+from reports.text.finding_text import STATES
 
 url = Settings.from_environment().database_url
 now = datetime.now(UTC)

@@ -4,24 +4,11 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from analysis.comparison import COMPARED
-from dashboard import (
-    filters,
-    frames,
-    gains,
-    links,
-    load,
-    markup,
-    operators,
-    origins,
-    parts,
-    run_facts,
-    run_list,
-    tables,
-    wording,
-)
-from dashboard.exports import shown as kept
-from dashboard.settings import Settings
+from analysis.comparison.comparison import COMPARED
+from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
+from dashboard.exports import page_recorder as kept
+from dashboard.runs import gains, operators, run_facts, run_list
+from dashboard.server.settings import Settings
 from db.records import Measurement, Outcome, Run
 
 settings = Settings.from_environment()
@@ -48,7 +35,7 @@ def show_run(run_id: str) -> None:
     defined = load.metric_definitions(url)
     observed = {(w.case, w.environment, w.replicate) for w in load.windows(url, run.id)}
     chosen, complaints = filters.outcome(query, run, outcomes)
-    parts.html(tables.run_title(summary, now, origins.source(run)))
+    parts.html(tables.run_title(summary, now, run_source.source(run)))
     if COMPARED in run.facts:
         address = links.upgrade({"run": [run.id]})
         parts.html(f"<p>{markup.link(address, 'What it says of its two environments: Upgrade →')}</p>")
@@ -69,7 +56,7 @@ def show_run(run_id: str) -> None:
     if measurements:
         show_measurements(run, measurements, defined)
     # Of what others measured nobody knows what was alive together.
-    if origins.measured(run.id):
+    if run_source.measured(run.id):
         gains.section(run, outcomes, measurements)
     if outcomes:
         show_outcomes(run, outcomes, observed)

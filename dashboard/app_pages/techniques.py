@@ -5,9 +5,9 @@ from functools import partial
 
 import streamlit as st
 
-from dashboard import links, markup, parts
-from dashboard import load as pages
-from dashboard.settings import Settings
+from dashboard.components import links, markup, parts
+from dashboard.components import load as pages
+from dashboard.server.settings import Settings
 from dashboard.techniques import load, sections, view
 from db.records import Run
 

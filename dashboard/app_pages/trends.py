@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from dashboard import load, parts, wording
-from dashboard.settings import Settings
+from dashboard.components import load, parts, wording
+from dashboard.server.settings import Settings
 from dashboard.trends import sections
-from dashboard.trends.asked import asked
+from dashboard.trends.page_data import asked
 
 url = Settings.from_environment().database_url
 parts.title("Trends")

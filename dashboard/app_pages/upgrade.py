@@ -1,7 +1,7 @@
 """Should we move from A to B on this hardware? One upgrade with its verdict and all evidence; the list."""
 
-from dashboard import parts
-from dashboard.settings import Settings
+from dashboard.components import parts
+from dashboard.server.settings import Settings
 from dashboard.upgrades import load, show
 from dashboard.upgrades.view import wanted
 

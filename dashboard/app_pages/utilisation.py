@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from dashboard import filters, load, parts, telemetry, wording
-from dashboard.settings import Settings
+from dashboard.components import filters, load, parts, wording
+from dashboard.server.settings import Settings
+from dashboard.utilisation import telemetry
 
 url = Settings.from_environment().database_url
 query = parts.query()

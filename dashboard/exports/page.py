@@ -6,10 +6,10 @@ from urllib.parse import urlencode, urljoin
 
 import pandas as pd
 
-from analysis import markdown
-from dashboard import wording
-from dashboard.exports import prose
-from dashboard.exports.shown import Piece, Shown
+from dashboard.components import wording
+from dashboard.exports import html_to_markdown
+from dashboard.exports.page_recorder import Piece, Shown
+from reports.text import markdown
 
 #: Lines of a log that are kept: its end.
 _LOG_LINES = 40
@@ -40,7 +40,7 @@ def of_page(shown: Shown, address: str, moment: datetime) -> str:
         sections[-1].append(piece)
     for section in sections:
         blocks += _section(section, address)
-    return prose.joined(blocks) + "\n"
+    return html_to_markdown.joined(blocks) + "\n"
 
 
 def _section(pieces: Sequence[Piece], home: str) -> list[str]:
@@ -50,7 +50,7 @@ def _section(pieces: Sequence[Piece], home: str) -> list[str]:
         return blocks
     frame, seen = pieces[0].frame, pieces[0].seen
     if seen is not None:
-        blocks += [text] if (text := prose.of_html(seen(), home)) else []
+        blocks += [text] if (text := html_to_markdown.of_html(seen(), home)) else []
     elif frame is not None:
         blocks += _rows(frame())
     return blocks
@@ -61,11 +61,11 @@ def _piece(piece: Piece, home: str) -> str:
         case "title":
             return ""
         case "heading":
-            return f"## {prose.of_words(piece.text)}"
+            return f"## {html_to_markdown.of_words(piece.text)}"
         case "html":
-            return prose.of_html(piece.text, home)
+            return html_to_markdown.of_html(piece.text, home)
         case "words":
-            return prose.of_words(piece.text)
+            return html_to_markdown.of_words(piece.text)
         case "chart":
             return f"> Chart: {markdown.text(_shortened(piece.text))}"
         case "complaint":
@@ -86,13 +86,13 @@ def _shortened(text: str) -> str:
 
 def _rows(frame: pd.DataFrame) -> list[str]:
     # A column without a value in any row is on no page.
-    shown = frame.dropna(axis="columns", how="all").iloc[: prose.MOST_ROWS]
+    shown = frame.dropna(axis="columns", how="all").iloc[: html_to_markdown.MOST_ROWS]
     if shown.empty:
         return []
     rows = [[markdown.text(str(name).replace("_", " ")) for name in shown.columns]]
     columns = [_cells(column) for column in zip(*shown.itertuples(index=False, name=None), strict=True)]
     rows += [list(row) for row in zip(*columns, strict=True)]
-    return [prose.table(rows, max(0, len(frame) - prose.MOST_ROWS))]
+    return [html_to_markdown.table(rows, max(0, len(frame) - html_to_markdown.MOST_ROWS))]
 
 
 def _cells(column: Sequence[object]) -> list[str]:

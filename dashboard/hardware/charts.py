@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dashboard import row_charts
-from dashboard.charts import QUIET, Spec
+from dashboard.components import row_charts
+from dashboard.components.charts import QUIET, Spec
 
 
 def machines(rows: int, title: str, *, dark: bool) -> Spec:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from analysis.metrics import Metric
-from dashboard import links, wording
+from dashboard.components import links, wording
 from dashboard.hardware import normalised
 from dashboard.hardware.normalised import Column, Overall
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard import load, origins
-from dashboard.database import opened
-from dashboard.frames import version_order
+from dashboard.components import load, run_source
+from dashboard.components.frames import version_order
+from dashboard.components.query_params import public
 from dashboard.hardware import measured
 from dashboard.hardware.normalised import Column
 from dashboard.hardware.view import NEWEST, Side, Spread
-from dashboard.picking import public
-from db import places as asked
-from db import rollups
+from dashboard.server.database import opened
 from db.place_records import Place
 from db.records import ReleasePoint, SeriesKey, SeriesPoint
+from db.series import measured_on as asked
+from db.series import rollups
 
 #: The metric that every case of ours has, and that tells where something was measured.
 _TOLD_BY = "latency_floor"
@@ -32,7 +32,7 @@ _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner
 @_kept
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured, the newest first."""
-    return [place for place in asked.places(opened(url), _TOLD_BY) if origins.measured(place.run)]
+    return [place for place in asked.places(opened(url), _TOLD_BY) if run_source.measured(place.run)]
 
 
 @_kept

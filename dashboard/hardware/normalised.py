@@ -8,8 +8,8 @@ from functools import lru_cache
 from statistics import geometric_mean, median
 from typing import Any, Literal
 
+from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import Better
-from analysis.watched import rules_of
 from runner.worker.case_key import CaseKey, CaseKeyError
 
 #: What is taken for the noise between runs where no PyTorch was measured twice on any hardware: machines

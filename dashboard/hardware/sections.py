@@ -6,11 +6,11 @@ from html import escape
 import streamlit as st
 
 from analysis.metrics import Metric
-from dashboard import parts, wording
+from dashboard.components import parts, wording
+from dashboard.components.query_params import released
 from dashboard.hardware import charts, frames, normalised, tables
 from dashboard.hardware.normalised import Column, Overall
 from dashboard.hardware.view import NEWEST, Hardware, Offer
-from dashboard.picking import released
 
 
 def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer: Offer) -> None:

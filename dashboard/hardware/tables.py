@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from analysis.metrics import Metric
-from dashboard import links, markup, wording
+from dashboard.components import links, markup, wording
 from dashboard.hardware import normalised
 from dashboard.hardware.frames import times
 from dashboard.hardware.normalised import Cell, Column, Overall

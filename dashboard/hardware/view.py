@@ -6,10 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis.metrics import METRICS
-from dashboard import frames, links
+from dashboard.components import frames, links
+from dashboard.components.query_params import (
+    Query,
+    distinct,
+    last,
+    named,
+    pick,
+    pick_fingerprint,
+    released,
+    sentence,
+)
+from dashboard.components.views import View
 from dashboard.hardware.normalised import unlike
-from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, released, sentence
-from dashboard.views import View
 from db.place_records import Place
 
 #: No version in particular: of each case on each hardware the newest point.

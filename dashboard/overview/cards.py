@@ -7,9 +7,9 @@ from html import escape
 
 import pandas as pd
 
-from analysis.freshness import in_words
-from dashboard import links, markup, tables, wording
-from dashboard.overview.standing import Standing
+from analysis.staleness import in_words
+from dashboard.components import links, markup, tables, wording
+from dashboard.overview.track_status import Standing
 
 #: Cases that fell are named one by one up to so many.
 _NAMED = 3

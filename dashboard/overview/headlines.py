@@ -9,16 +9,16 @@ from statistics import median
 
 import pandas as pd
 
+from analysis.comparison.thresholds import threshold_of
 from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, Against, against
-from analysis.thresholds import threshold_of
 from analysis.words import percent
-from dashboard import links, markup, wording
+from dashboard.components import links, markup, wording
 from dashboard.overview.sparkline import sparkline
-from dashboard.overview.standing import Standing
-from db.finding_records import Finding
-from db.nights import Lines
+from dashboard.overview.track_status import Standing
+from db.findings.records import Finding
 from db.records import SeriesKey, SeriesPoint
+from db.series.nightly_queries import Lines
 
 #: What a headline is about, the steadier first: a case that lacks it is told by the next.
 METRICS = ("latency_floor", "latency")

@@ -7,19 +7,24 @@ from datetime import UTC, datetime, timedelta
 
 import streamlit as st
 
-from analysis.freshness import Silence, overdue_nights, silent_machines
-from dashboard.database import opened
-from dashboard.load import FRESH_SECONDS
+from analysis.staleness import Silence, overdue_nights, silent_machines
+from dashboard.components.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
-from dashboard.overview.served import Patience, Served, patience, served
-from dashboard.overview.standing import Standing, standings, with_results
-from db import attempts, finding_counts, findings, nights, queries, queue_queries
-from db import endings as endings_store
-from db.endings import Ending
-from db.finding_records import Finding
-from db.nights import Lines
-from db.queue_records import SchedulerSeen
+from dashboard.overview.schedule_heartbeat import Patience, Served, patience, served
+from dashboard.overview.track_status import Standing, standings, with_results
+from dashboard.server.database import opened
+from db.findings import counts as finding_counts
+from db.findings import store as findings
+from db.findings.records import Finding
+from db.queue import queries as queue_queries
+from db.queue import task_attempts
+from db.queue.records import SchedulerSeen
 from db.records import RunSummary, SeriesKey, SeriesPoint
+from db.runs import outcome_counts as endings_store
+from db.runs import queries
+from db.runs.outcome_counts import Ending
+from db.series import nightly_queries
+from db.series.nightly_queries import Lines
 
 #: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
 _BACK, _TASKS = timedelta(days=35), 3000
@@ -51,8 +56,8 @@ class Morning:
 def morning(url: str) -> Morning:
     """How every part of every schedule stands, and who is there to go on."""
     database, now = opened(url), datetime.now(UTC)
-    tasks = nights.night_tasks(database, now - _BACK, _TASKS)
-    missed = nights.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
+    tasks = nightly_queries.night_tasks(database, now - _BACK, _TASKS)
+    missed = nightly_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
     waits = patience(seen)
     plan = served(seen, now, waits.silent_minutes)
@@ -96,7 +101,7 @@ def _summaries(url: str, runs: tuple[str, ...]) -> dict[str, RunSummary]:
 
 @_kept
 def _spent(url: str, tasks: tuple[int, ...]) -> dict[int, tuple[float, int]]:
-    return attempts.spent(opened(url), tasks)
+    return task_attempts.spent(opened(url), tasks)
 
 
 @_kept_long
@@ -119,7 +124,7 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
 @_kept
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
     """What these runs measured of the metrics that headlines are made of."""
-    return nights.points_of_runs(opened(url), runs, METRICS)
+    return nightly_queries.points_of_runs(opened(url), runs, METRICS)
 
 
 @_kept
@@ -131,7 +136,7 @@ def findings_of(url: str, keys: tuple[SeriesKey, ...]) -> list[Finding]:
 @_kept
 def lines(url: str, keys: tuple[SeriesKey, ...], runs: tuple[str, ...]) -> Lines:
     """The course of some series over some runs."""
-    return nights.lines(opened(url), keys, runs)
+    return nightly_queries.lines(opened(url), keys, runs)
 
 
 @_kept
@@ -150,4 +155,4 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
 @_kept
 def compared(url: str, runs: tuple[str, ...]) -> frozenset[str]:
     """Those of some runs that set several PyTorches against each other."""
-    return nights.compared(opened(url), runs)
+    return nightly_queries.compared(opened(url), runs)

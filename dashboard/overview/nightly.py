@@ -5,12 +5,13 @@ from datetime import datetime
 from html import escape
 
 from analysis.recent_level import NIGHTS
-from configuration.schedules import MEASURE
-from dashboard import findings, links, markup, parts, wording
+from configuration.tables.schedules import MEASURE
+from dashboard.components import links, markup, parts, wording
 from dashboard.overview import cards, headlines, load, problems, verdict
 from dashboard.overview.headlines import Followed
-from dashboard.overview.standing import Standing
+from dashboard.overview.track_status import Standing
 from dashboard.overview.view import DAYS, Overview
+from dashboard.regressions import findings
 
 #: Tracks whose results are looked at, the worst first, and cards of them; findings in the list.
 LOOKED, CARDS, FINDINGS = 24, 12, 12

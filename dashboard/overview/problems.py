@@ -7,11 +7,11 @@ from html import escape
 
 import pandas as pd
 
-from analysis.freshness import DISTURBED, shown
-from dashboard import links, markup, wording
-from dashboard.overview.standing import Standing
-from db.endings import Ending
+from analysis.staleness import DISTURBED, shown
+from dashboard.components import links, markup, wording
+from dashboard.overview.track_status import Standing
 from db.records import Outcome
+from db.runs.outcome_counts import Ending
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20

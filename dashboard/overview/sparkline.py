@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from urllib.parse import quote
 
-from dashboard import charts, wording
+from dashboard.components import charts, wording
 
 #: Size in CSS pixels, and what stays free around the line for its last point.
 _WIDTH, _HEIGHT, _EDGE = 132, 30, 4

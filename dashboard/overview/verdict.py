@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from analysis.freshness import Silence, shown
-from dashboard import links, markup, wording
-from dashboard.overview.standing import Standing
-from db.finding_records import Finding, FindingGroup
+from analysis.staleness import Silence, shown
+from dashboard.components import links, markup, wording
+from dashboard.overview.track_status import Standing
+from db.findings.records import Finding, FindingGroup
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.gains import Gain
-from dashboard import wording
-from dashboard.techniques import subjects
-from dashboard.techniques.measured import Brought
+from analysis.speedups import Gain
+from dashboard.components import wording
+from dashboard.techniques import categories
+from dashboard.techniques.results import Brought
 
 #: From so many steps on two digits say enough.
 _ROUGHLY = 100
@@ -81,7 +81,7 @@ def advice(cases: Sequence[Brought]) -> list[str]:
     workloads: dict[str, list[Brought]] = {}
     for case in cases:
         if case.speed_up is not None:
-            workloads.setdefault(subjects.workload(case.key), []).append(case)
+            workloads.setdefault(categories.workload(case.key), []).append(case)
     return [f"{workload}: {_advice(own)}" for workload, own in workloads.items()]
 
 
@@ -140,7 +140,7 @@ def _apart(cases: Sequence[Brought]) -> str:
 
 def _and_the_best(soonest: Brought, best: Brought) -> str:
     """What the fastest adds to the one that pays first."""
-    name = subjects.technique(best.key)
+    name = categories.technique(best.key)
     if _low(best) <= _high(soonest):
         return f" {name} ({_interval(best)}) cannot be told apart from it by these pairs."
     if COLD not in best.own:
@@ -173,11 +173,11 @@ def _unproven(cases: Sequence[Brought]) -> str:
 
 
 def _several(cases: Sequence[Brought]) -> str:
-    return ", ".join(f"{subjects.technique(case.key)} ({_interval(case)})" for case in cases)
+    return ", ".join(f"{categories.technique(case.key)} ({_interval(case)})" for case in cases)
 
 
 def _named(case: Brought) -> str:
-    return f"{subjects.technique(case.key)} ({_interval(case)})"
+    return f"{categories.technique(case.key)} ({_interval(case)})"
 
 
 def _interval(case: Brought) -> str:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
-from dashboard import markup, wording
+from dashboard.components import markup, wording
 from dashboard.techniques import columns, frames
-from dashboard.techniques.measured import Brought, Reading
+from dashboard.techniques.results import Brought, Reading
 
 
 def row(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dashboard import row_charts
-from dashboard.charts import QUIET, RENDERED, TONES, Spec
-from dashboard.row_charts import SCHEMA, TIMES
+from dashboard.components import row_charts
+from dashboard.components.charts import QUIET, RENDERED, TONES, Spec
+from dashboard.components.row_charts import SCHEMA, TIMES
 
 _STANDINGS = ("faster", "slower", "unclear", "one pair", "no interval")
 _SHAPES = ("triangle-up", "triangle-down", "circle", "diamond", "diamond")

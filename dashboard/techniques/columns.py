@@ -6,10 +6,10 @@ from html import escape
 
 import pandas as pd
 
-from analysis.gains import Gain
-from dashboard import links, markup, wording
+from analysis.speedups import Gain
+from dashboard.components import links, markup, wording
 from dashboard.techniques import break_even
-from dashboard.techniques.measured import Brought
+from dashboard.techniques.results import Brought
 
 #: Between a number and what belongs to it, where cells are narrow.
 _TIED = "\N{NO-BREAK SPACE}"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.gains import Gain
-from dashboard import charts, links, wording
-from dashboard.techniques import subjects
+from analysis.speedups import Gain
+from dashboard.components import charts, links, wording
+from dashboard.techniques import categories
 from dashboard.techniques.columns import standing
-from dashboard.techniques.measured import Brought, Metrics, Reading, key_of
+from dashboard.techniques.results import Brought, Metrics, Reading, key_of
 from runner.worker.case_key import CaseKey
 
 #: Speed-ups drawn at most: more are no longer read, and the table and its file have all.
@@ -38,7 +38,7 @@ class Curves:
 
 def timed(cases: Sequence[Brought]) -> list[Brought]:
     """The cases with a speed-up; several ranks are more hardware, and have an efficiency instead."""
-    return [case for case in cases if case.speed_up is not None and not subjects.several_ranks(case.key)]
+    return [case for case in cases if case.speed_up is not None and not categories.several_ranks(case.key)]
 
 
 def drawn(cases: Sequence[Brought]) -> list[Brought]:
@@ -65,7 +65,7 @@ def speed_ups(cases: Sequence[Brought]) -> pd.DataFrame:
             {
                 "row": place,
                 # The technique first: what is cut on a phone is the workload.
-                "label": f"{subjects.technique(case.key)} · {subjects.workload(case.key)}",
+                "label": f"{categories.technique(case.key)} · {categories.workload(case.key)}",
                 "text": f"{sign} {wording.gain(gain)}{star}",
                 "ratio": gain.ratio,
                 "low": math.nan if gain.low is None else gain.low,
@@ -90,7 +90,7 @@ def scaled(cases: Sequence[Brought]) -> Curves | None:
     groups: dict[str, list[tuple[int, Brought, Gain]]] = {}
     for case in cases:
         gain = case.ratio("efficiency")
-        if gain is not None and subjects.several_ranks(case.key):
+        if gain is not None and categories.several_ranks(case.key):
             groups.setdefault(str(case.key.under(ranks="1")), []).append(
                 (case.key.count("ranks"), case, gain)
             )
@@ -149,7 +149,7 @@ def _by_workload(reading: Reading) -> dict[str, dict[str, list[tuple[int, Metric
         if (parted := _without_batch(case)) is None or "throughput" not in metrics or case in reading.spoilt:
             continue
         batch, rest = parted
-        lines = found.setdefault(subjects.workload(rest), {})
+        lines = found.setdefault(categories.workload(rest), {})
         lines.setdefault(str(rest), []).append((batch, metrics))
     return found
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from analysis.comparison import COMPARED
-from dashboard import frames, load, origins
-from dashboard.database import opened
-from dashboard.picking import public
-from dashboard.techniques.measured import Reading, environment_of, read
+from analysis.comparison.comparison import COMPARED
+from dashboard.components import frames, load, run_source
+from dashboard.components.query_params import public
+from dashboard.server.database import opened
+from dashboard.techniques.results import Reading, environment_of, read
 from dashboard.techniques.view import Where
-from db import places as asked
-from db import queries
 from db.place_records import Place
 from db.records import Run, SeriesPoint
+from db.runs import queries
+from db.series import measured_on as asked
 
 #: The metric that every case of ours has, and that tells where techniques were measured.
 TOLD_BY = "latency_floor"
@@ -39,7 +39,7 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured techniques, the newest first."""
     found = asked.places(opened(url), TOLD_BY, techniques=True)
-    return [place for place in found if origins.measured(place.run)]
+    return [place for place in found if run_source.measured(place.run)]
 
 
 @_kept
@@ -123,7 +123,7 @@ def telling(
         )
         for run_id, facts in found:
             # A run that sets two environments against each other measures each case apart from its baseline.
-            if not origins.measured(run_id) or COMPARED in facts:
+            if not run_source.measured(run_id) or COMPARED in facts:
                 continue
             if (where := _tells(url, run_id, version, but)) is not None:
                 return where

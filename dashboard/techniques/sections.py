@@ -8,11 +8,12 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from dashboard import gains, links, markup, parts, wording
-from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
+from dashboard.components import links, markup, parts, wording
+from dashboard.runs import gains
+from dashboard.techniques import break_even, cards, categories, charts, columns, frames
 from dashboard.techniques.columns import Column, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
-from dashboard.techniques.measured import Brought, Reading, best_of, claims_of, eager_of
+from dashboard.techniques.results import Brought, Reading, best_of, claims_of, eager_of
 from dashboard.techniques.view import Techniques
 from runner.worker.case_key import CaseKey
 
@@ -47,8 +48,8 @@ class _About:
     one_run: bool
 
 
-def _on(subject: subjects.Subject) -> Callable[[CaseKey], bool]:
-    return lambda key: subjects.subject(key) == subject
+def _on(subject: categories.Subject) -> Callable[[CaseKey], bool]:
+    return lambda key: categories.subject(key) == subject
 
 
 _COMPILE = _Section(
@@ -74,7 +75,7 @@ _GRAPHS = _Section(
     "CUDA graphs",
     "Launch-bound share: the share of a step in which no kernel ran, of the eager case and under the "
     "technique; more than that no CUDA graph can save.",
-    subjects.uses_graphs,
+    categories.uses_graphs,
     (
         *_FIRST,
         metric("launch_bound", "Launch-bound, eager", base=True),
@@ -246,7 +247,7 @@ def _speed_ups(cases: Sequence[Brought], readings: Sequence[Reading], about: _Ab
         "better. ▲ faster, ▼ slower: the interval leaves out 1×; ~ unclear: it holds 1×; ? there is none, as "
         "for one pair."
     )
-    if any(subjects.several_ranks(case.key) for case in cases):
+    if any(categories.several_ranks(case.key) for case in cases):
         told += " Several ranks, which are more hardware, stand below under Scaling."
     if len(drawn) < len(timed):
         told += f" Drawn are the {len(drawn)} furthest from 1× of {len(timed)}; the CSV file has all."
@@ -308,7 +309,7 @@ def _cuda_graphs(cases: Sequence[Brought], readings: Sequence[Reading], about: _
 
 
 def _why_no_graphs(readings: Sequence[Reading]) -> str:
-    if any(subjects.uses_graphs(one.key) for reading in readings for one in reading.brought):
+    if any(categories.uses_graphs(one.key) for reading in readings for one in reading.brought):
         return "No case with CUDA graphs ended well: the reasons stand below."
     if all(reading.on_cpu for reading in readings):
         return (

@@ -4,10 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dashboard import links, origins, wording
-from dashboard.picking import Query, distinct, last, named, pick_fingerprint, pick_version, sentence
-from dashboard.techniques.measured import environment_of
-from dashboard.views import View
+from dashboard.components import links, run_source, wording
+from dashboard.components.query_params import (
+    Query,
+    distinct,
+    last,
+    named,
+    pick_fingerprint,
+    pick_version,
+    sentence,
+)
+from dashboard.components.views import View
+from dashboard.techniques.results import environment_of
 from db.place_records import Place
 from db.records import Run, SeriesPoint
 
@@ -106,7 +114,7 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     names = asked[:_NAMED_RUNS]
     if len(names) < len(asked):
         complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
-    known = {name: ask.run(name) if origins.measured(name) else None for name in names}
+    known = {name: ask.run(name) if run_source.measured(name) else None for name in names}
     first = next((run for run in known.values() if run is not None), None)
     told = None if first is not None else _telling(query, places, ask)
     home = _home(first, told, places)

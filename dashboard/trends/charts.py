@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard.charts import QUIET, RENDERED, TONES, Spec, letter
+from dashboard.components.charts import QUIET, RENDERED, TONES, Spec, letter
 from dashboard.trends.view import Axis
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"

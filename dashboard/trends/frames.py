@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from dashboard import links, wording
-from dashboard.frames import version_order
+from dashboard.components import links, wording
+from dashboard.components.frames import version_order
 from dashboard.trends.charts import Look
 from dashboard.trends.lines import Line
 from dashboard.trends.view import Axis, Scale

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 from string import ascii_uppercase
 
-from dashboard import charts
-from dashboard.frames import version_order
-from dashboard.picking import public
-from db.finding_records import MeasuredFor
+from dashboard.components import charts
+from dashboard.components.frames import version_order
+from dashboard.components.query_params import public
+from db.findings.records import MeasuredFor
 from db.records import SeriesKey, SeriesPoint
 
 #: The track of what no schedule measured and nobody measured again: one environment after the other.

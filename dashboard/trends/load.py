@@ -10,14 +10,16 @@ from functools import lru_cache
 
 import streamlit as st
 
-from analysis.watched import judged_by
-from dashboard import load
-from dashboard.database import opened
+from analysis.detection.default_watched_metrics import judged_by
+from dashboard.components import load
+from dashboard.server.database import opened
 from dashboard.trends.lines import Line, Place, Told, lines, place_of
 from dashboard.trends.moves import Borders, border
-from db import findings, histories, queries
-from db.finding_records import Finding, RunChange
+from db.findings import store as findings
+from db.findings.records import Finding, RunChange
 from db.records import SeriesKey, SeriesPoint
+from db.runs import queries
+from db.series import series_history
 
 #: A history, as the places that follow each other on one machine.
 _Along = tuple[Place, ...]
@@ -59,7 +61,7 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
         for point in queries.series(database, own, newest=newest):
             by_case[point.case].append(point)
     runs = {point.run for each in points.values() for point in each}
-    told = {(each.run, each.environment): each for each in histories.measured_for(database, runs)}
+    told = {(each.run, each.environment): each for each in series_history.measured_for(database, runs)}
     drawn = tuple(lines(keys, points, told))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
     return History(drawn, told, judged, *_changes(url, drawn))
@@ -112,4 +114,4 @@ def _along(drawn: Sequence[Line]) -> list[_Along]:
 @lru_cache(maxsize=64)
 def _asked(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
     """For each history, what changed before each place. What a run was measured in never changes."""
-    return histories.changes_beside(opened(url), every)
+    return series_history.changes_beside(opened(url), every)

@@ -6,18 +6,18 @@ from datetime import datetime
 
 import pandas as pd
 
-from analysis.finding_words import interval
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
 from analysis.words import percent
-from dashboard import links, wording
+from dashboard.components import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line, Place, place_of
 from dashboard.trends.moves import MOVED, Level, Move
 from dashboard.trends.view import Axis
-from db.finding_records import RunChange
+from db.findings.records import RunChange
 from db.records import SeriesPoint
+from reports.text.finding_text import interval
 
 #: What changes with PyTorch itself, which the rules of versions tell.
 _PYTORCH = ("torch", "torch_git", "build_digest")

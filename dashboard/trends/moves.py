@@ -6,15 +6,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from analysis.change_points import Night, change_points
-from analysis.crossings import crossings
-from analysis.finding_words import kind
+from analysis.detection.change_points import Night, change_points
+from analysis.detection.crossings import crossings
+from analysis.detection.default_watched_metrics import WATCHED, history_rules, judged_by
+from analysis.detection.nights import Change, Rules
 from analysis.metrics import METRICS, Better
-from analysis.nights import Change, Rules
-from analysis.watched import WATCHED, history_rules, judged_by
 from dashboard.trends.lines import Line, Place, Told, place_of
-from db.finding_records import Finding, MeasuredFor, RunChange
+from db.findings.records import Finding, MeasuredFor, RunChange
 from db.records import SeriesPoint
+from reports.text.finding_text import kind
 
 #: Where segments start: the letter of a line, and the place before whose point the machine changed.
 Borders = Collection[tuple[str, Place]]

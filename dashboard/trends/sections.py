@@ -7,15 +7,16 @@ import pandas as pd
 import streamlit as st
 
 from analysis.metrics import Metric
-from dashboard import findings, links, load, markup, origins, parts, wording
-from dashboard.frames import version_order
-from dashboard.picking import public
+from dashboard.components import links, load, markup, parts, run_source, wording
+from dashboard.components.frames import version_order
+from dashboard.components.query_params import public
+from dashboard.regressions import findings
 from dashboard.trends import charts, frames, lines, marks, tables, words
-from dashboard.trends.drawing import Drawing
+from dashboard.trends.chart_data import Drawing
 from dashboard.trends.lines import Line, place_of
 from dashboard.trends.load import History
 from dashboard.trends.view import MAX_LINES, MAX_TRACKS, Offer, Trends, is_canary
-from db.finding_records import RunChange
+from db.findings.records import RunChange
 from db.records import SeriesPoint
 
 #: Versions that a baseline is chosen from, the newest; an address may name any.
@@ -76,7 +77,7 @@ def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[
 def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> None:
     """How the chart is to be read, what it is set against, and which tracks it leaves out."""
     spelled = replace(metric, title=parts.plain(metric.title))
-    teller = origins.teller(_newest(drawn).run)
+    teller = run_source.teller(_newest(drawn).run)
     parts.caption(
         words.how_to_read(spelled, chosen.axis, parts.plain(teller), rules=drawn.look.rules)
         + " A point leads to its samples."
@@ -205,7 +206,7 @@ def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
     old, new = known.told.get(place_of(before)), known.told.get(place_of(point))
     command = words.comparison(old, new, before, point)
     # What a tool or a script measured no command of ours measures again.
-    if command and origins.measured(point.run) and origins.measured(before.run):
+    if command and run_source.measured(point.run) and run_source.measured(before.run):
         parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
         parts.code(command)
 

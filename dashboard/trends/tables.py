@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from analysis.finding_words import interval
 from analysis.metrics import METRICS, Metric
 from analysis.words import percent
-from dashboard import links, markup, wording
+from dashboard.components import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
@@ -14,6 +13,7 @@ from dashboard.trends.marks import Step
 from dashboard.trends.moves import MOVED, Level, Move
 from dashboard.trends.view import Trends
 from db.records import SeriesPoint
+from reports.text.finding_text import interval
 
 #: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
 MOST_POINTS, MOST_STEPS = 50, 40

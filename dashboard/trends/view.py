@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import quote_plus, urlencode
 
-from analysis.watched import HEADLINE
-from dashboard import charts, links, wording
-from dashboard.picking import Query, distinct, last, named, pick, pick_fingerprint, sentence
-from dashboard.views import View
+from analysis.detection.default_watched_metrics import HEADLINE
+from dashboard.components import charts, links, wording
+from dashboard.components.query_params import Query, distinct, last, named, pick, pick_fingerprint, sentence
+from dashboard.components.views import View
 from db.records import SeriesKey
 
 Axis = Literal["date", "version"]

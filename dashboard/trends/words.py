@@ -3,15 +3,15 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
+from analysis.detection.default_watched_metrics import judged_by
 from analysis.metrics import METRICS, Metric
-from analysis.watched import judged_by
-from dashboard import wording
-from dashboard.picking import public
+from dashboard.components import wording
+from dashboard.components.query_params import public
 from dashboard.trends import lines
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
 from dashboard.trends.view import Axis
-from db.finding_records import MeasuredFor
+from db.findings.records import MeasuredFor
 from db.records import SeriesPoint
 from runner.environments.versions import date_of, parse
 

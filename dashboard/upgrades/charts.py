@@ -7,8 +7,8 @@ Vega-Lite's schema.
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard import row_charts
-from dashboard.charts import QUIET, TONES, Spec
+from dashboard.components import row_charts
+from dashboard.components.charts import QUIET, TONES, Spec
 from reports.forest import Axis
 
 _WORDS = row_charts.Words(number=270, narrow=560)

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
+from analysis.comparison.policy import Policy
 from analysis.metrics import METRICS
-from analysis.policy import Policy
-from dashboard import parts
+from dashboard.components import parts
 from dashboard.upgrades.rules import DECIDING, Rules, number, per_cent, toml
 from dashboard.upgrades.view import Upgraded
-from reports.judged import Judged
+from reports.upgrade_report import Judged
 
 #: What the policy is called that somebody may write into pyrometer.toml.
 _NAME = "ours"

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from analysis.comparison.upgrade import Table
+from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
-from analysis.upgrade import Table
-from analysis.verdict import Verdict
 from analysis.words import percent
-from dashboard import wording as dashboard_wording
+from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.ordering import impact
 from dashboard.upgrades.view import Listed
 from reports import wording
 from reports.forest import Axis
-from reports.judged import Judged
+from reports.report_context import changes
 from reports.rows import Row, left_out, table_rows, techniques
 from reports.scorecard import Entry
-from reports.subject import changes
+from reports.upgrade_report import Judged
 
 _SIDES = ("old_status", "old_reason", "new_status", "new_reason")
 _JUDGED = (

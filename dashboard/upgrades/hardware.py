@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.reasons import Decision
-from dashboard.picking import released
+from analysis.comparison.reasons import Decision
+from dashboard.components.query_params import released
 from dashboard.upgrades.view import Listed, answers
 from reports.scorecard import Entry
 

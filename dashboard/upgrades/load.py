@@ -4,18 +4,19 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from analysis.comparison import Comparison, compared
-from analysis.reasons import Decision
-from dashboard import origins
-from dashboard.database import opened
-from dashboard.load import FRESH_SECONDS
+from analysis.comparison.comparison import Comparison, compared
+from analysis.comparison.reasons import Decision
+from dashboard.components import run_source
+from dashboard.components.load import FRESH_SECONDS
+from dashboard.server.database import opened
 from dashboard.upgrades.rules import Rules
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
-from db import places, queries, upgrades
 from db.records import Run
+from db.runs import queries, upgrades
+from db.series import measured_on
 from reports import scorecard, wording
-from reports.judged import Judged, judged
+from reports.upgrade_report import Judged, judged
 
 #: Upgrades in the list at most, for a team decides about a few in a year, and sessions about findings, of
 #: which the nights make some each day.
@@ -80,8 +81,8 @@ def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: Rules) -
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 def known_hardware(url: str) -> dict[str, str]:
     """The labels of all hardware that a run of Pyrometer's own measured, by fingerprint."""
-    found = places.places(opened(url), "latency_floor")
-    return {one.hardware: one.hardware_label for one in found if origins.measured(one.run)}
+    found = measured_on.places(opened(url), "latency_floor")
+    return {one.hardware: one.hardware_label for one in found if run_source.measured(one.run)}
 
 
 def _judged(url: str, run_id: str, rules: Rules) -> tuple[Run, Judged]:

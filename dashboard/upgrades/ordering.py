@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from analysis.policy import Policy
+from analysis.comparison.policy import Policy
 from reports.rows import Row
 
 _PLACES = {"broken": 0, "slower": 1, "faster": 1, "unclear": 2, "same": 3, "repaired": 4}

@@ -5,12 +5,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from analysis.comparison.policy import RULES as LIMITS
+from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.thresholds import threshold_of
 from analysis.metrics import METRICS
-from analysis.policy import RULES as LIMITS
-from analysis.policy import Limits, Policy
-from analysis.thresholds import threshold_of
-from configuration.nearest import unknown
-from dashboard.picking import Query, last
+from configuration.suggestions import unknown
+from dashboard.components.query_params import Query, last
 
 #: What can decide: metrics of which one knows a better.
 DECIDING = tuple(name for name, metric in METRICS.items() if metric.better != "neither")

@@ -7,20 +7,20 @@ from itertools import groupby
 
 import pandas as pd
 
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.upgrade import Table
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.thresholds import threshold_of
-from analysis.upgrade import Table
 from analysis.words import percent
-from dashboard import wording as dashboard_wording
+from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import frames, tables
 from dashboard.upgrades.charts import Look
 from dashboard.upgrades.ordering import by_impact
 from db.records import Run
 from reports import sentences, wording
 from reports.forest import Axis, axis_of
-from reports.judged import Judged
 from reports.rows import Row, grid, rows
+from reports.upgrade_report import Judged
 
 #: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.
 _DRAWN, _WIDEST_GRID = 15, 60

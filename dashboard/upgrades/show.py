@@ -6,10 +6,10 @@ from functools import partial
 
 import streamlit as st
 
-from analysis.comparison import COMPARED
-from dashboard import links, markup, parts, wording
-from dashboard import load as records
-from dashboard.picking import Query
+from analysis.comparison.comparison import COMPARED
+from dashboard.components import links, markup, parts, wording
+from dashboard.components import load as records
+from dashboard.components.query_params import Query
 from dashboard.upgrades import charts, form, frames, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
 from dashboard.upgrades.rules import Rules, settled
@@ -18,7 +18,7 @@ from dashboard.upgrades.view import Known, Listed, Upgraded, Wanted, wanted
 from db.records import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
-from reports.judged import FORMATS, Judged
+from reports.upgrade_report import FORMATS, Judged
 
 _MEASURE = "pyrometer upgrade OLD NEW --suite cpu"
 #: What the report's files are, by their endings.

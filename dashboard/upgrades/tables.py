@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Sequence
 from html import escape as _escape
 
+from analysis.comparison.policy import Policy
+from analysis.comparison.reasons import Decision
+from analysis.comparison.upgrade import Table, Upgrade
+from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
-from analysis.policy import Policy
-from analysis.reasons import Decision
-from analysis.upgrade import Table, Upgrade
-from analysis.verdict import Verdict
 from analysis.words import NONE, percent, printable
-from dashboard import links, markup
-from dashboard import wording as dashboard_wording
+from dashboard.components import links, markup
+from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.view import Listed, Upgraded, version
 from db.records import Run
 from reports import sentences, wording
 from reports.heatmap import heatmap
-from reports.judged import Judged
+from reports.report_context import Environment, Subject, changes
 from reports.rows import Grid, Row, left_out, sign, table_rows, techniques, tone, without_ratio
 from reports.scorecard import Entry, entries
-from reports.subject import Environment, Subject, changes
+from reports.upgrade_report import Judged
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
 MOST_ROWS = 100

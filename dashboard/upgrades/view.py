@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from analysis.comparison import DECIDED, Comparison, compared
-from dashboard import links, origins, wording
-from dashboard.picking import Query, last, named, sentence
+from analysis.comparison.comparison import DECIDED, Comparison, compared
+from dashboard.components import links, run_source, wording
+from dashboard.components.query_params import Query, last, named, sentence
+from dashboard.components.views import View
 from dashboard.upgrades.rules import Rules
-from dashboard.views import View
 from db.upgrade_records import NamedEnvironment, UpgradeRun
 
 LATEST = "latest"
@@ -92,7 +92,7 @@ def version(environment: NamedEnvironment) -> str:
 
 def listed(runs: Sequence[UpgradeRun]) -> tuple[Listed, ...]:
     """What is known of each run that measured two environments, in their order."""
-    found = (_listed(run) for run in runs if origins.measured(run.id))
+    found = (_listed(run) for run in runs if run_source.measured(run.id))
     return tuple(one for one in found if one is not None)
 
 

@@ -2,8 +2,8 @@
 
 from alembic import context
 
-from db.schema import VERSION_TABLE
-from db.tables import Base
+from db.schema.core_tables import Base
+from db.schema.version import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..environment import Environment
 from ..errors import BrokenEnvironment, BuildFailed, IndexFailed
-from . import failures, package_index, supervised
+from . import build_errors, build_process, package_index
+from .build_process import Cancelled, Ending
 from .interpreter import BasePython, look_at
 from .package_index import Pip
 from .recipe import NIGHTLY, Recipe
 from .store import FREEZE, RECIPE, Built, Store
-from .supervised import Cancelled, Ending
 from .versions import date_of, is_it, parse
 
 #: No download of a few gigabytes takes longer, or else nobody waits for it.
@@ -129,12 +129,12 @@ class _Build:
         self._progress(what)
         variables = {**pip.variables, "TMPDIR": str(self._path / "tmp")}
         log = self._store.log_of(self._recipe, part)
-        ending = supervised.run(
+        ending = build_process.run(
             command, log, variables, _DEADLINE_SECONDS, self._hear, self._workshop.cancelled
         )
         if ending.code != 0:
             asked = partial(package_index.ask, pip, base)
-            why = failures.of_command(what, ending, self._recipe.torch, base.version, asked)
+            why = build_errors.of_command(what, ending, self._recipe.torch, base.version, asked)
             raise BuildFailed(_sentence(self._recipe, why, log))
         return ending
 

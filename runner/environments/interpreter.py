@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from ..environment import check_interpreter
 from ..errors import BrokenEnvironment, BuildFailed
-from ..process import inherited_variables
+from ..execution.process import inherited_variables
 
 _ASK_SECONDS = 60.0
 #: The first pip that installs into another interpreter's environment (`--python`).

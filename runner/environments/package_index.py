@@ -11,8 +11,8 @@ from datetime import date
 from pathlib import Path
 
 from ..errors import IndexFailed
-from ..process import inherited_variables
-from . import failures
+from ..execution.process import inherited_variables
+from . import build_errors
 from .interpreter import BasePython
 from .recipe import NIGHTLY, Recipe
 from .uv_settings import taken_over
@@ -71,12 +71,12 @@ def offered(recipe: Recipe, base: BasePython, *, pre: bool = False) -> list[str]
     if not base.pip:
         raise IndexFailed(f"{base.path} has no pip to ask the package index with")
     printed = ask(pip_for(recipe, base), base, "torch", pre=pre)
-    if pre and (trouble := failures.unreachable(printed)):
+    if pre and (trouble := build_errors.unreachable(printed)):
         # What the others offer would pass for all there is, and an old nightly for the newest.
         raise IndexFailed(trouble)
     if found := re.search(r"^Available versions: (.+)$", printed, re.MULTILINE):
         return ordered(found[1].split(", "))
-    raise IndexFailed(failures.of_index(printed, base.version))
+    raise IndexFailed(build_errors.of_index(printed, base.version))
 
 
 def ask(pip: Pip, base: BasePython, project: str, *, pre: bool = False) -> str:
@@ -118,9 +118,9 @@ def lacks(recipe: Recipe, base: BasePython) -> str:
         return ""
     found = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
     versions = found[1].split(", ") if found else []
-    if any(is_it(recipe.torch, each) for each in versions) or failures.unreachable(printed):
+    if any(is_it(recipe.torch, each) for each in versions) or build_errors.unreachable(printed):
         return ""
-    return failures.not_offered(f"torch=={recipe.torch}", versions, printed, recipe.torch, base.version)
+    return build_errors.not_offered(f"torch=={recipe.torch}", versions, printed, recipe.torch, base.version)
 
 
 def dated(recipe: Recipe, base: BasePython) -> Recipe:

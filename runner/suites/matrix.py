@@ -6,9 +6,9 @@ from math import prod
 from typing import Any
 
 from ..errors import BadSuite
-from ..plan import matches
 from ..worker.axes import AXES
 from ..worker.case_key import PHASES, CaseKey, CaseKeyError
+from .plan import matches
 from .suite import Path
 
 #: What a block may hold besides axes of a technique.

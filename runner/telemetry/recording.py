@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .nvml import (
+from .gpu.nvml import (
     GPM_METRICS,
     THROTTLE_FIELDS,
     Absent,

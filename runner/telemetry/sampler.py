@@ -25,13 +25,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .desk import Desk
-from .gpu_processes import Pids
-from .gpu_source import GpuSource
-from .host_source import HostSource
-from .reading import GpuCounters, HostCounters, Reading
+from .gpu.processes import Pids
+from .gpu.source import GpuSource
+from .host.source import HostSource
 from .recording import MOST_HZ
-from .spool import Spool
+from .sample_log import Spool
+from .samples import GpuCounters, HostCounters, Reading
+from .source_thread import Desk
 
 #: Whoever asks has an answer after this long, whatever hangs.
 _PATIENCE_SECONDS = 1.5

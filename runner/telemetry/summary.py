@@ -6,7 +6,7 @@ from statistics import fmean, median
 from ..worker.messages import Window
 from .capability import Rung
 from .columns import COLUMNS, Summary
-from .reading import HOST, Recording
+from .samples import HOST, Recording
 
 #: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
 _LEAST_ROWS = 3

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.bisection import Answer, End, Question, Said, answer, left, walk
-from analysis.case_results import CaseResult, Side
-from analysis.verdict import Verdict, not_comparable
+from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.verdict import Verdict, not_comparable
 
 Judge = Callable[[Question], Said]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.change_points import judge
-from analysis.night_scan import Raised, scan
-from analysis.nights import Change, Decision, Night, Rules
+from analysis.detection.change_points import judge
+from analysis.detection.night_scan import Raised, scan
+from analysis.detection.nights import Change, Decision, Night, Rules
 
 Values = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Values]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.geomean import geomean, precision_factors
-from analysis.location import Location, locate
+from analysis.robust_mean import Location, locate
 
 locations = st.builds(
     Location,

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from upgrade_cases import FLOOR, WOBBLE, alike, kinds, result, verdict
 
-from analysis.pairs import Pair
-from analysis.policy import Limits, Policy
-from analysis.thresholds import Threshold, threshold_of
-from analysis.upgrade import decide
-from analysis.verdict import judge
+from analysis.comparison.pairs import Pair
+from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.comparison.upgrade import decide
+from analysis.comparison.verdict import judge
 from analysis.words import allowed, change_beside, share, share_beside
 
 

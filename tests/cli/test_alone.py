@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from measuring_site import LOCK_FOLDER
 
-from runner.exclusive import exclusive
+from runner.execution.machine_lock import exclusive
 
-WAITS = "from cli.measuring import alone\nwith alone(json={json}): pass"
+WAITS = "from cli.workflows.run_locally import alone\nwith alone(json={json}): pass"
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -7,13 +7,13 @@ from builders import a_run, an_outcome, measurements_for
 from journals import a_plan, write_journal
 from typer.testing import CliRunner, Result
 
-from cli.commands import app
-from db import queries, store
-from db.engine import Database, open_database
-from db.metrics import metric_definitions, save_metrics
+from cli.registry import app
+from db.connection.engine import Database, open_database
 from db.records import MetricDefinition
+from db.runs import queries, store
+from db.runs.metric_definitions import metric_definitions, save_metrics
 from runner import journal
-from scheduled_jobs.ingest import ingest_pending
+from workflows.ingest import ingest_pending
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from measuring_site import measured_python
 from typer.testing import CliRunner, Result
 
 import cli
-from cli.commands import app
-from db import queries
-from db.engine import Database, open_database
-from exchange.files import NO_TIME
+from cli.registry import app
+from db.connection.engine import Database, open_database
+from db.runs import queries
+from interchange.files import NO_TIME
 from runner import machine
 
 EXAMPLE = Path(cli.__path__[0]).parent / "examples" / "submit_from_training.py"

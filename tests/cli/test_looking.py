@@ -6,10 +6,10 @@ import pytest
 from journals import write_journal
 
 from cli.context import Context, store_beside_looking, store_pending
-from configuration.places import resolve_places
+from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 
 
 def looks(folder: Path, **variables: str) -> set[str]:

@@ -13,11 +13,11 @@ from journals import a_header
 from measuring_site import Done, Site
 
 from cli.context import context
-from cli.preparing import find_run, machine_of, prepare_again
+from cli.workflows.plan_run import find_run, machine_of, prepare_again
 from runner import journal, machine
-from runner.borrowing import Neighbours
 from runner.machine import MachineFacts
-from scheduled_jobs.errors import CannotResume, NothingToResume
+from runner.multi_node.client import Neighbours
+from workflows.errors import CannotResume, NothingToResume
 
 pytestmark = pytest.mark.torch
 

@@ -13,7 +13,7 @@ TELLS = """
 import resource, signal, sys
 from cli.app import _mend_streams
 from cli.context import say
-from cli.watchers import JsonWatcher, PlainWatcher, tell_waiting, watching_console
+from cli.output.progress import JsonWatcher, PlainWatcher, tell_waiting, watching_console
 
 def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.preparing import Asked
-from cli.upgrade import told_apart
+from cli.commands.upgrade import told_apart
+from cli.workflows.plan_run import Asked
 from runner.environment import Environment
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cli.preparing import typed
+from cli.workflows.plan_run import typed
 
 
 def test_what_the_scheduler_says_beside_a_command_is_not_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from typer import Context
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cli.commands import _PLACES, app
+from cli.registry import _PLACES, app
 
 #: What is typed after `pyrometer`, and what the sentence must hold.
 MISTAKES = [
@@ -215,7 +215,7 @@ def test_a_file_without_a_name_is_not_this_folder(site: Site, command: str) -> N
 
 
 def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:
-    broken = "import cli.commands; cli.commands.app = lambda: 1 / 0; from cli.app import main; main()"
+    broken = "import cli.registry; cli.registry.app = lambda: 1 / 0; from cli.app import main; main()"
     done = site.execute(sys.executable, "-c", broken)
     assert done.code == 70
     assert "ZeroDivisionError" in done.err and "defect in Pyrometer" in done.err
@@ -225,9 +225,15 @@ def test_a_defect_of_ours_never_passes_for_a_verdict(site: Site) -> None:
     ("words", "not_needed"),
     [
         (("--version",), ("sqlalchemy", "numpy", "pydantic", "rich")),
-        (("--help",), ("sqlalchemy", "numpy", "pydantic", "rich", "pandas", "streamlit", "torch", "cli.run")),
-        (("cases", "list"), ("sqlalchemy", "numpy", "pandas", "streamlit", "torch", "scheduled_jobs.ingest")),
-        (("run", "--help"), ("alembic", "scipy.special", "altair", "streamlit", "ray", "cli.doctor")),
+        (
+            ("--help",),
+            ("sqlalchemy", "numpy", "pydantic", "rich", "pandas", "streamlit", "torch", "cli.commands.run"),
+        ),
+        (("cases", "list"), ("sqlalchemy", "numpy", "pandas", "streamlit", "torch", "workflows.ingest")),
+        (
+            ("run", "--help"),
+            ("alembic", "scipy.special", "altair", "streamlit", "ray", "cli.commands.doctor"),
+        ),
     ],
 )
 def test_a_command_waits_for_no_import_of_another(
@@ -237,7 +243,7 @@ def test_a_command_waits_for_no_import_of_another(
     code = f"{tell}; from cli.app import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     imported = done.stdout.partition("HERE ")[2].split()
-    assert "cli.commands" in imported
+    assert "cli.registry" in imported
     assert [name for name in not_needed if name in imported] == []
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.context import UsageError
-from cli.environment_file import add_table
 from cli.whole_file import write_whole
+from cli.workflows.environment_file import add_table
 from configuration.settings import load_settings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted

@@ -39,10 +39,10 @@ from mornings import Mornings
 from playwright.sync_api import Browser
 from telemetry_builders import a_host, an_h200, with_telemetry
 
-from dashboard.database import opened
-from db.engine import Database, open_database
+from dashboard.server.database import opened
+from db.connection.engine import Database, open_database
 from db.records import Environment, Machine, Outcome, Profile
-from db.store import save_measurements, save_outcomes, save_run
+from db.runs.store import save_measurements, save_outcomes, save_run
 
 #: What each case takes on the first night, in milliseconds.
 LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}
@@ -200,7 +200,7 @@ class Served:
         self._log = folder / "server.log"
         with self._log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"from dashboard.server import serve; serve({host!r}, {port})"],
+                [sys.executable, "-c", f"from dashboard.server.server import serve; serve({host!r}, {port})"],
                 # Not the checkout: nothing may depend on where the server is started.
                 cwd=folder,
                 env={**os.environ, "PYROMETER_DATABASE_URL": database_url},

@@ -8,7 +8,7 @@ from browsing import Visitor, settle
 from builders import RESNET
 from playwright.sync_api import Browser, Page, expect
 
-from dashboard import links
+from dashboard.components import links
 
 pytestmark = pytest.mark.browser
 

@@ -5,10 +5,11 @@ from datetime import timedelta
 from dashboard_pages import OVERVIEW, Open, html
 from mornings import HOSTILE, Mornings
 
-from db import attempts, queue
-from db.engine import Database
+from db.connection.engine import Database
+from db.queue import commands as queue
+from db.queue import task_attempts
 
-FLEET = "app_pages/fleet.py"
+FLEET = "app_pages/machines.py"
 
 
 def test_a_night_took_as_long_as_all_attempts_at_it(
@@ -27,7 +28,7 @@ def test_a_task_that_waits_for_another_run_says_so(
 ) -> None:
     mornings.fire(mornings.due(0), ("nightly", ""))
     token = mornings.begin(mornings.due(0), "bench-1")
-    assert attempts.say(database, token, f"another run measures this machine {HOSTILE}")
+    assert task_attempts.say(database, token, f"another run measures this machine {HOSTILE}")
     page = open_page(url, FLEET)
     assert "for 6 hours; another run measures this machine" in html(page)
     assert HOSTILE not in html(page)

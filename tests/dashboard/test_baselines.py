@@ -14,7 +14,7 @@ from builders import RESNET
 from PIL import Image
 from playwright.sync_api import Browser, Locator, expect
 
-from dashboard import links
+from dashboard.components import links
 
 pytestmark = pytest.mark.browser
 

@@ -15,8 +15,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.testclient import TestClient
 
-from dashboard import front
 from dashboard.navigation import PAGES
+from dashboard.server import front
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.path], ids=lambda page: page.path)

@@ -10,14 +10,14 @@ import pytest
 from dashboard_pages import Open, html
 
 from analysis.metrics import METRICS
-from dashboard import links, origins, parts, tables, wording
-from db import queries
-from db.engine import open_database
-from db.metrics import save_metrics
+from dashboard.components import links, parts, run_source, tables, wording
+from db.connection.engine import open_database
 from db.records import RunSummary
-from db.store import save_measurements, save_outcomes, save_run
-from exchange.errors import Place
-from exchange.foreign import Failure, Origin, Point, assembled, case_key
+from db.runs import queries
+from db.runs.metric_definitions import save_metrics
+from db.runs.store import save_measurements, save_outcomes, save_run
+from interchange.errors import Place
+from interchange.foreign_runs import Failure, Origin, Point, assembled, case_key
 
 OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -124,9 +124,9 @@ def test_nothing_of_an_import_stands_among_what_failed() -> None:
     own, script, other = map(
         summary, ("run-1", "20240307-222831-submitted-08cb6daf", "20240307-222831-torchbench-08cb6daf")
     )
-    assert origins.to_search([other, script, own], [own]) == [own]
-    assert origins.to_search([other, script], []) == [script]
-    assert [origins.teller(each.id) for each in (own, script)] == ["", "the script"]
+    assert run_source.to_search([other, script, own], [own]) == [own]
+    assert run_source.to_search([other, script], []) == [script]
+    assert [run_source.teller(each.id) for each in (own, script)] == ["", "the script"]
 
 
 @pytest.mark.parametrize("page", [OVERVIEW, TRENDS, RUN, "a run", "a case", "a metric"])

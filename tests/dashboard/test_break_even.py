@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from technique_runs import BERT, ON_CPU, RESNET, Measured, gain, outcomes, reading
 
-from analysis.gains import Gain
-from dashboard.techniques import break_even, subjects
-from dashboard.techniques.measured import best_of
+from analysis.speedups import Gain
+from dashboard.techniques import break_even, categories
+from dashboard.techniques.results import best_of
 
 DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
 CASES = {case.case: case for case in best_of([reading(outcomes(ON_CPU))])}
@@ -56,7 +56,9 @@ def test_the_mode_that_compiles_longer_is_ahead_from_some_step_on() -> None:
 
 
 def test_the_advice_is_made_of_the_numbers() -> None:
-    (said,) = break_even.advice([case for case in CASES.values() if subjects.subject(case.key) == "compile"])
+    (said,) = break_even.advice(
+        [case for case in CASES.values() if categories.subject(case.key) == "compile"]
+    )
     for part in (
         "resnet50 infer batch=8 image=64: eager for fewer than 200 steps (20.0 s of eager work)",
         "then compile=default (2.00×, 2.00× to 2.00×)",

@@ -13,8 +13,9 @@ import pytest
 from browsing import Browsers, Visitor, settle
 from playwright.sync_api import Browser, Page, expect
 
-from db import forget, schema
-from db.engine import open_database
+from db.admin import delete_run
+from db.connection.engine import open_database
+from db.schema import version as schema
 
 pytestmark = pytest.mark.browser
 
@@ -116,7 +117,7 @@ def test_a_run_that_was_forgotten_is_gone_and_the_list_stays(
 ) -> None:
     page = visit(its_dashboard).open("/run")
     with open_database(f"sqlite:///{lasting}") as database:
-        assert forget.forget_run(database, "run-4") is not None
+        assert delete_run.forget_run(database, "run-4") is not None
     # The list is some seconds old, and leads to it still.
     page.get_by_role("link", name="run-4", exact=True).click()
     expect(page.get_by_text("There is no run 'run-4' in this database")).to_be_visible(timeout=30_000)

@@ -11,9 +11,10 @@ from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 
 from dashboard.trends import frames, lines
-from db import histories, queries
-from db.engine import open_database
-from db.store import save_measurements, save_outcomes, save_run
+from db.connection.engine import open_database
+from db.runs import queries
+from db.runs.store import save_measurements, save_outcomes, save_run
+from db.series import series_history
 
 COMPUTE = "canary_compute/infer/-/eager"
 TORCH, CANARY = an_environment(), an_environment("", name="canary")
@@ -84,7 +85,9 @@ def test_the_canary_beside_a_model_is_no_change_of_pytorch(url: str) -> None:
     with open_database(url) as database:
         keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
         points = {key: queries.series(database, [key]) for key in keys}
-        told = {(each.run, each.environment): each for each in histories.measured_for(database, ["run-1"])}
+        told = {
+            (each.run, each.environment): each for each in series_history.measured_for(database, ["run-1"])
+        }
     drawn = lines.lines(keys, points, told)
     assert {point.torch_version for line in drawn for point in line.points} == {"", TORCH.torch_version}
     assert {track for line in drawn for track in line.tracks} == {lines.OTHER}

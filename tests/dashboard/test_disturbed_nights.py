@@ -9,7 +9,7 @@ from mornings import Mornings
 
 from dashboard.overview import load
 from dashboard.overview.problems import Problem, causes, table
-from dashboard.overview.standing import Standing
+from dashboard.overview.track_status import Standing
 
 
 def standing(url: str) -> Standing:

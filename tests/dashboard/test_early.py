@@ -9,7 +9,7 @@ from builders import RESNET
 from playwright.sync_api import Browser, BrowserContext, Page, WebSocket, expect
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
-from dashboard import links
+from dashboard.components import links
 
 #: How far the document was when each WebSocket was opened: Streamlit's program never runs at `loading`.
 _WHEN = """

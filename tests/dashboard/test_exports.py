@@ -16,12 +16,15 @@ from dashboard_pages import OVERVIEW, Open, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import HOSTILE, Nights, a_regression
 
-from dashboard import findings as told
-from dashboard import links, markup, parts, run_facts
-from dashboard.exports import foot, page, pictures, prose, shown
-from dashboard.exports.shown import Piece, Shown
-from db import findings, queries
-from db.engine import open_database
+from dashboard.components import links, markup, parts
+from dashboard.exports import chart_download, footer, html_to_markdown, page
+from dashboard.exports import page_recorder as shown
+from dashboard.exports.page_recorder import Piece, Shown
+from dashboard.regressions import findings as told
+from dashboard.runs import run_facts
+from db.connection.engine import open_database
+from db.findings import store as findings
+from db.runs import queries
 
 HOME = "http://bench:8501/run"
 NOON = datetime(2026, 9, 20, 12, 30, tzinfo=UTC)
@@ -55,7 +58,7 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[Shown]:
             kept.append(record)
             yield record
 
-    monkeypatch.setattr(foot.shown, "recorded", recorded)
+    monkeypatch.setattr(footer.page_recorder, "recorded", recorded)
     return kept
 
 
@@ -211,14 +214,14 @@ def test_a_chart_is_saved_under_the_name_of_its_section() -> None:
 
 
 def test_buttons_say_what_they_save_and_escape_it() -> None:
-    made = pictures.buttons('Latency of "<b>"', "trend")
+    made = chart_download.buttons('Latency of "<b>"', "trend")
     assert made.count("<button") == 2 and "<b>" not in made
     assert 'aria-label="SVG file of the chart: Latency of &quot;&lt;b&gt;&quot;"' in made
     assert ">PNG</button>" in made and 'data-name="trend"' in made
 
 
 def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
-    inside = pictures.script().removeprefix("<script>").removesuffix("</script>")
+    inside = chart_download.script().removeprefix("<script>").removesuffix("</script>")
     assert not re.search(r"<[/\w!]", inside)
     assert "http" not in inside.replace("http://www.w3.org/", "")
 
@@ -226,7 +229,9 @@ def test_the_script_holds_nothing_that_a_sanitizer_would_drop() -> None:
 def test_tables_lists_cards_and_links_become_markdown() -> None:
     link = markup.link("/run?run=a(b)|c", "Open [it] →")
     rows = [(markup.case(RESNET), "<strong>1</strong><small>n 3</small>"), (link, markup.chip("ok", 3))]
-    assert prose.of_html(markup.table("x", [("Case", False), ("N|o", True)], rows), HOME).splitlines() == [
+    assert html_to_markdown.of_html(
+        markup.table("x", [("Case", False), ("N|o", True)], rows), HOME
+    ).splitlines() == [
         "| Case | N&#124;o |",
         "| --- | --- |",
         "| resnet50 · infer · batch=8 image=224 · eager | 1 · n 3 |",
@@ -235,9 +240,11 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
     cards = markup.panels(
         markup.card("Runs", "5", markup.link("/run", "All →")), markup.card("Other", "6", "")
     )
-    assert prose.of_html(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/run)\n- Other · 6"
-    assert prose.of_html(cards, "") == "- Runs · 5 · All →\n- Other · 6"
-    facts = prose.of_html(markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME)
+    assert html_to_markdown.of_html(cards, HOME) == "- Runs · 5 · [All →](http://bench:8501/run)\n- Other · 6"
+    assert html_to_markdown.of_html(cards, "") == "- Runs · 5 · All →\n- Other · 6"
+    facts = html_to_markdown.of_html(
+        markup.facts("Machine", "bench", {"cores": 2, "build": "flag " * 100}), HOME
+    )
     assert facts.startswith("### Machine\n\nbench\n\n- cores: 2\n- build: flag flag")
     assert facts.count("flag") == 100
 
@@ -245,9 +252,9 @@ def test_tables_lists_cards_and_links_become_markdown() -> None:
 def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
     nasty = "@ann #1 | *b* ![x](http://evil) <img src=x> `c` __d__"
     for made in (
-        prose.of_html(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
-        prose.of_html(markup.notes([nasty]), HOME),
-        prose.of_words(parts.plain(nasty)),
+        html_to_markdown.of_html(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
+        html_to_markdown.of_html(markup.notes([nasty]), HOME),
+        html_to_markdown.of_words(parts.plain(nasty)),
         page.of_page(Shown("x", [Piece("chart", nasty), Piece("complaint", nasty)]), "", NOON),
     ):
         # An entity is the sign it stands for and nothing more.
@@ -257,12 +264,12 @@ def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
 
 
 def test_a_script_address_is_no_link() -> None:
-    assert prose.of_html('<a href="javascript:alert(1)">x</a>', HOME) == "x"
+    assert html_to_markdown.of_html('<a href="javascript:alert(1)">x</a>', HOME) == "x"
 
 
 def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     rows = [(str(number),) for number in range(60)]
-    table = prose.of_html(markup.table("x", [("N", True)], rows), HOME)
+    table = html_to_markdown.of_html(markup.table("x", [("N", True)], rows), HOME)
     assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
     record = Shown("x", [Piece("heading", "A", lambda: frame)])
@@ -350,11 +357,11 @@ def test_a_log_keeps_its_tabs() -> None:
 def test_commands_stay_lines_of_their_own() -> None:
     commands = "<pre><code>pyrometer run &amp;&amp; a\nb  c</code></pre>"
     body = f"<p>These:</p><details><summary>two</summary>{commands}</details>"
-    assert prose.of_html(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
+    assert html_to_markdown.of_html(body, HOME) == "These:\n\ntwo\n\n```text\npyrometer run && a\nb  c\n```"
     cell = f"<table><tr><td>why</td></tr><tr><td>slower{body}</td></tr></table>"
-    assert "| slower · These: `pyrometer run && a` · `b c` |" in prose.of_html(cell, HOME)
+    assert "| slower · These: `pyrometer run && a` · `b c` |" in html_to_markdown.of_html(cell, HOME)
     long = "<dl><dt>built</dt><dd><details><summary>a …</summary><pre>a\nb *c*</pre></details></dd></dl>"
-    assert prose.of_html(long, HOME) == "- built: a b &#42;c&#42;"
+    assert html_to_markdown.of_html(long, HOME) == "- built: a b &#42;c&#42;"
 
 
 def test_no_cell_of_the_evidence_starts_a_formula(tmp_path: Path) -> None:

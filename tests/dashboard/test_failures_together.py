@@ -4,9 +4,9 @@ import re
 
 from builders import BERT, MLP, a_night, a_run, an_environment, an_outcome
 
-from dashboard import load, tables
-from db.engine import Database
-from db.store import save_outcomes, save_run
+from dashboard.components import load, tables
+from db.connection.engine import Database
+from db.runs.store import save_outcomes, save_run
 
 
 def test_replicates_that_took_turns_share_a_row(database: Database, url: str) -> None:

@@ -16,17 +16,18 @@ from mornings import HOSTILE, Mornings, facts
 from streamlit.testing.v1 import AppTest
 from telemetry_builders import CAPABILITIES
 
-from dashboard import parts
-from dashboard.fleet import timetable, waiting
-from db import queue, store
-from db.engine import Database
+from dashboard.components import parts
+from dashboard.machines import timetable, waiting
+from db.connection.engine import Database
 from db.night_records import LastFire
-from db.queue_records import NewTask
-from exchange.errors import Place
-from scheduled_jobs import submitting
-from scheduled_jobs.service.jobs import MEASURING
+from db.queue import commands as queue
+from db.queue.records import NewTask
+from db.runs import store
+from interchange.errors import Place
+from scheduled_jobs.jobs.context import MEASURING
+from workflows.transfer import submit
 
-PAGE = "app_pages/fleet.py"
+PAGE = "app_pages/machines.py"
 HOUR = timedelta(hours=1)
 
 
@@ -220,11 +221,11 @@ def test_a_run_by_hand_is_told_while_it_runs_and_that_of_a_task_is_none(
 def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
     open_page: Open, url: str, database: Database, mornings: Mornings
 ) -> None:
-    here, begun = submitting.machine_of([]), mornings.now - 2 * HOUR
+    here, begun = submit.machine_of([]), mornings.now - 2 * HOUR
     own = a_run("own-run", started_at=begun, state="running", machine=here)
     store.save_run(database, own)
     sent = json.dumps({"suite": "team", "case": "mine/train", "metrics": {"latency": {"value": 12.5}}})
-    (later,), _ = submitting.submit(sent, Place("stdin"), begun + HOUR, database, submitting.machine_of)
+    (later,), _ = submit.submit(sent, Place("stdin"), begun + HOUR, database, submit.machine_of)
     page = open_page(url, PAGE)
     (machine,) = rows(page, "Machines")
     assert machine.startswith(here.name) and "– by hand" in machine and "own-run by hand" in machine
@@ -281,7 +282,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
     def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
         made[title] = frame
 
-    monkeypatch.setattr("dashboard.parts.heading", heading)
+    monkeypatch.setattr("dashboard.components.parts.heading", heading)
     # The first in the list has a run and told nothing: it takes no place.
     for number, told in enumerate([{}, *[{"telemetry": CAPABILITIES}] * 12]):
         run = a_run(f"run-{number}", started_at=a_night(number), machine=a_machine(f"m{number:02}"))
@@ -298,7 +299,7 @@ def test_what_few_machines_can_measure_is_shown_and_the_file_has_all(
 def test_of_more_than_is_looked_at_the_oldest_are_told_and_all_are_counted(
     open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.fleet.load.TASKS", 3)
+    monkeypatch.setattr("dashboard.machines.load.TASKS", 3)
     for age in range(5):
         mornings.fire(mornings.due(age), ("nightly", "h200"))
     mornings.begin(mornings.due(4), "one", "h200")
@@ -319,7 +320,7 @@ def test_of_more_than_is_looked_at_the_oldest_are_told_and_all_are_counted(
 def test_a_file_that_lacks_the_newest_is_not_said_to_have_all(
     open_page: Open, url: str, mornings: Mornings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.fleet.load.TASKS", 45)
+    monkeypatch.setattr("dashboard.machines.load.TASKS", 45)
     mornings.fire(mornings.due(0, 1), *(("nightly", f"m{number}") for number in range(50)))
     page = open_page(url, PAGE)
     assert "and 5 tasks more; the CSV has those" in html(page) and "5 newer tasks not listed" in text(page)

@@ -9,8 +9,8 @@ import pytest
 import streamlit
 from playwright.sync_api import Browser
 
-from dashboard import front
 from dashboard.navigation import EVERYWHERE, PAGES
+from dashboard.server import front
 
 STATIC = Path(streamlit.__file__).parent / "static"
 TRENDS = next(page for page in PAGES if page.path == "trends")
@@ -40,7 +40,7 @@ def test_streamlits_own_file_is_told_where_its_server_is_before_its_program_runs
 
 
 def test_the_fonts_that_pages_are_set_in_come_before_anything_is_set_in_another() -> None:
-    settings = tomllib.loads((Path(front.__file__).parent / ".streamlit" / "config.toml").read_text())
+    settings = tomllib.loads((Path(front.__file__).parents[1] / ".streamlit" / "config.toml").read_text())
     wanted = sorted(Path(face["url"]).name for face in settings["theme"]["fontFaces"])
     for page in PAGES:
         assert fonts(front.text(page)) == wanted

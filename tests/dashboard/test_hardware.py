@@ -12,8 +12,8 @@ from dashboard_pages import Open, html, text
 from streamlit.testing.v1 import AppTest
 from technique_runs import CPU, GPU, MLP, RESNET, VERSION, Measured, fingerprint, outcomes, profile, run, save
 
-from dashboard import parts
-from dashboard.settings import PRICES, Prices
+from dashboard.components import parts
+from dashboard.server.settings import PRICES, Prices
 
 PAGE = "app_pages/hardware.py"
 NASTY = '<img src=x onerror="alert(1)">'

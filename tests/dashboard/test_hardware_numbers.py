@@ -8,11 +8,11 @@ import altair as alt
 import pytest
 from technique_runs import CPU, GPU, fingerprint, profile
 
+from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
-from analysis.watched import rules_of
+from dashboard.components.query_params import public
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import Cell, Column
-from dashboard.picking import public
 from db.place_records import Place
 from db.records import Headline, Profile, ReleasePoint, SeriesKey, SeriesPoint
 

@@ -11,9 +11,9 @@ from mornings import Mornings, a_finding, confirm
 
 from dashboard.overview import headlines, load
 from dashboard.overview.headlines import CaseNight
-from db import findings
-from db.engine import Database
-from db.finding_records import Finding
+from db.connection.engine import Database
+from db.findings import store as findings
+from db.findings.records import Finding
 
 HOUR = timedelta(hours=1)
 

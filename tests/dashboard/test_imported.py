@@ -10,15 +10,15 @@ from exchange_samples import SAMPLES, SUBMITTED, of_json, written
 from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
-from dashboard import markup, parts, wording
-from db import queries
-from db.engine import open_database
-from db.metrics import metric_definitions
+from dashboard.components import markup, parts, wording
+from db.connection.engine import open_database
 from db.records import MetricDefinition
-from exchange.errors import Place
-from exchange.formats import FORMATS
-from scheduled_jobs.importing import arrive
-from scheduled_jobs.submitting import machine_of, submit
+from db.runs import queries
+from db.runs.metric_definitions import metric_definitions
+from interchange.errors import Place
+from interchange.formats import FORMATS
+from workflows.transfer.import_runs import arrive
+from workflows.transfer.submit import machine_of, submit
 
 OVERVIEW, TRENDS, UTILISATION, RUN = (
     f"app_pages/{name}.py" for name in ("overview", "trends", "utilisation", "run_detail")
@@ -57,7 +57,7 @@ def test_every_run_in_the_list_says_where_it_comes_from(
 
 
 def test_the_fleet_page_says_what_there_is_instead_of_machines(open_page: Open, imported_url: str) -> None:
-    shown = text(open_page(imported_url, "app_pages/fleet.py"))
+    shown = text(open_page(imported_url, "app_pages/machines.py"))
     total = len(runs(imported_url))
     assert f"There are {total} runs:" in shown and "1 submitted by a script" in shown
     assert "imported from" in shown and "database is empty" not in shown
@@ -65,7 +65,7 @@ def test_the_fleet_page_says_what_there_is_instead_of_machines(open_page: Open, 
 
 def test_an_empty_database_has_an_empty_fleet(open_page: Open, empty_url: str) -> None:
     assert "database is empty" in "".join(
-        each.value for each in open_page(empty_url, "app_pages/fleet.py").markdown
+        each.value for each in open_page(empty_url, "app_pages/machines.py").markdown
     )
 
 

@@ -10,7 +10,7 @@ from builders import MLP, RESNET
 from playwright.sync_api import Page, expect
 from telemetry_builders import H200
 
-from dashboard import links
+from dashboard.components import links
 
 pytestmark = pytest.mark.browser
 

@@ -14,7 +14,7 @@ from browsing import Visitor, fits, settle
 from builders import MLP, RESNET
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
-from dashboard import links
+from dashboard.components import links
 
 pytestmark = pytest.mark.browser
 

@@ -2,12 +2,12 @@
 
 from builders import MLP, RESNET
 
-from dashboard import markup
-from dashboard.exports import prose
+from dashboard.components import markup
+from dashboard.exports import html_to_markdown
 
 
 def test_a_letter_and_its_case_are_two_words() -> None:
-    assert prose.of_html(markup.legend([MLP, RESNET]), "").splitlines() == [
+    assert html_to_markdown.of_html(markup.legend([MLP, RESNET]), "").splitlines() == [
         "- A mlp_overhead · infer · batch=8 · eager",
         "- B resnet50 · infer · batch=8 image=224 · eager",
     ]

@@ -10,8 +10,8 @@ from builders import BERT, MLP, RESNET
 from dashboard_pages import OVERVIEW, Open, html, text
 from mornings import Mornings, a_finding, confirm
 
-from db import findings
-from db.engine import Database
+from db.connection.engine import Database
+from db.findings import store as findings
 
 HOUR = timedelta(hours=1)
 

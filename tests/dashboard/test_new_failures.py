@@ -8,7 +8,8 @@ from builders import BERT, MLP, a_run, an_environment, an_outcome, measurements_
 from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings
 
-from db import queue, store
+from db.queue import commands as queue
+from db.runs import store
 
 
 def a_night(

@@ -4,8 +4,8 @@ import pytest
 from builders import RESNET
 from dashboard_pages import OVERVIEW, Open, html, text
 
+from dashboard.components.query_params import unknown_parameters
 from dashboard.navigation import PAGES, Page
-from dashboard.picking import unknown_parameters
 
 #: Python refuses to read a number of so many digits.
 DIGITS = "9" * 5000
@@ -20,7 +20,7 @@ NAMES = {
     "app_pages/utilisation.py": ("run", "case", "environment", "replicate", "device"),
     "app_pages/regressions.py": ("finding", "state", "schedule", "direction"),
     "app_pages/run_detail.py": ("run", "case", "environment", "replicate", "page", "suite", "machine"),
-    "app_pages/fleet.py": ("machine",),
+    "app_pages/machines.py": ("machine",),
 }
 
 

@@ -9,9 +9,9 @@ from builders import MLP, a_machine, a_run, an_environment, an_outcome, measurem
 from playwright.sync_api import Page, expect
 from telemetry_builders import a_recording, wave, with_telemetry
 
-from dashboard import links
-from db.engine import open_database
-from db.store import save_measurements, save_outcomes, save_run
+from dashboard.components import links
+from db.connection.engine import open_database
+from db.runs.store import save_measurements, save_outcomes, save_run
 
 pytestmark = pytest.mark.browser
 

@@ -11,14 +11,15 @@ from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings, a_finding, confirm
 from typer.testing import CliRunner
 
-from cli.commands import app
+from cli.registry import app
 from configuration.settings import load_settings
-from dashboard.metrics import exposition
 from dashboard.overview import load, verdict
-from db import finding_counts, findings
-from db.engine import Database
-from db.finding_records import Finding, FindingGroup
-from scheduled_jobs.telling.night import gather
+from dashboard.server.metrics import exposition
+from db.connection.engine import Database
+from db.findings import counts as finding_counts
+from db.findings import store as findings
+from db.findings.records import Finding, FindingGroup
+from scheduled_jobs.notifications.collect import gather
 
 REGRESSIONS = "app_pages/regressions.py"
 HOUR = timedelta(hours=1)

@@ -10,10 +10,10 @@ import pytest
 from builders import MLP, RESNET, a_run, an_environment, an_outcome
 from dashboard_pages import Open, html, typed
 
-from analysis.comparison import AGAIN
-from dashboard import frames, tables
-from db import queries, store
-from db.engine import open_database
+from analysis.comparison.comparison import AGAIN
+from dashboard.components import frames, tables
+from db.connection.engine import open_database
+from db.runs import queries, store
 
 PAGE = "app_pages/run_detail.py"
 MANY = 2 * tables.OUTCOMES + 30

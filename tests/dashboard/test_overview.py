@@ -14,11 +14,13 @@ from mornings import HOSTILE, TOML, Mornings, a_finding, confirm, facts
 from streamlit.testing.v1 import AppTest
 
 from dashboard.overview import problems, verdict
-from dashboard.overview import served as serving
+from dashboard.overview import schedule_heartbeat as serving
 from dashboard.overview.sparkline import sparkline
-from db import findings, queue, store
-from db.engine import Database
-from db.queue_records import NewTask, SchedulerSeen
+from db.connection.engine import Database
+from db.findings import store as findings
+from db.queue import commands as queue
+from db.queue.records import NewTask, SchedulerSeen
+from db.runs import store
 
 HOUR = timedelta(hours=1)
 

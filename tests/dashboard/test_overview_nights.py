@@ -4,7 +4,7 @@ from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings
 
 from dashboard.overview import load
-from dashboard.overview.standing import NIGHTS
+from dashboard.overview.track_status import NIGHTS
 
 
 def test_a_part_misses_no_night_before_it_joined_its_schedule_or_after_it_left(

@@ -6,7 +6,7 @@ from builders import BERT, MLP, RESNET
 from dashboard_pages import Open, text, typed
 from streamlit.testing.v1 import AppTest
 
-from dashboard import load
+from dashboard.components import load
 
 PAGES = (
     "app_pages/overview.py",

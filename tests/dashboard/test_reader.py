@@ -11,11 +11,11 @@ from postgres_server import PostgresServer
 from sqlalchemy import make_url
 
 from cli import context
-from configuration.places import Places
+from configuration.data_dirs import Places
 from configuration.settings import load_settings
-from db import queries, store
-from db.engine import open_database
-from db.roles import Roles, roles_sql
+from db.admin.roles import Roles, roles_sql
+from db.connection.engine import open_database
+from db.runs import queries, store
 
 pytestmark = pytest.mark.postgres
 

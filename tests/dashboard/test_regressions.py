@@ -15,15 +15,17 @@ from playwright.sync_api import Browser, expect
 from streamlit.testing.v1 import AppTest
 from watched_nights import Nights, a_finding, a_regression
 
-from analysis.verdict import Verdict
-from dashboard import filters, markup, parts, triage
-from dashboard import findings as page
+from analysis.comparison.verdict import Verdict
+from dashboard.components import filters, markup, parts
 from dashboard.overview import load as overview
-from db import finding_counts, findings
-from db.engine import Database, open_database
-from db.finding_records import FindingGroup
-from scheduled_jobs.watching.evidence import verdict_body
-from scheduled_jobs.watching.findings import put_back
+from dashboard.regressions import findings as page
+from dashboard.regressions import triage
+from db.connection.engine import Database, open_database
+from db.findings import counts as finding_counts
+from db.findings import store as findings
+from db.findings.records import FindingGroup
+from scheduled_jobs.detection.evidence import verdict_body
+from scheduled_jobs.detection.findings import put_back
 
 PAGE = "app_pages/regressions.py"
 
@@ -95,7 +97,7 @@ def test_filters_live_in_the_address(
 def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.load.MOST_FINDINGS", 2)
+    monkeypatch.setattr("dashboard.components.load.MOST_FINDINGS", 2)
     page = open_page(url, PAGE)
     assert chips(page) == ["regression"] and page.header[0].value.startswith("1 ")
     assert "Older ones" not in text(page)
@@ -104,7 +106,7 @@ def test_what_was_found_since_and_is_of_another_kind_takes_no_room(
 def test_where_there_is_more_than_is_listed_it_is_said(
     open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.load.MOST_FINDINGS", 1)
+    monkeypatch.setattr("dashboard.components.load.MOST_FINDINGS", 1)
     page = open_page(url, PAGE, state="all")
     assert len(chips(page)) == 1 and page.header[0].value == "The newest 1 finding"
     assert "Older ones of this kind are not listed here: `pyrometer regressions list --all`" in text(page)
@@ -272,7 +274,7 @@ def test_where_nobody_may_write_it_is_said(
     def refused(database: Database) -> str:
         return "It may only be read."
 
-    monkeypatch.setattr("db.triage_rights.triage_refused", refused)
+    monkeypatch.setattr("db.findings.triage_rights.triage_refused", refused)
     page = open_page(url, PAGE, finding="1")
     assert "Nobody can triage from here. It may only be read." in text(page) and not page.button
 

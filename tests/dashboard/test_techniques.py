@@ -31,8 +31,8 @@ from technique_runs import (
     save,
 )
 
-from analysis.comparison import COMPARED
-from dashboard import parts
+from analysis.comparison.comparison import COMPARED
+from dashboard.components import parts
 from db.records import Run
 
 PAGE = "app_pages/techniques.py"

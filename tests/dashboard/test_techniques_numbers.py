@@ -22,10 +22,10 @@ from technique_runs import (
     run,
 )
 
-from dashboard import charts as shared
-from dashboard import wording
-from dashboard.techniques import break_even, cards, charts, columns, frames, subjects
-from dashboard.techniques.measured import Brought, best_of, claims_of, eager_of, read
+from dashboard.components import charts as shared
+from dashboard.components import wording
+from dashboard.techniques import break_even, cards, categories, charts, columns, frames
+from dashboard.techniques.results import Brought, best_of, claims_of, eager_of, read
 from runner.worker.case_key import CaseKey
 
 DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
@@ -71,7 +71,7 @@ def test_whatever_a_gain_proves_has_a_colour_and_a_shape(dark: bool) -> None:
     ],
 )
 def test_every_technique_has_one_subject(technique: str, subject: str) -> None:
-    assert subjects.subject(CaseKey.parse(f"{RESNET}/{technique}")) == subject
+    assert categories.subject(CaseKey.parse(f"{RESNET}/{technique}")) == subject
 
 
 def test_a_run_is_read_in_the_environment_of_the_version_alone() -> None:

@@ -5,11 +5,11 @@ import tomllib
 from pathlib import Path
 
 import dashboard
-from dashboard import charts
+from dashboard.components import charts
 
 FOLDER = Path(dashboard.__path__[0])
 CONFIG = tomllib.loads((FOLDER / ".streamlit" / "config.toml").read_text())
-STYLE = (FOLDER / "style.css").read_text()
+STYLE = (FOLDER / "components" / "style.css").read_text()
 
 
 def luminance(colour: str) -> float:

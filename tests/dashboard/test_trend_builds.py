@@ -10,11 +10,11 @@ from technique_runs import environment
 from telemetry_builders import a_host, with_telemetry
 from trend_builders import a_line, a_point, told
 
+from dashboard.components.wording import metric
 from dashboard.trends import frames, lines, words
-from dashboard.wording import metric
-from db import store
-from db.engine import open_database
+from db.connection.engine import open_database
 from db.records import SeriesPoint
+from db.runs import store
 
 PAGE = "app_pages/trends.py"
 

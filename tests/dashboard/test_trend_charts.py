@@ -13,11 +13,11 @@ from jsonschema import ValidationError
 from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, told
 
 import dashboard
-from dashboard.charts import TONES, Spec
+from dashboard.components.charts import TONES, Spec
+from dashboard.components.wording import metric
 from dashboard.trends import charts, frames, lines, marks, moves, words
 from dashboard.trends.charts import Look
 from dashboard.trends.lines import OTHER, Line
-from dashboard.wording import metric
 from db.records import MetricDefinition
 
 ONE = {OTHER: "other runs"}
@@ -108,7 +108,7 @@ def test_what_went_up_is_written_above_and_what_went_down_below() -> None:
 
 
 def test_marks_have_the_colours_of_the_style_sheet() -> None:
-    style = (Path(dashboard.__path__[0]) / "style.css").read_text()
+    style = (Path(dashboard.__path__[0]) / "components/style.css").read_text()
     pairs = re.findall(r"--py-(good|bad|odd): light-dark\((#\w{6}), (#\w{6})\)", style)
     assert {name: light for name, light, _ in pairs} == TONES[False]
     assert {name: dark for name, _, dark in pairs} == TONES[True]
@@ -116,7 +116,7 @@ def test_marks_have_the_colours_of_the_style_sheet() -> None:
 
 
 def test_tracks_are_dashed_alike_in_the_chart_and_in_its_legend() -> None:
-    style = (Path(dashboard.__path__[0]) / "style.css").read_text()
+    style = (Path(dashboard.__path__[0]) / "components/style.css").read_text()
     steps = re.findall(r"\.py-dash-(\d) \{ --py-on: (\d+)px; --py-step: (\d+)px; \}", style)
     assert [(int(on), int(step) - int(on)) for _, on, step in steps] == list(charts.DASHES[1:])
 

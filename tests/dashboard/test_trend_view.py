@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from builders import BERT, MLP, RESNET
 
-from analysis.watched import HEADLINE
-from dashboard import links
+from analysis.detection.default_watched_metrics import HEADLINE
+from dashboard.components import links
 from dashboard.trends import view
 from dashboard.trends.view import Trends
 from db.records import SeriesKey

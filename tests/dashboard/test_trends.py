@@ -28,11 +28,12 @@ from dashboard_pages import Open, html, text, typed
 from streamlit.testing.v1 import AppTest
 from watched_nights import METRIC, PINNED, Nights, a_finding, a_regression, nightly
 
-from analysis.watched import HEADLINE
-from dashboard import load, parts
-from db import findings, queries, store
-from db.engine import Database, open_database
-from db.finding_records import NewFinding
+from analysis.detection.default_watched_metrics import HEADLINE
+from dashboard.components import load, parts
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from db.findings.records import NewFinding
+from db.runs import queries, store
 
 PAGE = "app_pages/trends.py"
 NIGHTS = 24

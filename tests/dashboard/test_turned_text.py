@@ -5,8 +5,8 @@ from pathlib import Path
 from builders import MLP, a_run, an_outcome
 from dashboard_pages import Open, html
 
-from db.engine import open_database
-from db.store import save_outcomes, save_run
+from db.connection.engine import open_database
+from db.runs.store import save_outcomes, save_run
 
 TURNING = "\N{RIGHT-TO-LEFT OVERRIDE}", "\N{LEFT-TO-RIGHT ISOLATE}", "\x1b", "\x07"
 

@@ -28,15 +28,16 @@ from playwright.sync_api import Browser, expect
 from report_builders import NASTY
 from sqlalchemy import update
 
-from analysis.comparison import COMPARED, DECIDED, Comparison
-from analysis.policy import Policy
-from cli.verdict import judge_told
+from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
+from analysis.comparison.policy import Policy
+from cli.output.upgrade_result import judge_told
 from dashboard.upgrades import load
 from dashboard.upgrades.rules import Rules
-from db import queries, tables
-from db.engine import open_database
-from reports.judged import FORMATS, Judged
-from scheduled_jobs.retold import retell
+from db.connection.engine import open_database
+from db.runs import queries
+from db.schema import core_tables as tables
+from reports.upgrade_report import FORMATS, Judged
+from workflows.load_run import retell
 
 PAGE = "app_pages/upgrade.py"
 Filled = Callable[..., str]

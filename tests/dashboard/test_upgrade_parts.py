@@ -8,8 +8,8 @@ import pytest
 from compared_runs import GPT_COMPILED, KINDS, RESNET, RESNET_COMPILED, RUN, Story, store_upgrades
 from jsonschema import ValidationError
 
-from analysis.policy import Limits, Policy
-from analysis.thresholds import Threshold
+from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades import charts, frames, load, rules, view
 from dashboard.upgrades.rules import Rules
 

@@ -8,13 +8,13 @@ import pytest
 from builders import a_run
 from report_builders import a_result, an_exact_verdict, reported
 
-from analysis.case_results import CaseResult, Side
-from analysis.comparison import decision_body
-from analysis.policy import Policy
-from analysis.thresholds import Threshold
+from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.comparison import decision_body
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades.sections import Report, report
 from reports import sentences, wording
-from reports.judged import Judged
+from reports.upgrade_report import Judged
 
 GONE = a_result("gone/infer/-/eager", new=Side("crashed", "no"), verdicts={})
 NOISE = {"noise": 0.3}

@@ -9,10 +9,10 @@ import streamlit as st
 from dashboard_pages import Open, text
 from watched_nights import Nights, a_regression
 
-from dashboard import database
-from db import schema
-from db.engine import open_database
+from dashboard.server import database
+from db.connection.engine import open_database
 from db.errors import SchemaTooNew
+from db.schema import version as schema
 
 PAGE = "app_pages/regressions.py"
 

@@ -14,12 +14,14 @@ from dashboard_pages import opener, typed
 from streamlit.testing.v1 import AppTest
 from telemetry_builders import H200, H200_TWO
 
-from analysis import rounds
-from dashboard import capabilities, filters, links, tainted
-from dashboard import telemetry as telemetry_parts
-from db import store, telemetry
-from db.engine import open_database
+from analysis.comparison import rounds
+from dashboard.components import filters, links, tainted
+from dashboard.runs import capabilities
+from dashboard.utilisation import telemetry as telemetry_parts
+from db.connection.engine import open_database
 from db.records import TelemetryWindow
+from db.runs import store
+from db.telemetry import queries as telemetry
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 #: A server that nobody comes to: once it has nothing more to import, it says what it has, and stops itself.
 SERVER = """
 import gc, os, signal, sys, threading, time
-from dashboard import server
+from dashboard.server import server
 
 def warming():
     # Those that are about to start are listed too, and cannot be waited for yet.
@@ -27,7 +27,7 @@ server.serve("127.0.0.1", 0)
 #: One that is stopped as soon as it serves.
 STOPPED = """
 import asyncio, gc, sys, threading
-from dashboard import warm
+from dashboard.server import warm
 
 async def serve():
     async with warm.while_serving(None):

@@ -15,9 +15,9 @@ import pytest
 from builders import a_run, an_outcome
 from postgres_server import PostgresServer
 
-from db import queries, store
-from db.engine import open_database
+from db.connection.engine import open_database
 from db.errors import DatabaseUnavailable
+from db.runs import queries, store
 
 HOLD_SQLITE = """
 import sqlite3, sys
@@ -144,8 +144,8 @@ def test_a_writer_that_is_killed_leaves_whole_transactions(tmp_path: Path) -> No
     code = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
         "from builders import an_outcome\n"
-        "from db import store\n"
-        "from db.engine import open_database\n"
+        "from db.runs import store\n"
+        "from db.connection.engine import open_database\n"
         "database = open_database(sys.argv[1])\n"
         "for replicate in range(100_000):\n"
         "    store.save_outcomes(database, 'run-1', [an_outcome(replicate=replicate)])\n"

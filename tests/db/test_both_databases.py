@@ -27,40 +27,31 @@ from builders import (
 from postgres_server import PostgresServer
 
 import db
-from db import (
-    attempts,
-    check,
-    check_runs,
-    deliveries,
-    endings,
-    finding_counts,
-    findings,
-    fleet,
-    forget,
-    histories,
-    metrics,
-    nights,
-    notices,
-    places,
-    prune,
+from db.admin import check, check_runs, delete_run, prune
+from db.connection import transaction
+from db.connection.engine import Database, check_fits, open_database
+from db.findings import counts as finding_counts
+from db.findings import deliveries, notices, triage_rights
+from db.findings import store as findings
+from db.findings.records import FindingGroup, NewFinding, Notice, Track
+from db.queue import commands as queue
+from db.queue import prometheus_counts, task_attempts
+from db.queue import queries as queue_queries
+from db.queue.records import NewTask, SchedulerSeen
+from db.records import MetricDefinition, RunsOnly
+from db.runs import (
+    environments_in_use,
+    metric_definitions,
+    outcome_counts,
     queries,
-    queue,
-    queue_queries,
     replicates,
-    rollups,
     run_changes,
     store,
-    tallies,
-    telemetry,
-    together,
     traces,
-    triage_rights,
     upgrades,
 )
-from db.engine import Database, check_fits, open_database
-from db.finding_records import FindingGroup, NewFinding, Notice, Track
-from db.queue_records import NewTask, SchedulerSeen
-from db.records import MetricDefinition, RunsOnly
+from db.series import measured_on, nightly_queries, rollups, series_history
+from db.telemetry import queries as telemetry
 
 OLD, NEW = an_environment("2.9.1+cpu"), an_environment("2.10.0+cpu")
 
@@ -99,7 +90,7 @@ def _fill(database: Database) -> None:
     store.save_run(database, replace(session, command="pyrometer upgrade 2.9.1 2.10.0", facts=about))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
-    metrics.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
+    metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
     _schedule(database)
 
 
@@ -133,7 +124,7 @@ def _finding(database: Database) -> NewFinding:
 
 def _technique_runs(database: Database) -> Any:
     store.save_outcomes(database, "night-2", [an_outcome(BERT, environment=NEW)])
-    return places.technique_runs(database)
+    return measured_on.technique_runs(database)
 
 
 def _refute_and_reopen(database: Database) -> Any:
@@ -147,7 +138,7 @@ def _latency(database: Database) -> list[Any]:
 
 
 def _in_one(database: Database) -> int:
-    with together.together(database) as one:
+    with transaction.together(database) as one:
         store.save_run(one, a_run("night-2", environments=[OLD, NEW], started_at=a_night(2)))
         return queries.count_runs(one)
 
@@ -164,11 +155,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     store.save_measurements: lambda database: store.save_measurements(
         database, "more", measurements_for([an_outcome()])
     ),
-    metrics.save_metrics: lambda database: metrics.save_metrics(
+    metric_definitions.save_metrics: lambda database: metric_definitions.save_metrics(
         database, [MetricDefinition("dynamo.graphs", "Graphs", "", "neither")]
     ),
-    metrics.correct_metric: lambda database: metrics.correct_metric(database, "dynamo.graphs", unit="graphs"),
-    metrics.metric_definitions: metrics.metric_definitions,
+    metric_definitions.correct_metric: lambda database: metric_definitions.correct_metric(
+        database, "dynamo.graphs", unit="graphs"
+    ),
+    metric_definitions.metric_definitions: metric_definitions.metric_definitions,
     queries.recent_runs: lambda database: queries.recent_runs(database, limit=3, offset=1),
     queries.count_runs: lambda database: queries.count_runs(
         database, RunsOnly(suite="smoke", machine="bench-1", state="complete")
@@ -191,22 +184,22 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.headlines: lambda database: queries.headlines(database, "latency"),
     replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
     replicates.stored_outcomes: replicates.stored_outcomes,
-    places.places: lambda database: places.places(database, "latency"),
-    places.most_nights: places.most_nights,
-    places.case_points: lambda database: places.case_points(
+    measured_on.places: lambda database: measured_on.places(database, "latency"),
+    measured_on.most_nights: measured_on.most_nights,
+    measured_on.case_points: lambda database: measured_on.case_points(
         database, "latency", [_latency(database)[0].hardware], _latency(database)[0].profile
     ),
-    places.technique_runs: lambda database: _technique_runs(database),
-    places.measured_versions: lambda database: places.measured_versions(
+    measured_on.technique_runs: lambda database: _technique_runs(database),
+    measured_on.measured_versions: lambda database: measured_on.measured_versions(
         database, "latency", a_machine().hardware.fingerprint, a_profile().fingerprint
     ),
-    places.version_places: lambda database: places.version_places(
+    measured_on.version_places: lambda database: measured_on.version_places(
         database, "latency", [OLD.torch_version, NEW.torch_version, "2.0"]
     ),
-    places.version_harnesses: lambda database: places.version_harnesses(
+    measured_on.version_harnesses: lambda database: measured_on.version_harnesses(
         database, OLD.torch_version, "latency"
     ),
-    places.points_of_version: lambda database: places.points_of_version(
+    measured_on.points_of_version: lambda database: measured_on.points_of_version(
         database, "latency", OLD.torch_version, newest=2
     ),
     rollups.releases: rollups.releases,
@@ -217,7 +210,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     rollups.rollup_differences: lambda database: [rollups.rollup_differences(database)],
     telemetry.windows: lambda database: telemetry.windows(database, case=MLP, limit=5),
     telemetry.recording: lambda database: telemetry.recording(database, *_OUTCOME, "host"),
-    together.together: _in_one,
+    transaction.together: _in_one,
     traces.operator_tables: lambda database: traces.operator_tables(
         database, workload=MLP.rpartition("/")[0], like="traced"
     ),
@@ -242,22 +235,31 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.unbegun: lambda database: queue_queries.unbegun(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
-    nights.night_tasks: lambda database: nights.night_tasks(database, a_night(1), 5),
-    nights.missed_fires: lambda database: nights.missed_fires(database, ["weekly"], a_night(1)),
-    nights.last_fires: nights.last_fires,
-    nights.points_of_runs: lambda database: nights.points_of_runs(
+    nightly_queries.night_tasks: lambda database: nightly_queries.night_tasks(database, a_night(1), 5),
+    nightly_queries.missed_fires: lambda database: nightly_queries.missed_fires(
+        database, ["weekly"], a_night(1)
+    ),
+    nightly_queries.last_fires: nightly_queries.last_fires,
+    nightly_queries.points_of_runs: lambda database: nightly_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]
     ),
-    nights.lines: lambda database: nights.lines(database, _latency(database), ["night-0", "night-2"]),
-    nights.compared: lambda database: nights.compared(database, ["night-0", "traced"]),
-    fleet.newest_of_machines: fleet.newest_of_machines,
-    fleet.newest_named: lambda database: fleet.newest_named(database, "other", NEW.name),
-    fleet.environments_used: lambda database: fleet.environments_used(database, 3),
-    histories.history: lambda database: histories.history(
+    nightly_queries.lines: lambda database: nightly_queries.lines(
+        database, _latency(database), ["night-0", "night-2"]
+    ),
+    nightly_queries.compared: lambda database: nightly_queries.compared(database, ["night-0", "traced"]),
+    environments_in_use.newest_of_machines: environments_in_use.newest_of_machines,
+    environments_in_use.newest_named: lambda database: environments_in_use.newest_named(
+        database, "other", NEW.name
+    ),
+    environments_in_use.environments_used: lambda database: environments_in_use.environments_used(
+        database, 3
+    ),
+    series_history.history: lambda database: series_history.history(
         database, Track("nightly", "nightly", "h200"), ["latency", "rss_peak"]
     ),
-    histories.measured_for: lambda database: sorted(
-        histories.measured_for(database, ["night-0", "night-2"]), key=lambda one: (one.run, one.environment)
+    series_history.measured_for: lambda database: sorted(
+        series_history.measured_for(database, ["night-0", "night-2"]),
+        key=lambda one: (one.run, one.environment),
     ),
     run_changes.changes_beside: lambda database: run_changes.changes_beside(
         database, [[("night-0", OLD.fingerprint), ("night-1", NEW.fingerprint)]]
@@ -296,8 +298,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, "digest", "night-3", "mail", None, deliveries.Delivery("failed", a_night(4), 1, "no")
     ),
     notices.notices: notices.notices,
-    endings.endings: lambda database: endings.endings(database, ["night-2", "night-1"]),
-    tallies.tallies: tallies.tallies,
+    outcome_counts.endings: lambda database: outcome_counts.endings(database, ["night-2", "night-1"]),
+    prometheus_counts.tallies: prometheus_counts.tallies,
     queue.beat: lambda database: queue.beat(database, "token-2"),
     queue.beat_all: lambda database: queue.beat_all(database, ["token-2", "token-9"]),
     queue.release: lambda database: queue.release(database, "token-2", "stopped", a_night(4)),
@@ -305,10 +307,12 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.begun_on: queue_queries.begun_on,
     queue.claim: lambda database: _claim(database, "token-4", 4),
     queue.set_run: lambda database: queue.set_run(database, "token-4", "night-2"),
-    attempts.say: lambda database: attempts.say(database, "token-4", "another run measures this machine"),
-    attempts.said: lambda database: attempts.said(database, [1, 2, 3, 4, 5, 6]),
+    task_attempts.say: lambda database: task_attempts.say(
+        database, "token-4", "another run measures this machine"
+    ),
+    task_attempts.said: lambda database: task_attempts.said(database, [1, 2, 3, 4, 5, 6]),
     queue.finish: lambda database: queue.finish(database, "token-4", "failed", {}, "no", a_night(4)),
-    attempts.spent: lambda database: attempts.spent(database, [1, 2, 3, 4, 5, 6]),
+    task_attempts.spent: lambda database: task_attempts.spent(database, [1, 2, 3, 4, 5, 6]),
     queue.plan_fire: lambda database: queue.plan_fire(
         database, "nightly", a_night(5), "missed", [NewTask("", "check", {})], a_night(6)
     ),
@@ -336,7 +340,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     ),
     check_runs.sample_check: check_runs.sample_check,
     check_runs.telemetry_check: check_runs.telemetry_check,
-    forget.forget_run: lambda database: forget.forget_run(database, "traced"),
+    delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),
     prune.prune_samples: lambda database: prune.prune_samples(database, a_night(1)),
     prune.prune_telemetry: lambda database: prune.prune_telemetry(database, a_night(2)),
     prune.prune_queue: lambda database: prune.prune_queue(database, a_night(9)),
@@ -346,7 +350,7 @@ WRITERS = {
     store.save_run,
     store.save_more_metrics,
     store.save_measurements,
-    metrics.save_metrics,
+    metric_definitions.save_metrics,
     findings.set_state,
     findings.note_evidence,
     queue.seen_all,
@@ -357,7 +361,7 @@ WRITERS = {
 def _contract() -> set[Callable[..., Any]]:
     """Every public function of the room whose first parameter is a database."""
     found: set[Callable[..., Any]] = set()
-    for module in pkgutil.iter_modules(db.__path__, "db."):
+    for module in pkgutil.walk_packages(db.__path__, "db."):
         for name, function in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             parameters = list(inspect.signature(function).parameters.values())
             mine = function.__module__ == module.name and not name.startswith("_")

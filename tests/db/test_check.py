@@ -11,15 +11,18 @@ import pytest
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome
 from sqlalchemy import delete, insert, text, update
 
-from db import queries, queue, queue_tables, store, tables
-from db.check import WHOLE, Checked, guarded, looking, metric_check, schema_check
-from db.check_runs import measurement_check, sample_check, telemetry_check
-from db.engine import Database, open_database
+from db.admin.check import WHOLE, Checked, guarded, looking, metric_check, schema_check
+from db.admin.check_runs import measurement_check, sample_check, telemetry_check
+from db.connection.engine import Database, open_database
 from db.errors import DatabaseError, DatabaseUnavailable
-from db.metrics import save_metrics
-from db.queue_records import NewTask
+from db.queue import commands as queue
+from db.queue.records import NewTask
 from db.records import MetricDefinition, Replicate
-from scheduled_jobs.ingest import measured
+from db.runs import queries, store
+from db.runs.metric_definitions import save_metrics
+from db.schema import core_tables as tables
+from db.schema import queue_tables
+from workflows.ingest import measured
 
 CANARY = replace(an_environment(""), name="canary")
 

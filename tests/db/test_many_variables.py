@@ -9,9 +9,10 @@ import pytest
 from builders import a_machine, a_night, a_profile, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import event
 
-from db import nights, places, queries
-from db.engine import Database, open_database
-from db.store import save_measurements, save_outcomes, save_run
+from db.connection.engine import Database, open_database
+from db.runs import queries
+from db.runs.store import save_measurements, save_outcomes, save_run
+from db.series import measured_on, nightly_queries
 
 #: Fewer than there are series or runs; a stock SQLite takes 32,766.
 VARIABLES = 100
@@ -49,13 +50,13 @@ def test_all_series_have_their_points(database: Database, newest: int | None) ->
     keys = queries.series_keys(database)
     assert len(keys) == 3 * MANY
     assert len(queries.series(database, keys, newest=newest)) == 3 * MANY
-    found = nights.points_of_runs(database, [f"night-{MANY - 1}"], ["latency", "rss_peak"])
+    found = nightly_queries.points_of_runs(database, [f"night-{MANY - 1}"], ["latency", "rss_peak"])
     assert len(found) == 2 * MANY
 
 
 def test_places_of_many_series_are_found(database: Database) -> None:
     here = a_machine().hardware.fingerprint, a_profile().fingerprint
-    assert places.measured_versions(database, "latency", *here) == {TORCH}
-    assert places.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
+    assert measured_on.measured_versions(database, "latency", *here) == {TORCH}
+    assert measured_on.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
     for newest in (1, 2):
-        assert len(places.points_of_version(database, "latency", TORCH, newest=newest)) == MANY
+        assert len(measured_on.points_of_version(database, "latency", TORCH, newest=newest)) == MANY

@@ -19,13 +19,20 @@ from alembic.script import ScriptDirectory
 from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
-from db import findings, histories, queries, queue, queue_queries, rollups, schema, store, tables, telemetry
-from db.connection import make_engine, parse_url
-from db.engine import Database, Upgrade, open_database, upgrade
+from db.connection.connection import make_engine, parse_url
+from db.connection.engine import Database, Upgrade, open_database, upgrade
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
-from db.finding_records import NewFinding, Track
-from db.queue_records import NewTask, SchedulerSeen
+from db.findings import store as findings
+from db.findings.records import NewFinding, Track
+from db.queue import commands as queue
+from db.queue import queries as queue_queries
+from db.queue.records import NewTask, SchedulerSeen
 from db.records import Outcome, Run
+from db.runs import queries, store
+from db.schema import core_tables as tables
+from db.schema import version as schema
+from db.series import rollups, series_history
+from db.telemetry import queries as telemetry
 
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
 
@@ -297,7 +304,7 @@ def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_
     upgrade(empty_url)
     with open_database(empty_url) as database:
         assert [each.run_id for each in queue_queries.tasks(database, state="done")] == ["night-1", "night-0"]
-        (history, *_) = histories.history(database, Track("nightly", "nightly", ""), ["latency"])
+        (history, *_) = series_history.history(database, Track("nightly", "nightly", ""), ["latency"])
         assert [point.point for point in history.points] == [2.125, 3.125]
         (found,) = findings.findings(database)
         assert (found.state, found.triage, found.evidence) == ("confirmed", "expected", {"pairs": 9})
@@ -380,7 +387,7 @@ def test_a_database_of_tomorrow_is_refused(
     old_url: str, next_revision: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upgrade(old_url)
-    monkeypatch.setattr(schema, "MIGRATIONS", Path(schema.__file__).parent / "migrations")
+    monkeypatch.setattr(schema, "MIGRATIONS", Path(schema.__file__).parents[1] / "migrations")
     for attempt in (open_database, upgrade):
         with pytest.raises(SchemaTooNew, match=r"newer Pyrometer \(schema 9999; this one knows up to"):
             attempt(old_url)

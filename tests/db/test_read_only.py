@@ -11,22 +11,22 @@ from tempfile import TemporaryDirectory
 import pytest
 from builders import a_run
 
+from configuration.data_dirs import resolve_places
 from configuration.errors import UnwritablePlace
-from configuration.places import resolve_places
 from configuration.settings import load_settings
-from db import queries, store
-from db.connection import at_rest
-from db.engine import open_database
+from db.connection.connection import at_rest
+from db.connection.engine import open_database
 from db.errors import DatabaseUnavailable
+from db.runs import queries, store
 
 #: Reads as somebody who owns nothing here, then tries to write. Imports come first: they may be out of reach.
 STRANGER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from builders import a_run
-from db import queries, store
-from db.check import looking, schema_check
-from db.engine import open_database
+from db.runs import queries, store
+from db.admin.check import looking, schema_check
+from db.connection.engine import open_database
 from db.errors import ReadOnly
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 url = sys.argv[1]

@@ -11,14 +11,14 @@ from postgres_server import PostgresServer
 from sqlalchemy import make_url, text
 from watched_nights import Nights, a_finding
 
-from db import findings
-from db.engine import Database, open_database
-from db.triage_rights import triage_refused
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from db.findings.triage_rights import triage_refused
 
 STRANGER = """
 import os, sys
-from db.engine import open_database
-from db.triage_rights import triage_refused
+from db.connection.engine import open_database
+from db.findings.triage_rights import triage_refused
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 with open_database(sys.argv[1], create=False) as database:
     print(triage_refused(database))

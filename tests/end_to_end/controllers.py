@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-from cli.commands import app
+from cli.registry import app
 from runner import environment
 
 

@@ -7,8 +7,8 @@ import pytest
 from measuring_site import COMMAND, Running, Site, measured_python
 from scripted_workers import CASE, end_of
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 
 PLANTED = '''"""An addition, again and again; twice as often where the interpreter is a slow one."""
 

@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from measuring_site import ADD, LINEAR, Site
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 
 pytestmark = pytest.mark.torch
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 from runner import journal
 
 pytestmark = pytest.mark.torch

@@ -19,10 +19,10 @@ import psutil
 import pytest
 from measuring_site import COMMAND, PATIENCE_SECONDS, Done, Site, of_the_plan, one_site, wait_for_nobody
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 from runner import journal
-from runner.drift import CASES
+from runner.execution.canary_runner import CASES
 
 pytestmark = pytest.mark.torch
 

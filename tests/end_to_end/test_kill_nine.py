@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from measuring_site import Site, carriers, of_the_plan, wait_for_nobody
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 from runner import journal
 from runner.records import Outcome, Planned
-from scheduled_jobs.header import Header
+from workflows.run_header import Header
 
 #: Kills of the command, its start included, and of controllers that are past their start.
 FROM_THE_START, UNDER_WAY = 5, 20

@@ -11,8 +11,8 @@ import pytest
 from measuring_site import Done, Site, of_the_plan, unavailable
 from postgres_server import PostgresServer, postgres_binaries
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 from runner import journal
 
 pytestmark = pytest.mark.torch

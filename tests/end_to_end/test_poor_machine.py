@@ -7,15 +7,15 @@ import sys
 import pytest
 from measuring_site import ROOT, Site
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 
 pytestmark = pytest.mark.torch
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
 
 PLACES = """
-from configuration.places import resolve_places
+from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
 places = resolve_places(load_settings())
 print(places.data_dir, places.database_url, *places.notes, sep="\\n")

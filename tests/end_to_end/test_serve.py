@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
-from db.engine import open_database
-from db.queue_queries import schedulers, tasks
-from scheduled_jobs.service.child import OURSELVES
+from db.connection.engine import open_database
+from db.queue.queries import schedulers, tasks
+from scheduled_jobs.scheduler.child_process import OURSELVES
 
 #: The dashboard imports for a while before it answers.
 _PATIENCE_SECONDS = 120.0

@@ -6,8 +6,8 @@ import time
 import pytest
 from measuring_site import PATIENCE_SECONDS, Running, Site, carriers, wait_for_nobody
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 from runner import journal
 
 pytestmark = pytest.mark.torch

@@ -8,10 +8,10 @@ import pytest
 from in_process import typed
 from measuring_site import Site, measured_python
 
-from db import queries
-from db.engine import open_database
+from db.connection.engine import open_database
+from db.runs import queries
 from runner import journal
-from scheduled_jobs.header import Header
+from workflows.run_header import Header
 
 #: What a step does depends on the environment it runs in: which is what an upgrade is about.
 CASES = '''"""A case that spins, longer where it was planted."""

@@ -12,7 +12,7 @@ import atheris
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-with atheris.instrument_imports(include=["exchange", "scheduled_jobs.importing"]):
+with atheris.instrument_imports(include=["interchange", "workflows.transfer.import_runs"]):
     from exchange_samples import SAMPLES, fuzzed, good, tried, written
 
 

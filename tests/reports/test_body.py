@@ -11,10 +11,10 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 from report_builders import FLOOR, a_large_upgrade, a_mixed_upgrade, a_result, a_verdict, reported
 
-from analysis.pairs import Pair
-from analysis.policy import Policy
-from analysis.thresholds import Threshold
-from analysis.verdict import judge
+from analysis.comparison.pairs import Pair
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold
+from analysis.comparison.verdict import judge
 from reports.body import upgrade_json
 
 SCHEMA: dict[str, Any] = json.loads(

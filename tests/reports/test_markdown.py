@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from report_builders import NASTY, Report, a_large_upgrade, a_mixed_upgrade, a_result, every_kind, reported
 
-from analysis.case_results import Side
-from analysis.policy import Policy
+from analysis.comparison.case_results import Side
+from analysis.comparison.policy import Policy
 from reports.markdown import upgrade_markdown
 
 

@@ -15,9 +15,9 @@ from report_builders import (
     reported,
 )
 
-from analysis.case_results import Side
-from analysis.policy import Policy
-from analysis.thresholds import Threshold
+from analysis.comparison.case_results import Side
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold
 from reports.page import upgrade_html
 
 VOID = {"meta", "link", "br", "wbr", "img", "rect", "line", "circle", "path"}

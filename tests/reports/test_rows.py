@@ -10,8 +10,8 @@ from report_builders import (
     reported,
 )
 
-from analysis.case_results import Side
-from analysis.policy import Policy
+from analysis.comparison.case_results import Side
+from analysis.comparison.policy import Policy
 from reports.rows import grid, left_out, rows, standings, table_rows, techniques, without_ratio
 
 

@@ -8,12 +8,12 @@ import pytest
 from report_builders import FLOOR, Report, a_result, a_verdict, an_exact_verdict, reported
 from rich.console import Console
 
-from analysis.pairs import Pair
-from analysis.policy import Limits, Policy
-from analysis.scorecard import MetricScore
-from analysis.thresholds import threshold_of
-from analysis.verdict import judge
-from cli.upgrade_report import print_upgrade
+from analysis.comparison.pairs import Pair
+from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.scorecard import MetricScore
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.verdict import judge
+from cli.output.upgrade_report import print_upgrade
 from reports.body import upgrade_json
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html

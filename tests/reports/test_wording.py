@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_builders import FLOOR, a_result, a_verdict, an_exact_verdict, every_kind, reported
 
-from analysis.pairs import Pair
-from analysis.settling import Settling
-from analysis.thresholds import Threshold, threshold_of
-from analysis.verdict import Verdict, judge, not_comparable
+from analysis.comparison.pairs import Pair
+from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.comparison.verdict import Verdict, judge, not_comparable
+from analysis.comparison.what_would_decide import Settling
 from reports import sentences, wording
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from measuring import wait_until
 
-from runner import drift
-from runner.drift import CASES, Canary, canary_of
+from runner.execution import canary_runner
+from runner.execution.canary_runner import CASES, Canary, canary_of
 from runner.profile import Profile
 from runner.worker.case_key import CaseKey
 
-SCRIPT = Path(drift.__file__).with_name("canary.py")
+SCRIPT = Path(canary_runner.__file__).with_name("canary.py")
 CPU = max(os.sched_getaffinity(0))
 
 
@@ -66,7 +66,7 @@ def test_what_goes_wrong_is_an_outcome(monkeypatch: pytest.MonkeyPatch, tmp_path
     nowhere = Canary((100_000,)).sing(0, "test:canary")
     assert [(o.status, o.metrics, o.blocks) for o in nowhere] == [("crashed", {}, ())] * 2
     assert nowhere[0].reason == "the canary ended with 1: OSError: [Errno 22] Invalid argument"
-    monkeypatch.setattr(drift, "_PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr(canary_runner, "_PATIENCE_SECONDS", 0.001)
     late = Canary(()).sing(0, "test:canary")
     assert late[0].reason == late[1].reason == "the canary did not end within 0.001 s"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.compile_cache import file_name
+from runner.execution.launch.compile_cache import file_name
 from runner.worker.axes import AXES, Axis
 from runner.worker.case_key import PHASES, CaseKey, CaseKeyError, Value
 

@@ -19,14 +19,14 @@ from measuring import CASE_FILES, QUICK, Happened, Scratch, attempt, carriers, c
 from measuring_site import unavailable
 
 from runner import journal
-from runner.executor import Entered, LocalExecutor, Measured
+from runner.execution.executor import Entered, LocalExecutor, Measured
+from runner.execution.session import Conditions
 from runner.journal import Journal
 from runner.profile import Profile
 from runner.records import Outcome
-from runner.session import Conditions
-from runner.telemetry.nvml import THROTTLE_FIELDS
-from runner.telemetry.reading import GpuCounters, Reading, Recording
-from runner.telemetry.sampling import Sampler
+from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
+from runner.telemetry.sampler_client import Sampler
+from runner.telemetry.samples import GpuCounters, Reading, Recording
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

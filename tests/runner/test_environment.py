@@ -11,10 +11,12 @@ from measuring import CASE_FILES, Scratch
 from measuring_site import measured_python
 from torch_wheels import write_wheel
 
-from runner import environment, harness, plan
+from runner import environment
 from runner.environment import Environment
 from runner.errors import BadCaseFile, BrokenEnvironment
+from runner.execution import harness
 from runner.profile import Profile
+from runner.suites import plan
 
 PROFILE = Profile("of the test", {"OMP_WAIT_POLICY": "passive"})
 

@@ -9,7 +9,7 @@ from measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from measuring_site import unavailable
 
 from runner import profile
-from runner.allocators import NoAllocator, library
+from runner.execution.launch.allocators import NoAllocator, library
 from runner.records import Outcome
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
@@ -104,7 +104,7 @@ def test_what_cannot_be_had_is_unsupported_and_never_measured_as_if(
         # The loader says "cannot be preloaded: ignored" and goes on with glibc's malloc.
         return "/nowhere/libtcmalloc.so.4"
 
-    monkeypatch.setattr("runner.allocators.library", ask)
+    monkeypatch.setattr("runner.execution.launch.allocators.library", ask)
     shared = conditions(tmp_path, FILE)
     done = measure(shared, [[case("allocator=jemalloc"), case("allocator=tcmalloc")]])
     assert [ended.kind for ended in done.ended] == ["done"]

@@ -22,7 +22,7 @@ from measuring import (
 from measuring_site import carriers, wait_for_nobody
 
 from runner import profile
-from runner.executor import Entered, LocalExecutor, Measured
+from runner.execution.executor import Entered, LocalExecutor, Measured
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

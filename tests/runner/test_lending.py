@@ -14,13 +14,13 @@ import pytest
 from measuring import alive, wait_until
 
 from runner import machine
-from runner.borrowing import Neighbours
 from runner.environment import Environment
 from runner.errors import NeighbourFailed
-from runner.harness import Harness
-from runner.lending import Lender
-from runner.lending_terms import Terms, difference
-from runner.lent_gang import Offer
+from runner.execution.harness import Harness
+from runner.multi_node.client import Neighbours
+from runner.multi_node.handshake import Terms, difference
+from runner.multi_node.remote_ranks import Offer
+from runner.multi_node.server import Lender
 from runner.profile import Profile
 from runner.worker.gang_wire import Call, call, listen
 

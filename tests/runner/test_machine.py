@@ -13,11 +13,11 @@ import pytest
 from measuring import wait_until
 from measuring_site import LOCK_FOLDER, carriers
 
-from runner import exclusive as exclusive_room
 from runner import machine
 from runner.errors import MachineBusy
-from runner.exclusive import exclusive, holder
-from runner.process import TOKEN_VARIABLE, sweep
+from runner.execution import machine_lock as exclusive_room
+from runner.execution.machine_lock import exclusive, holder
+from runner.execution.process import TOKEN_VARIABLE, sweep
 
 GPU = {"name": "NVIDIA H200", "memory_mib": 143771}
 
@@ -169,7 +169,7 @@ def program(text: str, lock_folder: Path, **variables: str) -> subprocess.Popen[
 
 HOLDER = """
     import sys
-    from runner.exclusive import exclusive
+    from runner.execution.machine_lock import exclusive
     with exclusive(lambda: print("waiting", flush=True)):
         print("mine", flush=True)
         sys.stdin.readline()

@@ -12,9 +12,9 @@ from measuring import CASE_FILES, Scratch, alive, wait_until
 from measuring_site import Done
 from two_machines import ADDRESS, AHEAD_SECONDS, NAME, Machines, next_of, outcomes, stopped, two_machines
 
-from db.engine import open_database
-from db.queries import outcomes_of_run, run_record
-from db.queue_queries import tasks
+from db.connection.engine import open_database
+from db.queue.queries import tasks
+from db.runs.queries import outcomes_of_run, run_record
 from runner.worker.gang_wire import DEAD_SECONDS
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner import profile
-from runner.harness import Harness
-from runner.process import Launch, inherited_variables, worker_environment
+from runner.execution.harness import Harness
+from runner.execution.process import Launch, inherited_variables, worker_environment
 from runner.profile import Profile
-from scheduled_jobs.header import profile_body
+from workflows.run_header import profile_body
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from measuring import CASE_FILES, QUICK, Happened, Scratch, conditions, key, measure
 
-from analysis.pairs import pairs_of
+from analysis.comparison.pairs import pairs_of
+from runner.execution.session import MEASURED_ALONE
 from runner.profile import Profile
-from runner.session import MEASURED_ALONE
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

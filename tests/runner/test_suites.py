@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from configuration.schema import SuiteSettings
-from runner import plan
 from runner.errors import BadSuite
+from runner.suites import plan
 from runner.suites.built_in import FOLDER, NAMES, built_in
 from runner.suites.composing import compose
 from runner.suites.suite import Suite

@@ -14,9 +14,9 @@ import pytest
 from measuring import alive, wait_until
 from measuring_site import PATIENCE_SECONDS
 
-from runner import supervisor
-from runner.contender import explain
-from runner.supervisor import Log
+from runner.execution import supervisor
+from runner.execution.contender import explain
+from runner.execution.supervisor import Log
 
 
 class Supervised:

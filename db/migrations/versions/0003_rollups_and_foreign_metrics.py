@@ -6,7 +6,7 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
-# What `db.rollups` does today, written out: that module will move on, and this revision must not.
+# What `db.series.rollups` does today, written out: that module will move on, and this revision must not.
 FILL = """
 INSERT INTO release_rollup
     (torch_version, series_id, runs, median, lowest, highest, oldest_at, newest_at)

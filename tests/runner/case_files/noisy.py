@@ -184,7 +184,7 @@ def tells_its_conditions(flag):
         "cpus": sorted(os.sched_getaffinity(0)),
         "variables": dict(os.environ),
         "stdin": sys.stdin.read(),
-        "modules": [name for name in ("db", "cli", "runner.session") if importable(name)],
+        "modules": [name for name in ("db", "cli", "runner.execution.session") if importable(name)],
         "threads": torch.get_num_threads(),
     }
     (scratch() / "conditions.json").write_text(json.dumps(told))

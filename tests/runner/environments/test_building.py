@@ -14,9 +14,9 @@ from torch_wheels import write_wheel
 from runner.environments import package_index
 from runner.environments.building import Workshop, mismatch
 from runner.environments.interpreter import look_at
+from runner.environments.parallel_build import build_all
 from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
-from runner.environments.together import build_all
 from runner.errors import BuildFailed, IndexFailed
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from samplers import Samplers, Tree, one_tree
 
-from runner.telemetry import host_source
-from runner.telemetry.host_source import HostSource
-from runner.telemetry.process_tree import Tree as ReadTree
-from runner.telemetry.reading import HOST, HostCounters, Reading, Recording
-from runner.telemetry.spool import Spool, recordings
+from runner.telemetry.host import source as host_source
+from runner.telemetry.host.process_tree import Tree as ReadTree
+from runner.telemetry.host.source import HostSource
+from runner.telemetry.sample_log import Spool, recordings
+from runner.telemetry.samples import HOST, HostCounters, Reading, Recording
 
 WORK_NS = 300_000_000
 

@@ -10,16 +10,16 @@ import psutil
 import pytest
 from samplers import Samplers, Tree, until
 
-from runner.process import sweep
-from runner.telemetry import sampling
-from runner.telemetry.reading import HOST
+from runner.execution.process import sweep
+from runner.telemetry import sampler_client
+from runner.telemetry.samples import HOST
 
 #: Starts a sampler, says which, and waits to be killed.
 _CONTROLLER = """
 import sys, time
 from pathlib import Path
 import psutil
-from runner.telemetry.sampling import Sampler
+from runner.telemetry.sampler_client import Sampler
 sampler = Sampler(Path(sys.argv[1]), (), (), (), "test-deserted")
 assert sampler.mark(1).host
 print(psutil.Process().children()[0].pid, flush=True)
@@ -45,7 +45,7 @@ def test_killed_before_it_was_asked_it_is_started_again_three_times(samplers: Sa
     assert recording.device == HOST and not recording.started_ns and recording.notes
 
 
-def dead_is_unseen(sampler: sampling.Sampler) -> bool:
+def dead_is_unseen(sampler: sampler_client.Sampler) -> bool:
     """Whether a killed process still counts as alive."""
     process = sampler._process  # pyright: ignore[reportPrivateUsage]
     return process is not None and process.poll() is None
@@ -73,7 +73,7 @@ def test_killed_within_a_watch_its_rows_are_kept_and_others_follow(samplers: Sam
 def test_a_silent_one_is_given_up_and_replaced(
     samplers: Samplers, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampling, "_PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(sampler_client, "_PATIENCE_SECONDS", 0.3)
     sampler = samplers.start()
     assert sampler.mark(tree.root).host
     stopped = samplers.pid(sampler)
@@ -100,7 +100,7 @@ def samplers_of_this_process() -> list[psutil.Process]:
 
 def test_it_keeps_to_its_cpus_and_reads_the_measured_ones(tmp_path: Path, tree: Tree) -> None:
     first, *_, last = (*sorted(os.sched_getaffinity(0)),) * 2
-    sampler = sampling.Sampler(tmp_path, (), (first,), (last,), "test-place")
+    sampler = sampler_client.Sampler(tmp_path, (), (first,), (last,), "test-place")
     try:
         sampler.watch(tree.root, 10)
         (process,) = samplers_of_this_process()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from analysis.metrics import METRICS
 from runner.telemetry.capability import Rung
 from runner.telemetry.columns import COLUMNS
-from runner.telemetry.reading import HOST, Recording
+from runner.telemetry.samples import HOST, Recording
 from runner.telemetry.summary import rows_of, summarise
 from runner.worker.messages import Window
 

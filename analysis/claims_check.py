@@ -1,0 +1,120 @@
+"""What was measured here of what the field claims for a case."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Protocol, TypeVar
+
+from .comparison.pairs import Measured
+from .metrics import METRICS
+from .replicates import summarise
+from .speedups import Gain, refused
+
+#: Which gain a ratio of a metric is; any other metric has none.
+_GAIN_OF = {
+    "latency": "speed-up",
+    "latency_floor": "speed-up",
+    "throughput": "speed-up",
+    "rss_peak_steady": "memory",
+    "cuda_peak_allocated": "memory",
+    "model_size": "size",
+}
+#: Gains that are shares of the baseline's, where less is better; a claim speaks of how many times less.
+_SHARES = ("memory", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A claim's number as it is here, over `n` replicates or pairs; None, and why, where there is none."""
+
+    point: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    reason: str = ""
+
+
+class Claimed(Protocol):
+    """A claim on `metric`; for its `kind` see `finding`."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def metric(self) -> str: ...
+
+
+C = TypeVar("C", bound=Claimed)
+
+
+def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Measured]) -> Finding:
+    """What the gains and the replicates of one case say about a claim on `metric`.
+
+    `kind` is the claim's: `ratio` (baseline / case), `saved` (1 - case / baseline), `efficiency` (of
+    scaling), or `value` (the metric itself, in the catalogue's unit).
+    """
+    if kind == "value":
+        # What ran something else, or came to a wrong answer, says nothing of the case's own numbers either.
+        reason = refused(replicates, ())
+        return Finding(None, reason=reason) if reason else _value(metric, replicates)
+    wanted = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
+    found = [gain for gain in own if gain.kind == wanted]
+    if not found:
+        return _not_measured(metric)
+    gain = found[0]
+    if gain.ratio is None:
+        return Finding(None, reason=gain.reason)
+    if wanted in _SHARES and gain.metric != metric:
+        # Resident memory is another quantity than what a device's allocator holds.
+        return _not_measured(metric)
+    return _as_claimed(kind, gain, gain.ratio)
+
+
+def findings(
+    replicates: Iterable[Measured],
+    gains: Mapping[tuple[str, str], Sequence[Gain]],
+    claims_for: Callable[[str], Sequence[C]],
+) -> dict[C, list[tuple[str, str, Finding]]]:
+    """Each claim about a case among the `replicates`, with case, environment and finding wherever it applies.
+
+    `gains` are those by case and environment; `claims_for` answers the claims about a case.
+    """
+    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for replicate in replicates:
+        groups[replicate.case, replicate.environment].append(replicate)
+    found: dict[C, list[tuple[str, str, Finding]]] = defaultdict(list)
+    for (case, environment), own in groups.items():
+        for claim in claims_for(case):
+            here = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
+            found[claim].append((case, environment, here))
+    return found
+
+
+def _not_measured(metric: str) -> Finding:
+    return Finding(
+        None, reason=f"{METRICS[metric].title if metric in METRICS else 'it'} is not measured here"
+    )
+
+
+def _value(metric: str, replicates: Sequence[Measured]) -> Finding:
+    values = [one.metrics[metric] for one in replicates if one.status == "ok" and metric in one.metrics]
+    values = [value for value in values if isfinite(value)]
+    if not values:
+        return _not_measured(metric)
+    summary = summarise(values)
+    return Finding(summary.point, summary.low, summary.high, summary.n)
+
+
+def _as_claimed(kind: str, gain: Gain, ratio: float) -> Finding:
+    upside_down = kind == "ratio" and gain.kind in _SHARES
+
+    def read(value: float) -> float:
+        if kind == "saved":
+            # Of a share it is what is missing to 1; of a speed-up it is the time that is saved.
+            return 1 - (value if gain.kind in _SHARES else 1 / value)
+        return 1 / value if upside_down else value
+
+    if gain.low is None or gain.high is None:
+        return Finding(read(ratio), n=gain.n)
+    low, high = sorted((read(gain.low), read(gain.high)))
+    return Finding(read(ratio), low, high, gain.n)

@@ -1,0 +1,135 @@
+"""One case in both environments of an upgrade: how it ended, and what its verdicts are."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..metrics import METRICS
+from .pairs import Measured, measured_alone, pairs_of
+from .plan import Plan
+from .thresholds import Threshold, threshold_of
+from .verdict import Verdict, judge
+
+#: How a case ends that does not work; an outcome of any other status but `ok` says nothing about the case.
+BROKEN = ("wrong", "not_compiled", "crashed", "unsupported", "oom", "timeout")
+
+
+class Ended(Measured, Protocol):
+    """A replicate that says why it ended as it did."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How a case ended in one environment: a status, and a sentence where a replicate did not end `ok`."""
+
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One case in both environments: `verdicts` by metric; `pair_seconds` is what one more pair costs.
+
+    `failed` is how many of its replicates broke, old and new. `turns` says why processes of one pair were not
+    alive together; empty where all were.
+    """
+
+    case: str
+    technique: str
+    old: Side
+    new: Side
+    verdicts: Mapping[str, Verdict]
+    pair_seconds: float = 0.0
+    failed: tuple[int, int] = (0, 0)
+    turns: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether it ended `ok` in both."""
+        return self.old.status == self.new.status == "ok"
+
+    @property
+    def broke(self) -> bool:
+        """Whether it worked in the old environment and does not in the new."""
+        return self.old.status == "ok" and self.new.status in BROKEN
+
+    @property
+    def may_have_broken(self) -> bool:
+        """Whether it does not work in the new environment, and nothing is known of it in the old."""
+        return self.new.status in BROKEN and self.old.status not in ("ok", *BROKEN)
+
+    @property
+    def repaired(self) -> bool:
+        """Whether it works in the new environment and did not in the old."""
+        return self.old.status in BROKEN and self.new.status == "ok"
+
+    @property
+    def never_worked(self) -> bool:
+        """Whether it is broken in both."""
+        return self.old.status in BROKEN and self.new.status in BROKEN
+
+
+def side(statuses: Sequence[tuple[str, str]]) -> Side:
+    """How a case ended in one environment, from the (status, reason) of its replicates.
+
+    One `wrong` or `not_compiled` replicate is enough. Anything else counts only where no replicate ended
+    `ok`; where some did, the reason says how many broke.
+    """
+    if not statuses:
+        return Side("skipped", "it was not measured")
+    names = [status for status, _ in statuses]
+    for status in (*BROKEN, *names):
+        many = names.count(status)
+        if status != "ok" and many and (status in ("wrong", "not_compiled") or "ok" not in names):
+            reason = next(reason for name, reason in statuses if name == status)
+            count = f"{many} of {len(names)} replicates"
+            return Side(status, f"{count}: {reason}" if reason else count)
+    failed = Counter(name for name in names if name in BROKEN)
+    if not failed:
+        return Side("ok", "")
+    told = ", ".join(f"{name} ({many})" for name, many in failed.items())
+    ended = next(iter(failed)) if len(failed) == 1 else told
+    return Side("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
+
+
+def judge_case(
+    technique: str,
+    old: Sequence[Ended],
+    new: Sequence[Ended],
+    thresholds: Mapping[str, Threshold] | None = None,
+    plan: Plan | None = None,
+    pair_seconds: float = 0.0,
+) -> CaseResult:
+    """One case from all its replicates in both environments, at least one, in the order of their numbers.
+
+    Judged is every metric of the catalogue that knows a better and that a replicate of either side has.
+    """
+    sides = [side([(one.status, one.reason) for one in replicates]) for replicates in (old, new)]
+    known = {metric for one in (*old, *new) for metric in one.metrics}
+    verdicts = {
+        metric: judge(metric, pairs_of(metric, old, new, threshold.exact), threshold, plan)
+        for metric in METRICS
+        if metric in known
+        and METRICS[metric].better != "neither"
+        and (threshold := threshold_of(metric, thresholds))
+    }
+    failed = (_failed(old), _failed(new))
+    every = (*old, *new)
+    turns = _turns(every)
+    return CaseResult(every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, turns)
+
+
+def _turns(replicates: Sequence[Ended]) -> str:
+    """How many were not alive together with their partner, and why; empty for none."""
+    alone = [why for one in replicates if one.status == "ok" and (why := measured_alone(one))]
+    if not alone:
+        return ""
+    return f"{len(alone)} of {len(replicates)} processes had to run alone: out of memory {alone[0]}"
+
+
+def _failed(replicates: Sequence[Ended]) -> int:
+    return sum(one.status in BROKEN for one in replicates)

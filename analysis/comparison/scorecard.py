@@ -1,0 +1,349 @@
+"""An upgrade by four metrics: pass rate, steady latency, compile time, peak memory; each with its state."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from ..geomean import Geomean
+from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
+from ..words import called, change_beside, of_cases, percent, plural, share, share_beside
+from .case_results import BROKEN, CaseResult
+from .policy import Limits, Policy
+from .reasons import Kind, Reason, about, negligible, reduced, worsening
+from .thresholds import threshold_of
+from .verdict import Verdict
+
+#: What the steady latency is where a policy judges by something else.
+_LATENCY = "latency_floor"
+
+#: `not settled`: nothing speaks against it, and of no case is it proved better, worse or the same.
+State = Literal["ok", "warning", "unclear", "no-go", "not settled", "not measured"]
+#: What weighs most comes first.
+_STATES: tuple[State, ...] = ("no-go", "unclear", "warning", "ok")
+#: By unit, of which of the four a metric is that only `worst` of a policy names.
+_LATENCY_UNITS, _COMPILE_UNITS, _MEMORY_UNITS = ("ms", "items/s", "TFLOP/s"), ("s",), ("MiB",)
+#: Kinds of reasons that are about the pass rate.
+_PASS_RATE: tuple[Kind, ...] = ("broke", "shaky")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricScore:
+    """One metric over all cases that work and have a verdict on it.
+
+    `worse` are the cases proved worse, the largest change first; `better` how many are proved better, `open`
+    how many are proved neither worse nor better nor the same. `mean` is over the cases with an interval. Of
+    cases with too few pairs for an interval `hint` is the median log ratio, which proves nothing, `hinted`
+    how many there are, and `hinted_pairs` how many pairs each has, at least and at most.
+    """
+
+    metric: str
+    verdicts: Mapping[str, Verdict]
+    mean: Geomean
+    worse: tuple[str, ...] = ()
+    better: int = 0
+    open: int = 0
+    hint: float | None = None
+    hinted: int = 0
+    hinted_pairs: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The steady latency, the compile time or the peak memory: its state by the policy, and its metrics.
+
+    A metric that speaks against the upgrade comes first, of several the one with the largest proved change.
+    """
+
+    state: State
+    metrics: tuple[MetricScore, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """How many of `cases` worked in the old and in the new environment, and how many broke.
+
+    `unknown` ended in either environment in a way that says nothing about the case.
+    """
+
+    state: State
+    cases: int
+    old: int
+    new: int
+    broken: int
+    repaired: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """The four metrics of an upgrade."""
+
+    pass_rate: PassRate
+    latency: Score
+    compile_time: Score
+    peak_memory: Score
+
+
+def latency_of(policy: Policy) -> str:
+    """The metric that is shown as the steady latency: the one that decides, unless that is no latency."""
+    return _LATENCY if policy.metric in (*COMPILE_TIME, *PEAK_MEMORY) else policy.metric
+
+
+def metric_score(metric: str, verdicts: Mapping[str, Verdict], mean: Geomean) -> MetricScore:
+    """What the verdicts on a metric come to; `mean` is their geomean."""
+    known = {case: verdict for case, verdict in verdicts.items() if verdict.n}
+    worse = [case for case, verdict in known.items() if verdict.word == "slower"]
+    hints = [one for one in known.values() if one.change is not None and _hint(one)]
+    return MetricScore(
+        metric,
+        known,
+        mean,
+        tuple(sorted(worse, key=lambda case: (-_point(known[case]), case))),
+        sum(one.word == "faster" for one in known.values()),
+        sum(one.word == "unclear" for one in known.values()),
+        median(one.change for one in hints if one.change is not None) if hints else None,
+        len(hints),
+        (min(one.n for one in hints), max(one.n for one in hints)) if hints else (0, 0),
+    )
+
+
+def scorecard(
+    results: Sequence[CaseResult], scores: Mapping[str, MetricScore], found: Sequence[Reason], policy: Policy
+) -> Scorecard:
+    """The four metrics, each with the state that the reasons give it."""
+    ended = [(one.old.status, one.new.status) for one in results]
+    unknown = [one.case for one in results if not {one.old.status, one.new.status} <= {"ok", *BROKEN}]
+    own = [one for one in found if one.kind in _PASS_RATE]
+    # Cases that work and only lack a number say nothing against the pass rate.
+    own += [one for one in found if one.kind == "unmeasured" and {*unknown} & {*one.cases}]
+    return Scorecard(
+        PassRate(
+            _state(own) if len(unknown) < len(results) else "not measured",
+            len(results),
+            sum(old == "ok" for old, _ in ended),
+            sum(new == "ok" for _, new in ended),
+            sum(one.broke for one in results),
+            sum(one.repaired for one in results),
+            len(unknown),
+        ),
+        *(
+            _score((*metrics, *_limited(metrics, units, found, policy)), scores, found)
+            for metrics, units in (
+                ((latency_of(policy),), _LATENCY_UNITS),
+                (COMPILE_TIME, _COMPILE_UNITS),
+                (PEAK_MEMORY, _MEMORY_UNITS),
+            )
+        ),
+    )
+
+
+def _limited(
+    metrics: Sequence[str], units: Sequence[str], found: Sequence[Reason], policy: Policy
+) -> list[str]:
+    """Other metrics of these units that `worst` limits and that speak against the upgrade."""
+    against = {one.metric for one in found if one.speaks != "go"}
+    other = (metric for metric in policy.worst if metric not in metrics and METRICS[metric].unit in units)
+    return [metric for metric in other if metric in against]
+
+
+def _score(metrics: Iterable[str], scores: Mapping[str, MetricScore], found: Sequence[Reason]) -> Score:
+    known = [scores[metric] for metric in metrics if metric in scores and scores[metric].verdicts]
+    if not known:
+        return Score("not measured", ())
+    own = [one for one in found if one.kind not in _PASS_RATE]
+    states = {one.metric: _state([each for each in own if each.metric == one.metric]) for one in known}
+
+    def _key(one: MetricScore) -> tuple[int, bool, float]:
+        largest = _point(one.verdicts[one.worse[0]]) if one.worse else 0.0
+        against = min(_STATES.index(states[one.metric]), _STATES.index("warning"))
+        return against, one.mean.change is None, -largest
+
+    known.sort(key=_key)
+    state = _state([one for one in own if one.metric in states])
+    proved = any(verdict.word != "unclear" for one in known for verdict in one.verdicts.values())
+    return Score("not settled" if state == "ok" and not proved else state, tuple(known))
+
+
+def _state(found: Sequence[Reason]) -> State:
+    speaking = {one.speaks for one in found}
+    if "no-go" in speaking:
+        return "no-go"
+    if "unclear" in speaking:
+        return "unclear"
+    return "warning" if any(one.warning for one in found) else "ok"
+
+
+def limit_reasons(scores: Mapping[str, MetricScore], policy: Policy) -> Iterable[Reason]:
+    """What compile time and peak memory say for and against an upgrade.
+
+    What is proved to be beyond a limit is a no-go where the policy says that this limit blocks, else a
+    warning. What may be beyond one and is not proved to be is a warning, never unclear: of compiling with an
+    empty cache a comparison knows few pairs, and a verdict that waits for them is none.
+    """
+    kinds: tuple[tuple[Kind, Limits, tuple[str, ...]], ...] = (
+        ("compile", policy.compile_time, COMPILE_TIME),
+        ("memory", policy.peak_memory, PEAK_MEMORY),
+    )
+    for kind, limits, metrics in kinds:
+        for score in (scores[one] for one in metrics if one in scores):
+            yield from _Judge(kind, score, limits, policy).reasons()
+
+
+class _Judge:
+    """One metric of a kind against its limits."""
+
+    def __init__(self, kind: Kind, score: MetricScore, limits: Limits, policy: Policy) -> None:
+        self._kind: Kind = kind
+        self._score, self._limits, self._policy = score, limits, policy
+        self._metric = score.metric
+        self._title, self._cost = METRICS[score.metric].title, _cost(score.metric)
+
+    def reasons(self) -> Iterable[Reason]:
+        beyond = self._beyond()
+        if beyond:
+            yield self._too_much(beyond)
+        if self._metric == self._policy.metric:
+            # What decides has a share of cases and a mean of its own, and no limit of a single case.
+            return
+        if self._score.worse:
+            yield from self._worse([case for case in self._score.worse if case not in beyond])
+        if doubtful := self._doubtful():
+            yield self._doubt(doubtful)
+        yield from self._mean()
+
+    def _beyond(self) -> list[str]:
+        """Cases proved to be worse than any may be, the worst first."""
+        if self._metric in self._policy.worst:
+            # The policy's own limit of this metric has reasons of its own.
+            return []
+        limit = math.log1p(self._limits.worst)
+        return [
+            case
+            for case in _worst_first(self._score.verdicts)
+            if self._least(case) > limit
+            and self._score.verdicts[case].word in ("slower", "same")
+            and not negligible(self._score.verdicts[case], self._least(case), self._policy)
+        ]
+
+    def _least(self, case: str) -> float:
+        return worsening(self._score.verdicts[case])[0]
+
+    def _point(self, case: str) -> float:
+        return _point(self._score.verdicts[case])
+
+    def _too_much(self, cases: Sequence[str]) -> Reason:
+        verdict = self._score.verdicts[cases[0]]
+        told, limit = about(cases[0], verdict, math.log1p(self._limits.worst) * self._cost)
+        text = f"{told}: {'it was 0' if verdict.change is None else f'at most {limit} is allowed'}"
+        if len(cases) > 1:
+            more = len(cases) - 1
+            text += f"; {plural(more, 'more case')} {'is' if more == 1 else 'are'} beyond that limit too"
+        return self._reason("worst", text, cases, self._least(cases[0]))
+
+    def _worse(self, cases: Sequence[str]) -> Iterable[Reason]:
+        """How many are proved worse within `worst`, and whether too many of them are so by `case` or more."""
+        limit = math.log1p(self._limits.case)
+        material = [case for case in self._score.worse if self._point(case) >= limit]
+        proved = self._share([case for case in self._score.worse if self._least(case) >= limit])
+        too_many = proved > self._policy.slower_share + 1e-9
+        if not cases and not (too_many and "case" in self._limits.blocks):
+            # Each of them has been named as beyond `worst`.
+            return
+        word, known = called("slower", self._metric), len(self._score.verdicts)
+        text = f"{self._title}: {of_cases(len(self._score.worse), known)} {word}"
+        if cases:
+            verdict = self._score.verdicts[cases[0]]
+            told = change_beside(verdict.change, verdict.low, verdict.high)[0]
+            text += f"; {'next' if len(cases) < len(self._score.worse) else 'largest'}: {cases[0]} {told}"
+            text += f", n = {verdict.n}"
+        if material:
+            text += f"; {len(material)} of them by {share(self._limits.case)} or more"
+        if too_many:
+            text += f", {share_beside(proved, self._policy.slower_share)} by weight for certain (policy: at "
+            text += f"most {share(self._policy.slower_share)} may be)"
+        weight = max((self._point(case) for case in cases or material), default=0.0)
+        if too_many:
+            yield self._reason("case", text, self._score.worse, weight)
+        else:
+            yield Reason(
+                "go", self._kind, text, self._score.worse, self._metric, weight, warning=bool(material)
+            )
+
+    def _share(self, cases: Sequence[str]) -> float:
+        total = math.fsum(self._policy.weight(case) for case in self._score.verdicts)
+        return math.fsum(self._policy.weight(case) for case in cases) / total if total else 0.0
+
+    def _doubtful(self) -> list[str]:
+        """Cases that look materially worse and are not proved to be, the worst first."""
+        limit = math.log1p(self._limits.case)
+        looks = [
+            case
+            for case, verdict in self._score.verdicts.items()
+            if verdict.word == "unclear" and verdict.change is not None and self._point(case) >= limit
+        ]
+        return sorted(looks, key=lambda case: (-self._point(case), case))
+
+    def _doubt(self, cases: Sequence[str]) -> Reason:
+        verdict = self._score.verdicts[cases[0]]
+        text = (
+            f"{self._title}: {of_cases(len(cases), len(self._score.verdicts))} not settled and may be "
+            f"{called('slower', self._metric)} by {share(self._limits.case)} or more; largest: {cases[0]} "
+            f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
+        )
+        return Reason("go", self._kind, text, tuple(cases), self._metric, self._point(cases[0]), warning=True)
+
+    def _mean(self) -> Iterable[Reason]:
+        mean = self._score.mean
+        # The mean of one case is that case.
+        if mean.cases < 2 or mean.change is None or mean.low is None or mean.high is None:
+            return
+        held = mean.unreduced
+        near = min((end or 0.0) * self._cost for end in (held.low, held.high))
+        limit = math.log1p(self._limits.mean)
+        # Of an exact metric one pair proves nothing.
+        proved = near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values())
+        if not proved and mean.change * self._cost <= limit:
+            return
+        told, limit_text = change_beside(mean.change, mean.low, mean.high, limit * self._cost)
+        if little := reduced(mean):
+            whole, limit_text = change_beside(held.change, held.low, held.high, limit * self._cost)
+            told += f"{little}; with every case at its whole weight {whole}"
+        text = f"{self._title} over {plural(mean.cases, 'case')}: {told}: at most {limit_text} is allowed"
+        if proved:
+            yield self._reason("mean", text, (), abs(mean.change))
+        else:
+            text += ", which is not proved to be exceeded"
+            yield Reason("go", self._kind, text, (), self._metric, abs(mean.change), warning=True)
+
+    def _reason(self, rule: str, text: str, cases: Sequence[str], weight: float) -> Reason:
+        blocks = rule in self._limits.blocks
+        return Reason(
+            "no-go" if blocks else "go",
+            self._kind,
+            text,
+            tuple(cases),
+            self._metric,
+            weight,
+            warning=not blocks,
+        )
+
+
+def _point(verdict: Verdict) -> float:
+    """By how much the metric is worse, as a logarithm; infinite where it was 0."""
+    return math.inf if verdict.change is None else verdict.change * verdict.cost
+
+
+def _hint(verdict: Verdict) -> bool:
+    """Whether a verdict has a point of so few pairs that no interval goes with it."""
+    few = threshold_of(verdict.metric).exact and verdict.n < 2
+    return verdict.word == "unclear" and (verdict.low is None or few)
+
+
+def _worst_first(verdicts: Mapping[str, Verdict]) -> list[str]:
+    return sorted(verdicts, key=lambda case: (-worsening(verdicts[case])[0], case))
+
+
+def _cost(metric: str) -> int:
+    return -1 if METRICS[metric].better == "higher" else 1

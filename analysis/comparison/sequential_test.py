@@ -1,0 +1,50 @@
+"""Whether a case gets more pairs."""
+
+from dataclasses import dataclass
+
+from .false_discovery_rate import RATE
+from .plan import Plan
+from .verdict import WAITS, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`more` further pairs to the next look; 0 to stop. `reason` is for people."""
+
+    more: int
+    reason: str
+
+    @property
+    def go_on(self) -> bool:
+        """Whether to measure on."""
+        return self.more > 0
+
+
+def advise(
+    verdict: Verdict, plan: Plan, cases: int = 1, affordable: int | None = None, rate: float = RATE
+) -> Advice:
+    """Go on to the next look, or stop: settled, at the plan's end, or out of budget.
+
+    `verdict` is that of `judge` under the same plan; `affordable` is how many more pairs the budget has room
+    for. What is called `faster` or `slower` goes on until it would stand alone among all `cases` of the suite
+    (see `discovery.control`) at the false discovery `rate`: stopped as soon as it is called, half of what is
+    true was seen to be taken back.
+
+    Stopping early for whatever reason adds no false verdicts, and neither does going on: the error is spent
+    per look. What must not happen is to go beyond the plan's largest number with the same pairs. What is
+    still unclear there is settled by new pairs under a new plan.
+    """
+    if verdict.word == "not comparable":
+        return Advice(0, verdict.reason)
+    called = verdict.word in ("faster", "slower")
+    sure = verdict.p is None or verdict.p <= rate / cases
+    if verdict.word == "same" or (called and sure):
+        return Advice(0, f"{verdict.word} after {verdict.n} pairs")
+    counting = verdict.n + verdict.left_out.count(WAITS)
+    ahead = [look for look in plan.looks if look > counting]
+    if not ahead:
+        return Advice(0, f"{verdict.word} after all {plan.largest} pairs")
+    more = ahead[0] - counting
+    if affordable is not None and more > affordable:
+        return Advice(0, f"the budget has room for {affordable} of the {more} pairs to the next look")
+    return Advice(more, f"{verdict.word} so far: {more} more pairs to the look at {ahead[0]}")

@@ -1,0 +1,198 @@
+"""From the verdicts of all cases to one on the upgrade."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..geomean import Geomean, geomean, precision_factors
+from ..robust_mean import Location
+from .case_results import CaseResult
+from .false_discovery_rate import control
+from .plan import Plan
+from .policy import Policy
+from .reasons import Decision, Reason, negligible, ordered, reasons
+from .scorecard import Scorecard, limit_reasons, metric_score, scorecard
+from .verdict import Verdict
+from .what_would_decide import Settling, settlings
+
+#: What is shown in a table of its own, beside the metric that decides.
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "compile time": ("compile_cold", "compile_warm"),
+    "memory": (
+        "rss_peak_steady",
+        "rss_peak",
+        "cuda_peak_allocated",
+        "cuda_peak_reserved",
+        "cuda_peak_allocated_compile",
+        "cuda_peak_reserved_compile",
+    ),
+    "first call": ("first_call", "cold_start"),
+    "graph breaks": ("graph_breaks", "recompiles", "cudagraph_skips"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A case that is in no geomean, and why."""
+
+    case: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One metric over all cases that have a verdict on it, with the geomean of those that have a ratio.
+
+    Of an exact metric the geomean has no interval.
+    """
+
+    title: str
+    metric: str
+    verdicts: Mapping[str, Verdict]
+    geomean: Geomean
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """The verdict on an upgrade, with everything it rests on.
+
+    `reasons` are in order of weight: what speaks for the decision first. `settle` says what would decide an
+    `unclear` one. `verdicts` are those on the metric that decides, false discoveries controlled. Every case
+    is either in `overall` or in `exclusions`. `scorecard` has pass rate, latency, compile time and memory.
+    """
+
+    decision: Decision
+    reasons: tuple[Reason, ...]
+    settle: tuple[Settling, ...]
+    verdicts: Mapping[str, Verdict]
+    overall: Geomean
+    techniques: Mapping[str, Geomean]
+    broken: tuple[CaseResult, ...]
+    repaired: tuple[CaseResult, ...]
+    exclusions: tuple[Exclusion, ...]
+    tables: tuple[Table, ...]
+    scorecard: Scorecard
+
+    @property
+    def warnings(self) -> tuple[Reason, ...]:
+        """What is no reason against it, and nothing to pass over, what weighs most first."""
+        return tuple(reason for reason in self.reasons if reason.warning)
+
+    @property
+    def grounds(self) -> tuple[Reason, ...]:
+        """The reasons that speak for the decision, what weighs most first; at least one."""
+        speaking = tuple(reason for reason in self.reasons if reason.speaks == self.decision)
+        if self.decision != "go":
+            return speaking
+        # What a case may do is no ground to go: the mean is, and that nothing speaks against it.
+        return tuple(reason for reason in speaking if reason.kind == "overall") or speaking
+
+
+def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Plan | None = None) -> Upgrade:
+    """The verdict on an upgrade from every case of a suite, each named once (raises ValueError otherwise).
+
+    A reason speaks for `no-go`, `unclear` or `go`; the decision is the first of these that any reason speaks
+    for. So `go` means that nothing the policy forbids is left possible, and `no-go` that something it
+    forbids was proved. What was not measured or could not be told apart is neither: it is `unclear`.
+    """
+    policy, plan = policy or Policy(), plan or Plan()
+    if len({result.case for result in results}) < len(results):
+        raise ValueError("a case is judged once")
+    judged = _controlled(results, policy, plan)
+    scores = {metric: metric_score(metric, own, _mean(own, policy)) for metric, own in judged.items()}
+    results = [
+        replace(r, verdicts={metric: judged[metric][r.case] for metric in r.verdicts}) if r.works else r
+        for r in results
+    ]
+    verdicts = judged.get(policy.metric, {})
+    overall = _mean(verdicts, policy)
+    found = ordered([*reasons(results, overall, policy), *limit_reasons(scores, policy)])
+    decision = found[0].speaks
+    return Upgrade(
+        decision=decision,
+        reasons=tuple(found),
+        settle=settlings(found, results, overall, policy, plan) if decision == "unclear" else (),
+        verdicts=verdicts,
+        overall=overall,
+        techniques=_by_technique(results, verdicts, policy),
+        broken=tuple(r for r in results if r.broke),
+        repaired=tuple(r for r in results if r.repaired),
+        exclusions=tuple(
+            Exclusion(r.case, _excluded(r, policy))
+            for r in results
+            if r.case not in verdicts or not verdicts[r.case].has_ratio
+        ),
+        tables=_tables(judged, policy),
+        scorecard=scorecard(results, scores, found, policy),
+    )
+
+
+def _controlled(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> dict[str, dict[str, Verdict]]:
+    """By metric and case, the verdicts of all cases that work: each metric is a family of its own."""
+    families: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    for result in results:
+        for metric, verdict in result.verdicts.items() if result.works else ():
+            families[metric][result.case] = verdict
+    return {metric: control(family, policy.false_discovery_rate, plan) for metric, family in families.items()}
+
+
+def _excluded(result: CaseResult, policy: Policy) -> str:
+    """Why a case is in no geomean."""
+    ends = [
+        f"{name} ended {end.status}" + (f" ({end.reason})" if end.reason else "")
+        for name, end in (("old", result.old), ("new", result.new))
+        if end.status != "ok"
+    ]
+    if ends:
+        return ", ".join(ends)
+    verdict = result.verdicts.get(policy.metric)
+    if verdict is None:
+        return f"{policy.metric} was not judged"
+    return f"{verdict.word}: {verdict.reason}" if verdict.reason else verdict.word
+
+
+def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:
+    """Over the cases that have a ratio."""
+    each = [(one, policy.weight(case)) for case, one in verdicts.items() if one.has_ratio]
+    if not each or any(one.location for one, _ in each):
+        located = {case: one.location for case, one in verdicts.items() if one.location}
+        weighed = [(location, policy.weight(case)) for case, location in located.items()]
+        factors = precision_factors([location.error for location, _ in weighed])
+        reduced = tuple((case, part) for case, part in zip(located, factors, strict=True) if part < 1)
+        whole = geomean(weighed, whole=True) if reduced else None
+        return replace(geomean(weighed), reduced=reduced, whole=whole)
+    low, mean, high = (
+        geomean((Location(_ends(one, policy)[at], 0.0, 1, one.n, 0), weight) for one, weight in each)
+        for at in range(3)
+    )
+    return replace(mean, low=low.change, high=high.change, confidence=None)
+
+
+def _ends(verdict: Verdict, policy: Policy) -> tuple[float, float, float]:
+    """What an exact metric brings into a geomean: nothing where the difference is too little to matter."""
+    low, change, high = verdict.low or 0.0, verdict.change or 0.0, verdict.high or 0.0
+    if negligible(verdict, change * verdict.cost, policy):
+        return 0.0, 0.0, 0.0
+    return low, change, high
+
+
+def _by_technique(
+    results: Sequence[CaseResult], verdicts: Mapping[str, Verdict], policy: Policy
+) -> dict[str, Geomean]:
+    groups: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    for result in results:
+        if result.case in verdicts and verdicts[result.case].has_ratio:
+            groups[result.technique][result.case] = verdicts[result.case]
+    return {technique: _mean(group, policy) for technique, group in sorted(groups.items())}
+
+
+def _tables(judged: Mapping[str, Mapping[str, Verdict]], policy: Policy) -> tuple[Table, ...]:
+    tables: list[Table] = []
+    for title, metrics in TABLES.items():
+        for metric in metrics:
+            if verdicts := judged.get(metric):
+                mean = _mean(verdicts, policy)
+                if not any(verdict.location for verdict in verdicts.values()):
+                    mean = replace(mean, low=None, high=None)
+                tables.append(Table(title, metric, verdicts, mean))
+    return tuple(tables)

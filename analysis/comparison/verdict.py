@@ -1,0 +1,226 @@
+"""From the pairs of one case and metric to a verdict."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import median
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import student
+from ..metrics import METRICS
+from ..robust_mean import Location, locate
+from .pairs import UNLIKE, Pair
+from .plan import Plan
+from .thresholds import Threshold
+
+Word = Literal["faster", "slower", "same", "unclear", "no data", "not comparable"]
+
+#: How probable it is that an effect of the smallest visible size is seen.
+POWER = 0.80
+#: An exact metric is not believed on the word of a single pair.
+_EXACT_FEWEST = 2
+#: Why a pair beyond the last look that was reached is left out, and why one beyond the last there is.
+WAITS = "waits for the next look"
+BEYOND = "is beyond the plan's last look"
+#: Beyond so many pairs nothing is promised.
+MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the pairs say about one metric of one case, new against old.
+
+    For a metric that is no time, `faster` reads better and `slower` worse. `old` and `new` are medians over
+    the pairs, in the metric's unit. `change`, `low`, `high`, `smallest` and `threshold` are logarithms of new
+    / old: 0.01 is 1 % more. `low`..`high` holds the truth in the share `confidence` of cases, over all looks
+    of the plan together; of an exact metric it is the range of the pairs, and `confidence` is None. `p` is
+    valid at whichever look one stops. `smallest` is the smallest effect that would have been called with a
+    probability of 80 %. `needed` is how many pairs a plan would have to hold so that a change like this one,
+    with noise like this, is called or proved the same, again with 80 %; None where no reasonable number would
+    do. `left_out` has a reason for every pair that does not count, `n` is the number of those that do.
+    `location` is what pairs of a metric that varies have in common, for whoever puts cases together.
+    """
+
+    metric: str
+    word: Word
+    reason: str = ""
+    threshold: float = 0.0
+    n: int = 0
+    left_out: tuple[str, ...] = ()
+    old: float | None = None
+    new: float | None = None
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None
+    p: float | None = None
+    smallest: float | None = None
+    needed: int | None = None
+    location: Location | None = None
+
+    @property
+    def cost(self) -> int:
+        """+1 where more of the metric is worse, -1 where more is better."""
+        return -1 if METRICS[self.metric].better == "higher" else 1
+
+    @property
+    def has_ratio(self) -> bool:
+        """Whether a geomean can hold it: by a location, or by the range of an exact metric."""
+        return self.location is not None or (self.change is not None and self.low is not None)
+
+
+def not_comparable(metric: str, reason: str) -> Verdict:
+    """The verdict on unlike things: other hardware, other batch, other harness..."""
+    return Verdict(metric, "not comparable", reason)
+
+
+def judge(metric: str, pairs: Sequence[Pair], threshold: Threshold, plan: Plan | None = None) -> Verdict:
+    """The verdict on the pairs so far, in the order in which they were measured.
+
+    `faster` and `slower`: the interval excludes 0 *and* the point passes the threshold. `same`: two one-sided
+    tests reject a difference of the threshold or more (Schuirmann, A comparison of the two one-sided tests
+    procedure and the power approach, 1987). A change proved real but smaller than the threshold is `same`
+    where that too is proved, else `unclear`. The intervals are repeated confidence intervals (Jennison and
+    Turnbull, Interim analyses: the repeated confidence interval approach, JRSS B 51, 1989): pairs beyond the
+    last look of the plan that they reach wait for the next, if there is one. Where one side started first in
+    nearly all pairs, nothing is judged: whoever starts first may be the faster for it.
+
+    Raises ValueError for a metric that is unknown or knows no better, and where a pair that counts holds what
+    is no positive finite number (an exact metric may be 0).
+    """
+    if metric not in METRICS or METRICS[metric].better == "neither":
+        raise ValueError(f"no metric that could be better or worse is called {metric}")
+    plan = plan or Plan()
+    used = [pair for pair in pairs if not pair.left_out]
+    for pair in used:
+        for value in (pair.old, pair.new):
+            if not math.isfinite(value) or value < 0 or (value == 0 and not threshold.exact):
+                raise ValueError(f"{metric}: {value} cannot be compared; a pair that holds it is left out")
+    left_out = tuple(pair.left_out for pair in pairs if pair.left_out)
+    if any(UNLIKE in why for why in left_out):
+        return replace(not_comparable(metric, UNLIKE), left_out=left_out)
+    verdict = Verdict(metric, "no data", "no pair counts", threshold.log, left_out=left_out)
+    if not used:
+        return verdict
+    verdict = replace(verdict, word="unclear", reason="")
+    if threshold.exact:
+        return _exact(_sides(verdict, used), used, threshold)
+    look = plan.look(len(used))
+    if not look:
+        return _too_few(_sides(verdict, used), used, plan)
+    why = WAITS if look < plan.largest else BEYOND
+    verdict = replace(verdict, left_out=(*left_out, *[why] * (len(used) - look)))
+    if lopsided := _lopsided(used[:look]):
+        return replace(_sides(verdict, used[:look]), reason=lopsided)
+    return _judged(_sides(verdict, used[:look]), used[:look], plan)
+
+
+def _sides(verdict: Verdict, used: Sequence[Pair]) -> Verdict:
+    old, new = median(pair.old for pair in used), median(pair.new for pair in used)
+    return replace(verdict, n=len(used), old=old, new=new)
+
+
+def _too_few(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
+    change = median(pair.log for pair in used)
+    reason = f"{len(used)} of at least {plan.smallest} pairs"
+    return replace(verdict, change=change, reason=reason, needed=plan.smallest)
+
+
+def _lopsided(used: Sequence[Pair]) -> str:
+    """Which side started first in more than three of four pairs, for then its luck looks like a change."""
+    first = [pair.new_first for pair in used if pair.new_first is not None]
+    for name, many in (("new", sum(first)), ("old", len(first) - sum(first))):
+        if 4 * many > 3 * len(used):
+            return f"the {name} side started first in {many} of {len(used)} pairs"
+    return ""
+
+
+def _judged(verdict: Verdict, used: Sequence[Pair], plan: Plan) -> Verdict:
+    """The verdict at a look."""
+    found = locate([pair.log for pair in used])
+    share = plan.share(found.n)
+    half = found.half(plan.alpha * share / 2)
+    half_same = found.half(plan.alpha_same * share)
+    size = abs(found.point)
+    verdict = replace(
+        verdict,
+        change=found.point,
+        low=found.point - half,
+        high=found.point + half,
+        confidence=1 - plan.alpha,
+        p=min(1.0, found.p() / share),
+        # What is called must leave 0 outside and pass the threshold: whichever is harder.
+        smallest=max(found.visible(plan.alpha * share / 2, POWER), verdict.threshold + found.half(1 - POWER)),
+        location=found,
+    )
+    if size > half and size >= verdict.threshold:
+        return replace(verdict, word="slower" if found.point * verdict.cost > 0 else "faster")
+    if size + half_same < verdict.threshold:
+        return replace(verdict, word="same")
+    real = "real, but not proved to matter" if size > half else "it may be nothing, and it may matter"
+    return replace(verdict, reason=real, needed=pairs_needed(found, verdict.threshold, plan))
+
+
+def pairs_needed(found: Location, threshold: float, plan: Plan) -> int | None:
+    """How many pairs a new plan like `plan` would need to settle this point with this noise.
+
+    Settle: call it, or prove it the same, at the last look with a probability of 80 %. `threshold` is a
+    logarithm. None where no even number up to 200 would do, as for a point right at the threshold.
+    """
+    size = abs(found.point)
+    noise = found.error * math.sqrt(found.n)
+    called = size >= threshold
+    pairs, visible, passes = _larger_plans(plan, found.n, found.set_aside, called)
+    if called:
+        # The point has to pass the threshold as well.
+        settled = (visible * noise <= size) & (passes * noise <= size - threshold)
+    else:
+        settled = visible * noise <= threshold - size
+    enough = pairs[settled]
+    return int(enough[0]) if len(enough) else None
+
+
+@lru_cache(maxsize=256)
+def _larger_plans(
+    plan: Plan, n: int, set_aside: int, called: bool
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Even numbers of pairs from the plan's on, and what they see at the last look of a plan so large.
+
+    By the noise of a single pair: the smallest centre that is called (or proved to be within, from there to
+    the threshold), and by how much a centre must pass a bar for its point to do so, both with `POWER`.
+    """
+    pairs = np.arange(plan.largest + plan.largest % 2, MOST + 1, 2)
+    shares = np.array([replace(plan, largest=int(largest)).share(int(largest)) for largest in pairs])
+    degrees = np.maximum(1, pairs - 1 - 2 * set_aside * pairs // n)
+    tails = shares * (plan.alpha / 2 if called else plan.alpha_same)
+    visible = student.noncentral(degrees, 1 - POWER, student.quantile(degrees, 1 - tails))
+    return pairs, visible / np.sqrt(pairs), student.quantile(degrees, POWER) / np.sqrt(pairs)
+
+
+def _exact(verdict: Verdict, used: Sequence[Pair], threshold: Threshold) -> Verdict:
+    """A metric that hardly varies: what matters is whether all pairs agree."""
+    if all(pair.old > 0 and pair.new > 0 for pair in used):
+        logs = [pair.log for pair in used]
+        verdict = replace(verdict, change=median(logs), low=min(logs), high=max(logs))
+    if len(used) < _EXACT_FEWEST:
+        return replace(verdict, reason=f"1 of at least {_EXACT_FEWEST} pairs", needed=_EXACT_FEWEST)
+    directions = {_direction(pair, threshold) for pair in used}
+    if directions == {0}:
+        return replace(verdict, word="same")
+    if len(directions) == 1:
+        return replace(verdict, word="slower" if directions.pop() * verdict.cost > 0 else "faster")
+    return replace(verdict, reason="the pairs disagree")
+
+
+def _direction(pair: Pair, threshold: Threshold) -> int:
+    difference = pair.new - pair.old
+    if abs(difference) <= threshold.absolute or difference == 0:
+        return 0
+    # Of 0, any other number is an infinite multiple.
+    if pair.old > 0 and pair.new > 0 and abs(pair.log) <= threshold.log:
+        return 0
+    return 1 if difference > 0 else -1

@@ -1,0 +1,130 @@
+"""What would settle an unclear upgrade: which cases, how many pairs, how many minutes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..geomean import Geomean
+from ..metrics import COLD
+from .case_results import CaseResult
+from .plan import Plan
+from .policy import Policy
+from .reasons import Reason
+from .verdict import MOST, Verdict, pairs_needed
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """A new session of `case` with a plan of so many `pairs`; None where no reasonable number would do.
+
+    `minutes` are those of the pairs at the price of the last ones; None where that is not known either. In a
+    `cold` one every pair has to find its compile cache empty, which takes longer than the last ones did.
+    """
+
+    case: str
+    pairs: int | None
+    minutes: float | None
+    why: str
+    cold: bool = False
+
+
+def settlings(
+    found: Sequence[Reason], results: Sequence[CaseResult], overall: Geomean, policy: Policy, plan: Plan
+) -> tuple[Settling, ...]:
+    """What would settle every reason that speaks for `unclear`, each case once, in the order of the reasons.
+
+    The pairs are new ones under a plan of that size: to go on with those at hand would be a second chance
+    that nobody has paid for. It is an estimate from this point and this noise, with a power of 80 %.
+    """
+    known = {result.case: result for result in results}
+    wanted: dict[str, tuple[int | None, str]] = {}
+    cold: set[str] = set()
+    for reason in found:
+        if reason.speaks != "unclear":
+            continue
+        cases = _noisiest(results, policy) if reason.kind == "overall" else reason.cases
+        for case in cases:
+            pairs = _pairs(reason, known[case], overall, policy, plan)
+            before, why = wanted.get(case, (0, reason.kind))
+            most = None if pairs is None or before is None else max(pairs, before)
+            wanted[case] = (most, why)
+            if reason.metric in COLD and _compiles(known[case]):
+                cold.add(case)
+    return tuple(
+        Settling(
+            case,
+            pairs,
+            None if case in cold else _minutes(pairs, known[case].pair_seconds),
+            why,
+            case in cold,
+        )
+        for case, (pairs, why) in wanted.items()
+    )
+
+
+def _compiles(result: CaseResult) -> bool:
+    return any(metric in result.verdicts for metric in ("compile_cold", "compile_warm"))
+
+
+def _minutes(pairs: int | None, pair_seconds: float) -> float | None:
+    return pairs * pair_seconds / 60 if pairs is not None and pair_seconds > 0 else None
+
+
+def _pairs(reason: Reason, result: CaseResult, overall: Geomean, policy: Policy, plan: Plan) -> int | None:
+    verdict = result.verdicts.get(reason.metric) if reason.metric else None
+    if verdict is not None and verdict.word == "not comparable":
+        return None
+    if reason.kind in ("shaky", "unmeasured") or verdict is None or verdict.location is None:
+        return plan.largest
+    if reason.kind == "overall":
+        return _for_the_mean(verdict, overall, policy)
+    if reason.kind == "worst":
+        return _for_a_limit(verdict, policy.worst[reason.metric], plan)
+    return verdict.needed
+
+
+def _for_a_limit(verdict: Verdict, limit: float, plan: Plan) -> int | None:
+    """Until the interval lies on one side of the limit, or within it because the case is settled."""
+    assert verdict.location and verdict.change is not None
+    beyond = replace(verdict.location, point=verdict.change * verdict.cost - math.log1p(limit))
+    pairs = pairs_needed(beyond, 0.0, plan)
+    if verdict.word == "unclear" and abs(verdict.change) < verdict.threshold and verdict.needed:
+        # Proved the same, it is also within the limit.
+        return min(pairs or verdict.needed, verdict.needed)
+    return pairs
+
+
+def _for_the_mean(verdict: Verdict, overall: Geomean, policy: Policy) -> int | None:
+    """Until the geomean's interval lies on one side of what is allowed, were all noise that of such cases."""
+    held = overall.unreduced
+    if held.change is None or held.high is None:
+        return None
+    margin = abs(held.change * verdict.cost - math.log1p(policy.overall))
+    half = held.high - held.change
+    if margin <= 0 or verdict.n * (half / margin) ** 2 > MOST:
+        return None
+    return 2 * math.ceil(verdict.n * (half / margin) ** 2 / 2)
+
+
+def _noisiest(results: Sequence[CaseResult], policy: Policy) -> list[str]:
+    """The cases that together make four fifths of the geomean's variance.
+
+    Of an exact metric, which has none: those that are unclear.
+    """
+    parts: Mapping[str, float] = {
+        result.case: (policy.weight(result.case) * verdict.location.error) ** 2
+        for result in results
+        if (verdict := result.verdicts.get(policy.metric)) and verdict.location and result.works
+    }
+    if not parts:
+        return [
+            result.case
+            for result in results
+            if result.works and (verdict := result.verdicts.get(policy.metric)) and verdict.word == "unclear"
+        ]
+    cases: list[str] = []
+    for case in sorted(parts, key=lambda case: -parts[case]):
+        if math.fsum(parts[one] for one in cases) >= 0.8 * math.fsum(parts.values()):
+            break
+        cases.append(case)
+    return cases

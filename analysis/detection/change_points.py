@@ -1,0 +1,178 @@
+"""Judges a series night by night: what may have changed, what did, and what could not have been seen.
+
+What is answered is a candidate and no alarm: an interleaved comparison has to confirm it. So the question is
+whether a comparison is worth its minutes, and not whether anybody should be woken.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import median
+
+from ..metrics import Better
+from .baseline_control import known_of, marked, together
+from .night_noise import NightNoise
+from .night_scan import Raised, Scan, scan
+from .nights import Change, Decision, Direction, Judged, Night, Rules, borders_of, logs_of
+from .segments import changes_between, segments
+
+__all__ = ["Change", "Decision", "Judged", "Night", "Rules", "change_points", "judge"]
+
+#: The control's part in a change of the past is taken from so many nights after it.
+_MONTH = 30
+
+
+def judge(
+    nights: Sequence[Night],
+    better: Better,
+    rules: Rules | None = None,
+    control: Sequence[Night | None] | None = None,
+    decisions: Sequence[Decision] = (),
+) -> Judged:
+    """What the newest nights show, and what they took back; nothing but the scan is computed.
+
+    `nights` are in order. `better` is the metric's; what rises is worse in one that is neither. `decisions`
+    are what sessions said of earlier candidates of the series. `control` is the same series of the pinned
+    environment on the same nights: None where it was not measured. With it,
+
+    - a change that the control made as well is marked as the machine's;
+    - the ratio to the control is judged besides, right across borders, for what the machine did on a night it
+      did to both. So nothing hides behind a border, a machine that became faster, or a drift of its own.
+
+    Raises ValueError for a value that is not above 0, and for a control of another length.
+    """
+    rules = rules or Rules()
+    values, known = logs_of(nights), _control(nights, control)
+    weekly = {number for number, night in enumerate(nights) if night.weekly}
+    done = scan(values, borders_of(nights), rules, weekly, decisions)
+    raised = [_told(one, better) for one in done.raised]
+    if control is not None:
+        raised = [marked(change, known, rules.settle) for change in raised]
+        raised = together(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle)
+    recent = len(nights) - rules.recent
+    reason = _reason(done, nights, rules)
+    return Judged(
+        candidates=tuple(
+            change for change in raised if change.raised >= recent and change.state != "returned"
+        ),
+        returned=tuple(change for change in raised if change.state == "returned"),
+        noise=done.noise.spread,
+        smallest=done.smallest,
+        watchable=not reason,
+        reason=reason,
+        factor=done.factor,
+    )
+
+
+def change_points(
+    nights: Sequence[Night],
+    better: Better,
+    rules: Rules | None = None,
+    control: Sequence[Night | None] | None = None,
+) -> tuple[Change, ...]:
+    """Every change of the whole history as it looks from today; positions may still move.
+
+    Takes what `judge` takes, and raises what it raises.
+    """
+    rules = rules or Rules()
+    values, known = logs_of(nights), _control(nights, control)
+    history = _history(values, borders_of(nights), better, rules)
+    return tuple(marked(change, known, _MONTH) for change in history) if known else tuple(history)
+
+
+def _control(nights: Sequence[Night], control: Sequence[Night | None] | None) -> dict[int, float]:
+    if control is None:
+        return {}
+    if len(control) != len(nights):
+        raise ValueError(f"{len(control)} nights of a control do not stand beside {len(nights)} nights")
+    return known_of(control)
+
+
+def _direction(change: float, better: Better) -> Direction:
+    return "worse" if (change > 0) == (better != "higher") else "better"
+
+
+def _told(raised: Raised, better: Better) -> Change:
+    return Change(
+        index=raised.index,
+        change=raised.change,
+        direction=_direction(raised.sign, better),
+        shape=raised.shape,
+        strength=raised.strength,
+        raised=raised.raised,
+        since=raised.since,
+        state=raised.state,
+        anchored=raised.anchored,
+    )
+
+
+def _of_ratio(
+    values: Sequence[float],
+    control: Mapping[int, float],
+    better: Better,
+    rules: Rules,
+    weekly: Collection[int],
+    decisions: Collection[Decision],
+) -> list[Change]:
+    """What the ratio to the control shows, with nights numbered as those of the series."""
+    both = sorted(control)
+    weeks = {place for place, night in enumerate(both) if night in weekly}
+    decided = [
+        replace(one, index=bisect_left(both, one.index), night=bisect_right(both, one.night) - 1)
+        for one in decisions
+    ]
+    done = scan([values[night] - control[night] for night in both], (), rules, weeks, decided)
+    return [
+        replace(
+            _told(one, better),
+            index=both[one.index],
+            raised=both[one.raised],
+            since=both[one.since],
+            relative=True,
+        )
+        for one in done.raised
+    ]
+
+
+def _history(values: Sequence[float], borders: Collection[int], better: Better, rules: Rules) -> list[Change]:
+    found = segments(values, borders, rules)
+    noise = NightNoise()
+    for number, (before, after) in enumerate(pairwise(values), 1):
+        if number not in borders:
+            noise.add(after - before)
+    spread = noise.above(rules.log_floor)
+    levels = [median(values[low:high]) for low, high in found]
+    changes: list[Change] = []
+    for first, last, shape in changes_between(values, found, borders):
+        size = levels[last] - levels[first - 1]
+        (since, index), (begins, end) = found[first - 1], found[last]
+        error = spread * math.sqrt(1 / (index - since) + 1 / (end - begins))
+        changes.append(
+            Change(
+                index=index,
+                change=size,
+                direction=_direction(size, better),
+                shape=shape,
+                strength=abs(size) / error,
+                raised=index,
+                since=since,
+            )
+        )
+    return changes
+
+
+def _reason(done: Scan, nights: Sequence[Night], rules: Rules) -> str:
+    """Why nothing, or nothing small, could be seen; empty where it could."""
+    if done.nights_short:
+        have, short = done.nights_of_segment, done.nights_short
+        since = next((night.border for night in reversed(nights) if night.border), "")
+        until = f" since {since}" if have < len(nights) else " so far"
+        return f"{have} {'night' if have == 1 else 'nights'}{until}, and {have + short} are needed"
+    if done.smallest is not None and done.smallest > math.log1p(rules.coarsest):
+        return (
+            f"nights differ by {math.expm1(done.noise.spread or 0.0):.0%} by themselves: "
+            f"no step under {math.expm1(done.smallest):.0%} shows within a week"
+        )
+    return ""

@@ -1,0 +1,170 @@
+"""What a technique brings: ratios of replicates that were measured together, pair by pair."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, isfinite
+from typing import Protocol
+
+from .comparison.disturbance import disturbed
+from .comparison.pairs import NEVER_COMPARED, Measured, left_its_cpus, log_ratio, partners
+from .metrics import METRICS
+from .replicates import summarise
+
+NO_BASELINE = "the baseline was not measured"
+NOT_TOGETHER = "not comparable: the two were not measured in one session"
+#: Why there is no ratio of what was measured without its baseline beside it.
+ALONE = (NO_BASELINE, NOT_TOGETHER)
+
+
+class Against(Protocol):
+    """What a case is set against: the first of `cases` that was measured. `kind`: see `Gain`.
+
+    `ranks` is how many ranks the case has for each of the baseline's. `estimator` is what a speed-up is made
+    of: `latency_floor`, or `throughput` where processes have no step in common.
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def cases(self) -> Sequence[str]: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def estimator(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One ratio of `case` to `against`: the median over `n` pairs; None where there is none, for a `reason`.
+
+    `kind` is one of
+    - `speed-up`: time per item of `against` / that of `case`; above 1 is faster,
+    - `efficiency`: the same divided by the number of ranks; 1 is perfect scaling,
+    - `one process`: the speed-up of several processes at once over a single one with all the CPUs,
+    - `memory`, `size`: what `case` needs / what `against` needs; below 1 is less.
+
+    `metric` is what the ratio is made of. `low`..`high`: 95 % interval, None under two pairs. `left_out`
+    counts replicates of either side that found no partner, `disturbed` those of the `n` pairs of which either
+    side had less than its core: their ratio may be anything.
+    """
+
+    kind: str
+    case: str
+    environment: str
+    against: str
+    metric: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    n: int
+    left_out: int
+    reason: str = ""
+    disturbed: int = 0
+
+
+def gains(
+    outcomes: Iterable[Measured], baselines: Callable[[str], Sequence[Against]]
+) -> dict[tuple[str, str], tuple[Gain, ...]]:
+    """The gains of every case of one run that has a baseline, by case and environment.
+
+    `baselines` says what a case is set against. A ratio of memory or size is left out where either side did
+    not measure it; any other gain is there, with its reason.
+    """
+    replicates: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    for outcome in outcomes:
+        replicates[outcome.case, outcome.environment].append(outcome)
+    found: dict[tuple[str, str], tuple[Gain, ...]] = {}
+    for (case, environment), own in replicates.items():
+        each: list[Gain] = []
+        for against in baselines(case):
+            known = [key for key in against.cases if (key, environment) in replicates]
+            base = known[0] if known else against.cases[0]
+            gain = compare(against, own, replicates.get((base, environment), ()), base)
+            if gain.ratio is not None or gain.kind not in ("memory", "size"):
+                each.append(gain)
+        if each:
+            found[case, environment] = tuple(each)
+    return found
+
+
+def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured], key: str) -> Gain:
+    """The gain of the replicates `case` (at least one) over those of `base`, which is called `key`.
+
+    Replicates pair by number, if both ended `ok` and were alive together, as contenders of one session are:
+    what a resumed run measured later is no partner. The interval is Student's for the mean of the paired
+    differences of logarithms (Student, The probable error of a mean, 1908); see `replicates.summarise`.
+    For `efficiency`, weak t1/tN and strong t1/(N tN) are both the speed-up per item divided by N ranks,
+    for an item counts once whichever rank has it: in weak scaling a step has N times the items.
+    """
+    metric = _metric(against, case, base)
+    pairs = partners(case, base)
+    numbers = {one.replicate for one in (*case, *base)}
+    ratios: list[float] = []
+    spoilt = 0
+    for one, other in pairs:
+        if (ratio := _ratio(one, other, metric)) is not None:
+            ratios.append(ratio / (against.ranks if against.kind == "efficiency" else 1))
+            spoilt += any(disturbed(each.facts) for each in (one, other))
+    reason = refused(case, base) or ("" if ratios else _no_pair(case, base, pairs, metric))
+    about = (against.kind, case[0].case, case[0].environment, key, metric)
+    if reason:
+        return Gain(*about, None, None, None, 0, len(numbers), reason)
+    summary = summarise(ratios)
+    left_out = len(numbers) - summary.n
+    return Gain(*about, summary.point, summary.low, summary.high, summary.n, left_out, disturbed=spoilt)
+
+
+def _metric(against: Against, case: Sequence[Measured], base: Sequence[Measured]) -> str:
+    if against.kind == "size":
+        return "model_size"
+    if against.kind == "memory":
+        on_device = any("cuda_peak_allocated" in one.metrics for one in (*case, *base))
+        return "cuda_peak_allocated" if on_device else "rss_peak_steady"
+    return against.estimator
+
+
+def _ratio(one: Measured, other: Measured, metric: str) -> float | None:
+    """How much more `one` does in a unit of time, or holds in memory; None if either is not known."""
+    mine, its = _value(one, metric), _value(other, metric)
+    if mine is None or its is None:
+        return None
+    # Of two that took turns the time is known round by round: see `rounds.change`.
+    change = log_ratio(metric, other, one)
+    if change is None:
+        return mine / its
+    return _number(one.facts["items"]) / _number(other.facts["items"]) * exp(-change)
+
+
+def _value(one: Measured, metric: str) -> float | None:
+    """What the ratio is made of: items in a unit of time, or memory; None if it is not known."""
+    value = _number(one.metrics.get(metric))
+    if metric == "latency_floor":
+        value = _number(one.facts.get("items")) / value if value else 0.0
+    return value if value > 0 else None
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
+
+
+def refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
+    """Why no pair of a case and its baseline may be compared, whatever their numbers; empty for no reason."""
+    for replicates, whose in ((case, ""), (base, " of the baseline")):
+        for status in NEVER_COMPARED:
+            if many := sum(one.status == status for one in replicates):
+                return f"{many} of {len(replicates)} replicates{whose} ended {status}"
+        if many := sum(left_its_cpus(one.facts) for one in replicates):
+            return f"{many} of {len(replicates)} replicates{whose} left the CPUs they were given"
+    return ""
+
+
+def _no_pair(case: Sequence[Measured], base: Sequence[Measured], pairs: Sequence[object], metric: str) -> str:
+    if not base:
+        return NO_BASELINE
+    if pairs:
+        return f"not comparable: {METRICS[metric].title} is not known on both sides"
+    well = [{one.replicate for one in side if one.status == "ok"} for side in (case, base)]
+    if well[0] & well[1]:
+        return NOT_TOGETHER
+    return "no replicate of both ended well"

@@ -1,0 +1,403 @@
+"""What is not as fresh as it should be: silent machines, missing nights, cases no longer measured.
+
+Whoever tells people of a night and whoever shows it to them judge it here, and so alike.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise, takewhile
+from typing import Any, Literal, Protocol, TypeVar
+
+#: Machines are named one by one up to so many.
+_NAMED = 3
+#: A machine that was not seen for so long is not waited for any more.
+GONE_FOR_GOOD = timedelta(days=14)
+
+#: A case counts as measured until now that was in at least half of so many runs before.
+RUNS_BEFORE = 7
+
+#: Outcomes that say something of the machine and nothing of the case.
+DISTURBED = ("throttled", "contended")
+
+#: Moments of which one may say how long it usually is from one to the next.
+_KNOWN_MOMENTS = 3
+
+
+class Seen(Protocol):
+    """A scheduler as it was last seen: its machine, and what that is asked by besides its name."""
+
+    @property
+    def machine(self) -> str: ...
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+    @property
+    def seen_at(self) -> datetime: ...
+
+
+AnySeen = TypeVar("AnySeen", bound=Seen)
+
+
+class Telling(Seen, Protocol):
+    """One that tells more of itself: the `head` of a machine, the machines that a head is `missing`."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
+
+
+AnyTelling = TypeVar("AnyTelling", bound=Telling)
+
+
+class Part(Protocol):
+    """What a fire of a schedule has a task for."""
+
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def part(self) -> str: ...
+
+
+class Due(Part, Protocol):
+    """A task that was due, and whether anybody began it. `label`: whose it is, empty for anybody's.
+
+    `superseded`: it was cancelled because a later one stands for it, and not by people.
+    """
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def due_at(self) -> datetime: ...
+    @property
+    def not_before(self) -> datetime | None: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def superseded(self) -> bool: ...
+
+
+class Measured(Part, Protocol):
+    """A task that made a run."""
+
+    @property
+    def run_id(self) -> str | None: ...
+
+
+class Ended(Protocol):
+    """So many replicates of a case that ended alike."""
+
+    @property
+    def case(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Something that should be heard of and is not, aware `since` when. `kind`: machine or night.
+
+    `name` and `since` tell it from every other silence; `sentence` is for people.
+    """
+
+    kind: str
+    name: str
+    since: datetime
+    sentence: str
+
+    @property
+    def key(self) -> str:
+        """The silence in one text: the same for as long as it lasts."""
+        return f"{self.kind} {self.name} {self.since.isoformat()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """A case that used to be measured and, in the newest run of its track, was not: how it ended instead."""
+
+    schedule: str
+    part: str
+    case: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Of the `usual` cases of a part all gave a number in its newest run but those that `fell`."""
+
+    usual: int
+    fell: tuple[Fallen, ...]
+
+    @property
+    def measured(self) -> int:
+        """How many of the usual cases gave a number."""
+        return self.usual - len(self.fell)
+
+
+#: Why a task waits: it is not to begin yet, nobody is there, nobody of that label is there, all that could do
+#: it do something else, or somebody will take it at any moment.
+Why = Literal["not yet", "nobody", "no such label", "busy", "next"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a task waits, and the machines that could do it, by name; none where nobody could."""
+
+    why: Why
+    machines: tuple[str, ...] = ()
+
+
+def in_its_turn(because: Waiting, attempts: int, not_before: datetime | None) -> str:
+    """Why a task waits that somebody there will do, in a sentence: `because` is not yet, busy or next."""
+    one = len(because.machines) == 1
+    if because.why == "not yet":
+        tried = f"was lost {attempts} times and " if attempts else ""
+        when = f"{not_before.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if not_before else "–"
+        return f"{tried}is not to begin before {when}"
+    if because.why == "busy":
+        return f"{some(because.machines)} {'does' if one else 'do'} something else first"
+    return f"{some(because.machines)} {'takes' if one else 'take'} it next"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of some machines, and how many more there are."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbed:
+    """So many of the outcomes of a machine's runs were spoiled by the machine itself."""
+
+    machine: str
+    throttled: int
+    contended: int
+    outcomes: int
+
+    @property
+    def share(self) -> float:
+        """The spoiled ones of all, from 0 to 1."""
+        return (self.throttled + self.contended) / self.outcomes
+
+    @property
+    def counted(self) -> str:
+        """`77 throttled of 234 outcomes (33 %)`."""
+        counts = ((self.throttled, "throttled"), (self.contended, "contended"))
+        parts = " and ".join(f"{count} {word}" for count, word in counts if count)
+        return f"{parts or 'none disturbed'} of {self.outcomes} outcomes ({100 * self.share:.0f} %)"
+
+    def reported(self, share: float) -> bool:
+        """Whether it is worth a word, from that share on."""
+        return self.throttled + self.contended > 0 and self.share >= share
+
+
+def silent_machines(seen: Iterable[Seen], now: datetime, minutes: int) -> list[Silence]:
+    """The machines whose schedulers were all last seen more than so many minutes ago, by name.
+
+    One that stopped as it was told to has said so and is not among `seen`.
+    """
+    last: dict[str, datetime] = {}
+    for one in seen:
+        last[one.machine] = max(one.seen_at, last.get(one.machine, one.seen_at))
+    return [
+        Silence("machine", machine, at, _silent(machine, now - at))
+        for machine, at in sorted(last.items())
+        if timedelta(minutes=minutes) < now - at <= GONE_FOR_GOOD
+    ]
+
+
+def _silent(machine: str, length: timedelta) -> str:
+    return f"machine {machine} is silent: no scheduler was seen there for {in_words(length)}"
+
+
+def overdue_nights(
+    measuring: Iterable[Due], seen: Collection[Telling], now: datetime, *, hours: int, minutes: int
+) -> list[Silence]:
+    """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
+
+    `measuring` are the newest tasks that measure, in any state, or what `db.queue.queries.unbegun` tells of
+    them, which is all that counts. A part that waits for several nights, each standing for the one before, is
+    silent since the first of them.
+    """
+    able = takers(present(alive(seen, now, minutes)))
+    parts: dict[str, list[Due]] = defaultdict(list)
+    for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
+        # What people cancelled before it began nobody waits for.
+        if _has_begun(task) or task.state == "waiting" or task.superseded:
+            parts[shown(task.schedule, task.part)].append(task)
+    found: list[Silence] = []
+    for name, own in sorted(parts.items()):
+        unbegun = list(takewhile(lambda task: not _has_begun(task), own))
+        if not any(task.state == "waiting" for task in unbegun):
+            continue
+        first = unbegun[-1]
+        if now - max(first.due_at, first.not_before or first.due_at) > timedelta(hours=hours):
+            found.append(Silence("night", name, first.due_at, _overdue(first, able, now)))
+    return found
+
+
+def is_back(kind: str, name: str, since: datetime, seen: Iterable[Seen], measuring: Iterable[Due]) -> bool:
+    """Whether what fell silent was heard of since, and did not merely stop being waited for."""
+    if kind == "machine":
+        return any(one.machine == name and one.seen_at > since for one in seen)
+    return any(
+        shown(task.schedule, task.part) == name and task.due_at >= since and _has_begun(task)
+        for task in measuring
+    )
+
+
+def _has_begun(task: Due) -> bool:
+    return task.state not in ("waiting", "cancelled") or task.attempts > 0
+
+
+def _overdue(task: Due, able: "Takers", now: datetime) -> str:
+    what = f"{shown(task.schedule, task.part)} was due {in_words(now - task.due_at)} ago and has not begun"
+    if there := able.of(task.label):
+        return f"{what}: {', '.join(there)} is there and did not come to it"
+    return f"{what}: no scheduler is there{f' for {task.label}' if task.label else ''}"
+
+
+def alive(seen: Iterable[AnySeen], now: datetime, minutes: int) -> list[AnySeen]:
+    """The schedulers that were seen within so many minutes."""
+    return [one for one in seen if now - one.seen_at <= timedelta(minutes=minutes)]
+
+
+def present(living: Sequence[AnyTelling]) -> list[AnyTelling]:
+    """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
+    missing: set[tuple[str, str]] = set()
+    for one in living:
+        told = one.facts.get("missing")
+        missing |= {(one.machine, str(each)) for each in told} if isinstance(told, list) else set()
+    return [one for one in living if (str(one.facts.get("head")), one.machine) not in missing]
+
+
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """Who takes up tasks: the names of the machines, `every` one of them and by what they are asked by."""
+
+    every: tuple[str, ...]
+    by_label: Mapping[str, tuple[str, ...]]
+
+    def of(self, label: str) -> tuple[str, ...]:
+        """The machines that take what is for a label; whatever is for none they all do."""
+        return self.by_label.get(label, ()) if label else self.every
+
+
+def takers(there: Iterable[Seen]) -> Takers:
+    """The machines of these schedulers, by name."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in there:
+        for label in (one.machine, *one.labels):
+            found[label].add(one.machine)
+    every = {machine for machines in found.values() for machine in machines}
+    return Takers(tuple(sorted(every)), {label: tuple(sorted(each)) for label, each in found.items()})
+
+
+def waiting(task: Due, able: Takers, busy: AbstractSet[str], now: datetime) -> Waiting:
+    """Why a task waits that nobody has begun.
+
+    `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
+    """
+    there = able.of(task.label)
+    if task.not_before is not None and task.not_before > now:
+        return Waiting("not yet", there)
+    if not there:
+        return Waiting("no such label" if able.every and task.label else "nobody")
+    return Waiting("busy" if all(machine in busy for machine in there) else "next", there)
+
+
+def unplanned_since(due: Sequence[datetime], announced: Iterable[datetime], now: datetime) -> datetime | None:
+    """The first moment after the newest of `due` at which a schedule should have fired and did not.
+
+    `due` are the moments that are stored, newest first and each once; `announced` those that schedulers said
+    would come. Where they said nothing of the time after the newest one, the longest time there usually is
+    from one to the next says it: a schedule of working days rests at the weekend. None where all is well, or
+    where nobody can tell.
+    """
+    if not due:
+        return None
+    coming = sorted(moment for moment in announced if moment > due[0])
+    if coming:
+        return coming[0] if coming[0] <= now else None
+    if len(due) < _KNOWN_MOMENTS:
+        return None
+    expected = due[0] + max(later - earlier for later, earlier in pairwise(due))
+    return expected if expected <= now else None
+
+
+def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Silence | None:
+    """The silence of a part whose schedule should have fired more than so many hours ago; else None.
+
+    After `GONE_FOR_GOOD` it is not waited for any more.
+    """
+    if not timedelta(hours=hours) < now - since <= GONE_FOR_GOOD:
+        return None
+    sentence = f"{name} was due {in_words(now - since)} ago and nobody planned it: no scheduler looked at it"
+    return Silence("night", name, since, sentence)
+
+
+def fallen(task: Measured, before: Sequence[str], endings: Mapping[str, Sequence[Ended]]) -> list[Fallen]:
+    """The cases that were measured in half of the runs `before` or more, and not in the task's run, by key.
+
+    `endings` are by run. Measured is a case of which at least one replicate ended ok. A case that the newest
+    run was not asked for is none that fell.
+    """
+    return list(coverage(task, before, endings).fell)
+
+
+def coverage(
+    task: Measured, before: Sequence[str], endings: Mapping[str, Sequence[Ended]], *, whole: bool = True
+) -> Coverage:
+    """How many of the cases that were measured in half of the runs `before` or more the task's run measured.
+
+    See `fallen`. Of a run that is not `whole` a case without any outcome fell as well: it was not reached.
+    """
+    times: dict[str, int] = defaultdict(int)
+    for run in before:
+        for case in {ending.case for ending in endings.get(run, ()) if ending.status == "ok"}:
+            times[case] += 1
+    newest: dict[str, list[Ended]] = defaultdict(list)
+    for ending in endings.get(task.run_id or "", ()):
+        newest[ending.case].append(ending)
+    usual = {case for case, count in times.items() if 2 * count >= len(before)}
+    asked = sorted(usual if not whole else usual & newest.keys())
+    fell: list[Fallen] = []
+    for case in asked:
+        ended = newest.get(case)
+        if not ended:
+            fell.append(Fallen(task.schedule, task.part, case, "not reached", ""))
+        elif all(ending.status != "ok" for ending in ended):
+            most = max(ended, key=lambda ending: ending.count)
+            fell.append(Fallen(task.schedule, task.part, case, most.status, most.reason))
+    return Coverage(len(asked), tuple(fell))
+
+
+def disturbed(machine: str, counts: Iterable[Mapping[str, int]]) -> Disturbed:
+    """What the counts by status of a machine's runs say of the machine."""
+    total: dict[str, int] = defaultdict(int)
+    for each in counts:
+        for status, count in each.items():
+            total[status] += count
+    throttled, contended = (total[status] for status in DISTURBED)
+    return Disturbed(machine, throttled, contended, max(1, sum(total.values())))
+
+
+def shown(schedule: str, part: str) -> str:
+    """A part of a schedule for people: `nightly (2.13.0@h200)`, and nothing that is said twice."""
+    if part == schedule or part.startswith(f"{schedule}@"):
+        return part
+    return f"{schedule} ({part})" if part else schedule
+
+
+def in_words(length: timedelta) -> str:
+    """A length of time for people: `45 minutes`, `13 hours`, `3 days`."""
+    minutes = int(length.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} minutes"
+    return f"{minutes // 60} hours" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"

@@ -1,0 +1,208 @@
+"""`pyrometer bisect GOOD BAD --case C`: from the two ends to the pair between which a case changed."""
+
+import os
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analysis.comparison.comparison import MOST_PAIRS, Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.metrics import COLD
+from runner.execution import harness as harnesses
+from workflows.bisect_state import Bisection
+from workflows.measure import new_run_id
+
+from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
+from ..interrupts import Interrupts, interruptible
+from ..options import CaseFiles, Device, finite
+from ..output.bisect_report import Teller
+from ..workflows.bisect import LARGER, Bisector, shelf
+from ..workflows.bisect_candidates import choose_candidates
+from ..workflows.plan_run import timing_of, typed
+from ..workflows.policies import choose_policy, following, paired
+from ..workflows.select_cases import choose_profile, choose_suite, spelled
+from .report import report_console
+from .upgrade import pairs_plan
+
+#: Exit codes of a bisection; 2 and 130 are those of every command.
+CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
+#: As many times the pairs of a plan there may be at most: twice as many the second time, and spare ones.
+_AT_MOST = 3
+
+
+HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
+
+\b
+pyrometer bisect 2.10.0 2.13.0 --case resnet50/infer/batch=1,image=64/eager
+pyrometer bisect 'nightly 2026-11-01' 'nightly 2026-11-20' --case KEY --pairs 20
+pyrometer bisect 2.10.0 2.13.0 --case KEY --metric rss_peak
+pyrometer bisect default ~/new/.venv --candidates ~/a/.venv,~/b/.venv --case KEY --cases my_cases.py
+pyrometer bisect --resume latest                go on with what was interrupted
+
+GOOD and BAD: as in `upgrade`. Between two versions lie the releases that the package index offers, between
+two nightlies the nightlies, between anything else what --candidates lists in order. The ends are compared
+first, then the middle with GOOD, and at last the two that remain with each other. What cannot be built or
+imported is skipped. Each comparison is an upgrade of its own, with a run that `pyrometer report` tells.
+Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
+call makes no sense, 130 interrupted.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BisectRequest:
+    """What was typed. `good` and `bad` are specs as in an upgrade, `candidates` such with commas between."""
+
+    good: str = ""
+    bad: str = ""
+    case: str = ""
+    candidates: str | None = None
+    suite: str | None = None
+    case_files: tuple[Path, ...] = ()
+    profile: str | None = None
+    policy: str | None = None
+    metric: str | None = None
+    device: str | None = None
+    pairs: int | None = None
+    deadline: float | None = None
+    report: Path | None = None
+    json: bool = False
+
+
+def bisect(
+    good: Annotated[str | None, typer.Argument(help="where the case is as it should be")] = None,
+    bad: Annotated[str | None, typer.Argument(help="where it is slower, or broken")] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", help="the case to follow: its key, or a pattern")
+    ] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="what lies between, in order: specs or names, with commas")
+    ] = None,
+    suite: Annotated[str | None, typer.Option("--suite", "-s", help="suite whose timing to use")] = None,
+    cases: CaseFiles = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    policy: Annotated[str | None, typer.Option(help="policy to judge by [default: default]")] = None,
+    metric: Annotated[str | None, typer.Option(help="what to follow [default: the policy's metric]")] = None,
+    device: Device = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="at most so many pairs in each comparison [default: 12]")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one process may take")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write it to FILE.json")] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this bisection: its id, or `latest`")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Find where a case changed (the help text is above, where its layout survives)."""
+    request = BisectRequest(
+        good=good or "",
+        bad=bad or "",
+        case=case or "",
+        candidates=candidates,
+        suite=suite,
+        case_files=tuple(cases or ()),
+        profile=profile,
+        policy=policy,
+        metric=metric,
+        device=device,
+        pairs=pairs,
+        deadline=deadline,
+        report=report,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run(request, resume, interrupts))
+
+
+def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) -> int:
+    """Begin or go on with a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
+    _check_report(request.report)
+    if resumed is not None:
+        if replace(request, report=None, json=False) != BisectRequest():
+            raise UsageError("--resume goes on with what was planned; it takes no other selection")
+        here = context()
+        bisection = shelf(here).load(resumed)
+    else:
+        if not (request.good and request.bad and request.case):
+            raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
+        here = context()
+        bisection = _begin(here, request)
+    store_pending(here)
+    teller = Teller(report_console(), request.json)
+    with shelf(here).held(bisection.id):
+        # Whoever held it until now may have got further.
+        bisection = shelf(here).load(bisection.id) if resumed else bisection
+        bisector = Bisector(here, bisection, teller, interrupts)
+        end = None
+        try:
+            end = bisector.to_its_end()
+        except (KeyboardInterrupt, typer.Exit):
+            # Asked twice, or while nothing was measured.
+            end = None
+        finally:
+            if end is None and bisector.begun:
+                say(f"go on with: pyrometer bisect --resume {bisection.id}")
+    if end is None:
+        return INTERRUPTED
+    teller.ended(bisector.bisection, end, request.report)
+    return CODES[end.kind]
+
+
+def _begin(here: Context, request: BisectRequest) -> Bisection:
+    """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
+    settings = here.settings
+    policy = following(choose_policy(settings, request.policy), request.metric)
+    plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
+    profile = choose_profile(settings, request.profile)
+    suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
+    harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
+    timing = paired(timing_of(suite, request.deadline, settings), policy)
+    cold = _cold_pairs(policy, plan)
+    return Bisection(
+        id=new_run_id(),
+        started_at=datetime.now(UTC).isoformat(),
+        command=typed(),
+        candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
+        case=spelled(request.case),
+        suite=suite.name,
+        profile=profile.name,
+        profile_fingerprint=profile.fingerprint,
+        device=request.device or suite.device,
+        timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
+        rule=Comparison("", "", plan, policy),
+        harness=harness,
+        options=_options(request, cold),
+    )
+
+
+def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
+    """How many pairs find no compile cache: all where nothing else knows the metric, None for the usual."""
+    return _AT_MOST * plan.largest if policy.metric in COLD else None
+
+
+def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
+    """What an upgrade needs beside environments, case and pairs to measure the same."""
+    named = {
+        "--suite": request.suite,
+        "--profile": request.profile,
+        "--policy": request.policy,
+        "--device": request.device,
+        "--deadline": f"{request.deadline:g}" if request.deadline else None,
+        "--cold-pairs": str(cold) if cold else None,
+        "--also": request.metric,
+    }
+    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
+    return (*(part for name, value in named.items() if value for part in (name, value)), *files)
+
+
+def _check_report(file: Path | None) -> None:
+    if file is None:
+        return
+    if file.suffix != ".json":
+        raise UsageError(f"{file}: the report of a bisection is a file that ends in .json")
+    if file.is_dir() or not os.access(file.parent, os.W_OK):
+        raise UsageError(f"{file}: no file can be written there")

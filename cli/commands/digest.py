@@ -1,0 +1,138 @@
+"""`pyrometer digest` and `pyrometer alerts`: what is told of a night, and whether it would arrive."""
+
+import json
+from datetime import UTC, datetime
+from datetime import date as date_of_day
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from configuration.settings import Settings
+from db.connection.engine import Database, open_database
+from db.findings.deliveries import Delivery, deliveries
+from db.findings.records import Notice
+from reports.text.markdown import text
+from scheduled_jobs.jobs.digest import as_notice, save_digest
+from scheduled_jobs.notifications.collect import gather, night_of, stored_digest, usual_span
+from scheduled_jobs.notifications.delivery import MOST_TRIES, Message, deliver, post, targets
+from scheduled_jobs.notifications.digest import digest as digest_of
+
+from ..context import FAILED, UsageError, context, in_one_sentence, say
+from ..whole_file import write_whole
+
+alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
+
+#: Nothing ran before it, and where the calendar begins there is no night before.
+_FIRST_NIGHT = date_of_day(1970, 1, 1)
+
+HELP = """What is told of a night: what moved, what is missing, what was judged, what ran.
+
+\b
+pyrometer digest                              of this night, as it stands now
+pyrometer digest --date 2026-11-21            of an earlier one, as it was told then
+pyrometer digest --markdown night.md          for an issue on GitHub
+pyrometer digest --send                       store it, and have it sent to [alerts] targets that lack it
+
+The scheduler makes and sends one every morning by itself (`pyrometer schedule list` says when). Each target
+has each digest once. Exit code: 0 all is well, 1 a target does not have it, 2 the call makes no sense.
+"""
+
+
+def digest(
+    date: Annotated[
+        str | None,
+        typer.Option(metavar="YYYY-MM-DD", help="the local date on which the night ended [default: today]"),
+    ] = None,
+    send: Annotated[bool, typer.Option("--send", help="send it to whoever lacks it")] = False,
+    markdown: Annotated[Path | None, typer.Option(help="write it to FILE as Markdown")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="as JSON on stdout")] = False,
+) -> None:
+    """Tell of a night (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        here = context(reading=not send)
+        with open_database(here.places.database_url, create=False) as database:
+            now = datetime.now(UTC)
+            told = _told(database, here.settings, date, now, store=send)
+            if markdown is not None:
+                write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
+            if as_json:
+                known = {target: was.state for target, was in deliveries(told).items()}
+                facts = {key: value for key, value in told.facts.items() if key != "text"}
+                typer.echo(json.dumps({**facts, "targets": known}))
+            elif markdown is None:
+                typer.echo(f"{told.title}\n\n{told.facts['text']}", nl=False)
+            arrived = not send or _send(database, here.settings, told)
+    if not arrived:
+        raise typer.Exit(FAILED)
+
+
+def _told(database: Database, settings: Settings, asked: str | None, now: datetime, *, store: bool) -> Notice:
+    """The digest that is stored of a night, else one made of what is known now."""
+    today = night_of(now, settings.timezone)
+    try:
+        night = datetime.strptime(asked, "%Y-%m-%d").date() if asked is not None else today
+    except ValueError:
+        raise UsageError(f"{asked or 'nothing'} is no date; a date is written like {today}") from None
+    if night > today:
+        raise UsageError(f"of {night} there is nothing to tell yet; today is {today} ({settings.timezone})")
+    if night < _FIRST_NIGHT:
+        raise UsageError(f"of {night} there is nothing to tell; the first night is {_FIRST_NIGHT}")
+    stored = stored_digest(database, night)
+    if night == today and store:
+        return stored or save_digest(database, settings, night, now)
+    span = (None, now) if night == today else usual_span(night, settings.timezone)
+    if stored is None and store:
+        raise UsageError(
+            f"no digest of {night} was made then, and it is too late to send one; leave out --send"
+        )
+    return stored or as_notice(digest_of(gather(database, settings, night, *span)), settings, now)
+
+
+def _send(database: Database, settings: Settings, told: Notice) -> bool:
+    """Send a stored digest and say what became of it; whether every target has it."""
+    to = targets(settings.alerts)
+    if not to:
+        raise UsageError(_NOBODY)
+    before = deliveries(told)
+    tried = dict(deliver(database, told, to, lambda: datetime.now(UTC)))
+    for target in to:
+        if target.name in tried:
+            after = tried[target.name]
+            say(f"{target.name}: {'told' if after.state == 'had' else f'not told: {after.why}'}")
+        else:
+            say(f"{target.name}: {_untried(before.get(target.name))}")
+    known = {**before, **tried}
+    return all(target.name in known and known[target.name].state == "had" for target in to)
+
+
+def _untried(was: Delivery | None) -> str:
+    """Why a target was not tried now."""
+    if was is not None and was.state == "had":
+        return "had it already"
+    if was is not None and was.state == "failed" and was.tries >= MOST_TRIES:
+        return f"given up after {was.tries} tries: {was.why}"
+    return "not yet tried again"
+
+
+_NOBODY = "nobody to tell: write targets = [...] or targets_file = ... into [alerts] of pyrometer.toml"
+
+
+@alerts.command("test")
+def test() -> None:
+    """Send a test message to every target and say what became of it; nothing is stored.
+
+    Exit code: 0 each was told, 1 one was not, 2 there is nobody to tell.
+    """
+    words = "This is a test of Pyrometer's alerts. If you read it, digests will arrive here too."
+    failed = False
+    with in_one_sentence():
+        to = targets(context(reading=True).settings.alerts)
+        if not to:
+            raise UsageError(_NOBODY)
+        for target in to:
+            why = post(target, Message("Pyrometer: test of alerts", words, words))
+            failed = failed or bool(why)
+            typer.echo(f"{target.name}: {f'not told: {why}' if why else 'told'}")
+    if failed:
+        raise typer.Exit(FAILED)

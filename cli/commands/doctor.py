@@ -1,0 +1,107 @@
+"""`pyrometer doctor`: what this machine can measure, what it cannot, and why."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from runner import environment as environments
+from runner import machine
+from runner.errors import BrokenEnvironment
+from runner.execution import harness
+from runner.telemetry.capability import Capability, Probe
+from runner.telemetry.gpu import probe
+from runner.telemetry.host import capability as host
+from workflows.run_header import telemetry_body
+
+from ..context import Context, context, in_one_sentence
+from ..workflows.resolve_environment import declared, present, store_of
+from ..workflows.select_cases import choose_profile
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on stdout")] = False,
+) -> None:
+    """What this machine can measure, what it cannot, and why."""
+    with in_one_sentence():
+        found = examine(context(noting=False))
+    gpus, cpu = probe.examine(), host.capabilities()
+    if as_json:
+        typer.echo(json.dumps({**found, "telemetry": telemetry_body(gpus, cpu)}, indent=2, default=str))
+        return
+    typer.echo(f"hardware   {found['hardware']}")
+    typer.echo(f"data       {found['data_dir']}")
+    for name, environment in found["environments"].items():
+        typer.echo(f"measures   environment {name}: {environment}")
+    profile = found["profile"]
+    typer.echo(f"profile    {profile['name']}: {cpus_line(profile['pinned_cpus'])}")
+    for line in telemetry_lines(gpus, cpu):
+        typer.echo(line)
+    for note in found["cannot"]:
+        typer.echo(f"cannot     {note}")
+
+
+def examine(here: Context) -> dict[str, Any]:
+    """Everything `doctor` says, as plain values."""
+    profile = choose_profile(here.settings, None)
+    built = harness.build(here.places.data_dir / "harness")
+    store = store_of(here)
+    answers: dict[str, str] = {}
+    gpus: list[Mapping[str, Any]] = []
+    for name, wanted in declared(here.settings).items():
+        python = present(store, wanted)
+        if python is None:
+            answers[name] = f"not built: `pyrometer environments build {name}`"
+            continue
+        try:
+            described = environments.describe(name, python, built, profile)
+        except BrokenEnvironment as error:
+            answers[name] = f"broken: {error}"
+            continue
+        gpus = gpus or described.gpus
+        facts = described.facts
+        answers[name] = (
+            f"torch {facts['torch']}, Python {facts['python']}, {facts['threads']} threads, "
+            f"{len(facts['devices'])} CUDA devices"
+        )
+    facts = machine.describe(gpus)
+    return {
+        "hardware": facts.hardware_label,
+        "conditions": dict(facts.conditions),
+        "data_dir": str(here.places.data_dir),
+        "environments": answers,
+        "profile": profile.settings,
+        "cannot": [*here.places.notes, *profile.notes, *machine.limits(gpus)],
+    }
+
+
+def cpus_line(pinned: int) -> str:
+    """On which CPUs a profile measures that pins to so many, for people; 0 is one that does not pin."""
+    if not pinned:
+        return "not pinned: all CPUs are measured on"
+    return f"{pinned} CPUs measured, the rest for housekeeping"
+
+
+#: What each rung of GPU utilisation is, for people.
+_RUNGS = {
+    "gpm": "SM utilisation from hardware counters",
+    "dcgm": "SM utilisation from hardware counters, through a DCGM host engine",
+    "samples": "GPU busy time from the driver's buffer, no SM utilisation",
+    "polling": "GPU busy time by polling, no SM utilisation",
+    "none": "no utilisation of any kind",
+}
+
+
+def telemetry_lines(gpus: Probe, cpu: Iterable[Capability]) -> list[str]:
+    """What can be sampled while a case runs, a line each: first the GPUs, then the CPU side."""
+    lines = [f"telemetry  GPU: none, {gpus.absent}"] if gpus.absent else []
+    for gpu in gpus.gpus:
+        part = f"MIG device of GPU {gpu.index}" if gpu.mig_of else f"GPU {gpu.index}"
+        lines.append(f"telemetry  {part}, {gpu.name}, driver {gpus.driver}: {_RUNGS[gpu.rung]}")
+        lines += _listed(gpu.capabilities)
+    return [*lines, "telemetry  CPU", *_listed(cpu)]
+
+
+def _listed(capabilities: Iterable[Capability]) -> list[str]:
+    return [f"           {'✓' if each.present else '✗'} {each.name}: {each.detail}" for each in capabilities]

@@ -1,0 +1,281 @@
+"""`pyrometer environments`: what can be measured, what could be built, and building it."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from runner.environments import package_index
+from runner.environments.interpreter import installed_torch, look_at
+from runner.environments.recipe import Device, Recipe
+from runner.environments.store import FREEZE, Built
+from runner.environments.versions import date_of, is_it, parse
+from runner.errors import BrokenEnvironment
+
+from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say
+from ..interrupts import interruptible
+from ..output.listings import Json, table, wide_console
+from ..workflows.environment_file import add_table
+from ..workflows.resolve_environment import (
+    built_alone,
+    built_of,
+    declared,
+    describing,
+    present,
+    store_of,
+    wanted,
+)
+
+app = typer.Typer(help="The environments that can be measured, and building them.", no_args_is_help=True)
+
+Index = Annotated[str | None, typer.Option(help="package index to use instead of the configured one")]
+FindLinks = Annotated[
+    list[str] | None, typer.Option("--find-links", help="a folder or page of wheels (repeatable)")
+]
+Packages = Annotated[
+    list[str] | None, typer.Option("--package", help="install this beside torch (repeatable)")
+]
+Bare = Annotated[bool, typer.Option("--bare", help="without numpy, setuptools and ONNX's packages")]
+BasePython = Annotated[Path | None, typer.Option(help="the interpreter that makes the virtual environment")]
+WantedDevice = Annotated[Device, typer.Option(help="cuda: refuse a PyTorch that sees no GPU")]
+
+
+def _recipe(
+    index: str | None,
+    find_links: list[str] | None,
+    packages: list[str] | None = None,
+    bare: bool = False,
+    base_python: Path | None = None,
+    device: Device = "auto",
+) -> Recipe:
+    links = [link if "://" in link else str(Path(link).expanduser().absolute()) for link in find_links or ()]
+    extra = [str(Path(p).expanduser().absolute()) if Path(p).is_file() else p for p in packages or ()]
+    base = str(base_python.expanduser().absolute()) if base_python else ""
+    return Recipe("", "", index or "", tuple(links), tuple(extra), not bare, base, device)
+
+
+@app.command("list")
+def list_environments(as_json: Json = False) -> None:
+    """Every environment: those that are declared, then those that were only built.
+
+    No PyTorch is imported for it: `pyrometer doctor` says whether each can be.
+    """
+    with in_one_sentence():
+        rows = _rows(context())
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    listed = table("environment", "torch", "CUDA", "Python", "size", "last used", "state", "from")
+    for row in rows:
+        size = f"{row['size_mib'] / 1024:.1f} GiB" if row.get("size_mib") else "-"
+        used = _when(row["used_at"]) if row.get("used_at") else "-"
+        state = row.get("broken") or row["state"]
+        facts = [row.get(key) or "-" for key in ("torch", "cuda", "python_version")]
+        listed.add_row(row["name"], *facts, size, used, state, row["from"])
+    wide_console().print(listed)
+
+
+def _when(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _rows(here: Context) -> list[dict[str, Any]]:
+    store, rows, shown = store_of(here), list[dict[str, Any]](), set[str]()
+    for name, one in declared(here.settings).items():
+        built = built_of(store, one.recipe) if one.recipe else None
+        row: dict[str, Any] = {"name": name, "python": str(present(store, one) or ""), "state": "ready"}
+        if built:
+            shown.add(built.name)
+            row |= _built_row(built)
+        elif one.recipe:
+            row |= {"state": "not built", "from": one.recipe.torch or one.recipe.wheel}
+        else:
+            assert one.python is not None
+            row["from"] = row["python"]
+            try:
+                row |= _facts(installed_torch(name, one.python))
+            except BrokenEnvironment as error:
+                row |= {"state": "broken", "broken": str(error)}
+        rows.append(row)
+    left = [built for built in store.all() if built.name not in shown]
+    return rows + [{"name": built.label, "state": "ready", **_built_row(built)} for built in left]
+
+
+def _built_row(built: Built) -> dict[str, Any]:
+    row = {
+        "python": str(built.python),
+        "folder": built.name,
+        "size_mib": built.size_mib,
+        "built_at": built.built_at,
+        "used_at": built.used_at,
+        "from": str(built.recipe["torch"] or built.recipe["wheel"]),
+    }
+    if not built.python.exists():
+        row |= {"state": "broken", "broken": "the Python that made it is gone: remove it and build it again"}
+    elif built.replaced:
+        row |= {"state": "broken", "broken": "the Python that made it is another version now: build it again"}
+    return {**row, **_facts(dict(built.facts))}
+
+
+def _facts(facts: dict[str, Any]) -> dict[str, Any]:
+    chosen = {key: facts.get(key) for key in ("torch", "cuda", "fingerprint", "torch_git")}
+    return {**chosen, "python_version": facts.get("python")}
+
+
+@app.command("available")
+def list_available(
+    pre: Annotated[bool, typer.Option("--pre", help="release candidates and nightlies as well")] = False,
+    index: Index = None,
+    find_links: FindLinks = None,
+    base_python: BasePython = None,
+    as_json: Json = False,
+) -> None:
+    """What the package index offers to this machine, the newest first, and what is new since last time."""
+    with in_one_sentence():
+        here = context()
+        recipe = _recipe(index, find_links, base_python=base_python)
+        base = look_at(recipe.base_python)
+        versions = package_index.offered(recipe, base, pre=pre)
+        # What another index or another Python was offered is no measure of what is new here.
+        asked = json.dumps([recipe.index, recipe.find_links, base.version.rpartition(".")[0], pre])
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
+        fresh = package_index.news(here.places.data_dir / "environments" / f"offered-{digest}.json", versions)
+        built = {str(row["name"]): str(row["torch"]) for row in _rows(here) if row.get("torch")}
+    rows: list[dict[str, Any]] = [
+        {
+            "version": text,
+            "kind": _kind(text),
+            "new": text in (fresh or ()),
+            "built": [name for name, torch in built.items() if is_it(text, torch)],
+        }
+        for text in reversed(versions)
+    ]
+    if as_json:
+        body = {"python": base.version, "first_time": fresh is None, "versions": rows}
+        typer.echo(json.dumps(body, indent=2))
+        return
+    listed = table("torch", "", "here as", "")
+    for row in rows:
+        listed.add_row(
+            row["version"], row["kind"], ", ".join(row["built"]) or "-", "new" if row["new"] else ""
+        )
+    wide_console().print(listed)
+    if pre and not any(row["kind"] == "nightly" for row in rows):
+        typer.echo(
+            f"no nightly is offered here: `--index {package_index.NIGHTLIES}/cpu` has those for the CPU"
+        )
+    if fresh is None:
+        typer.echo("asked for the first time: what is new is told from the next time on")
+    else:
+        typer.echo(f"new since last time: {', '.join(fresh) or 'nothing'}")
+
+
+def _kind(text: str) -> str:
+    version = parse(text)
+    if version is None or not version.is_prerelease:
+        return "release"
+    return "nightly" if date_of(version) else "candidate"
+
+
+@app.command("build")
+def build_environments(
+    what: Annotated[
+        list[str], typer.Argument(help="names, or specs: 2.13.0, nightly, 'nightly 2026-11-20', a wheel")
+    ],
+    index: Index = None,
+    find_links: FindLinks = None,
+    package: Packages = None,
+    bare: Bare = False,
+    base_python: BasePython = None,
+    device: WantedDevice = "auto",
+) -> None:
+    """Build what is not there yet, several at once; the options are for specs, names have their own."""
+    with in_one_sentence(), interruptible():
+        here = context()
+        recipe = _recipe(index, find_links, package, bare, base_python, device)
+        for text in what:
+            if wanted(here.settings, text, recipe).recipe is None:
+                raise UsageError(
+                    f"environment {text} is an interpreter that exists: there is nothing to build"
+                )
+        try:
+            for ready in built_alone(here, what, recipe):
+                typer.echo(f"{ready.name}  {ready.python}")
+        except KeyboardInterrupt:
+            say("interrupted: nothing half built is left")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+@app.command("add")
+def add_environment(
+    name: str,
+    spec: Annotated[str, typer.Argument(help="a version, nightly, a wheel, or an interpreter's path")],
+    index: Index = None,
+    find_links: FindLinks = None,
+    package: Packages = None,
+    bare: Bare = False,
+    base_python: BasePython = None,
+    device: WantedDevice = "auto",
+) -> None:
+    """Declare an environment in pyrometer.toml; it is built when it is first needed."""
+    with in_one_sentence():
+        settings = context().settings
+        one = wanted(settings, spec, _recipe(index, find_links, package, bare, base_python, device))
+        file = add_table(settings, name, one)
+    typer.echo(f"{file}: [environments.{name}]")
+
+
+@app.command("remove")
+def remove_environments(names: list[str]) -> None:
+    """Delete what was built, by name, version or folder; interpreters that exist stay as they are."""
+    with in_one_sentence():
+        here = context()
+        for built in {each.name: each for each in (_meant(here, name) for name in names)}.values():
+            store_of(here).remove(built)
+            typer.echo(f"removed {built.name}, {built.size_mib / 1024:.1f} GiB")
+
+
+@app.command("show")
+def show_environment(name: str, as_json: Json = False) -> None:
+    """One environment: what it was built from, what it says about itself, what is installed."""
+    with in_one_sentence():
+        here = context()
+        one = declared(here.settings).get(name)
+        if one and one.python:
+            body: dict[str, Any] = {"name": name, **describing(here)(name, one.python).facts}
+        else:
+            built = _meant(here, name)
+            freeze = built.folder / FREEZE
+            body = {"name": name, **_built_row(built), "recipe": dict(built.recipe), "freeze": str(freeze)}
+            body |= {"seconds": built.seconds, **{k: v for k, v in built.facts.items() if k not in body}}
+    if as_json:
+        typer.echo(json.dumps(body, indent=2))
+        return
+    for key, value in body.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        typer.echo(f"{key:15} {str(shown).strip()}")
+
+
+def _meant(here: Context, text: str) -> Built:
+    """What was built that `text` means; raises UsageError where that is nothing, or several."""
+    store, names = store_of(here), declared(here.settings)
+    # A declared name means its own recipe and nothing that happens to be of the same version.
+    found = [] if text in names else store.named(text)
+    if not found:
+        one = wanted(here.settings, text)
+        if one.recipe is None:
+            raise UsageError(
+                f"environment {text} is the interpreter {one.python}: Pyrometer did not build it"
+            )
+        if exact := built_of(store, one.recipe):
+            return exact
+        # Nor does a wheel mean another of its version; a version means whatever was built of it.
+        found = [] if text in names or one.recipe.wheel else store.named(one.recipe.label)
+    if len(found) > 1:
+        raise UsageError(f'"{text}" means several: {", ".join(each.name for each in found)}')
+    if not found:
+        raise UsageError(f"environment {text} is not built")
+    return found[0]

@@ -1,0 +1,307 @@
+"""`pyrometer fleet`: the head of a fleet, machines that join it, and how it stands."""
+
+import fcntl
+import json
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analysis.words import printable
+from configuration.suggestions import unknown
+from configuration.tables.fleet import PORT, host_and_port
+from fleet.drain import drain, drained, undo
+from fleet.foreground_process import Foreground
+from fleet.ray import processes as ray
+from runner.telemetry.gpu import probe
+from scheduled_jobs.scheduler.process_identity import machine_name
+
+from ..context import USAGE, Context, UsageError, context, in_one_sentence, say
+from ..output.fleet_tables import examined_table, nodes_table, waiting_table
+from ..output.listings import Json, wide_console
+from ..workflows.fleet_status import Standing, standing
+
+app = typer.Typer(help="Several machines that measure for one head.", no_args_is_help=True)
+
+_NO_FLEET = (
+    'no fleet is configured: this machine measures alone; [fleet] engine = "ray" or "slurm" in '
+    "pyrometer.toml makes one"
+)
+#: What Ray says once it stands.
+_STANDS = "Ray runtime started."
+#: Of a GPU's name what nobody asks by.
+_BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
+_KEY = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+Ports = Annotated[
+    int,
+    typer.Option(
+        min=1024,
+        max=65536 - ray.PORTS,
+        help=f"the first of the {ray.PORTS} ports that this machine uses for the fleet",
+    ),
+]
+
+_HEAD_HELP = f"""Be the head of a fleet, which machines join, until Ctrl-C or SIGTERM. It measures nothing.
+
+\b
+[fleet]                        in pyrometer.toml
+engine = "ray"
+address = "10.0.0.5:{PORT}"       an address of this machine that all others reach
+
+The first time it makes the fleet's token. Whoever has that may run anything on every machine of the fleet.
+Beside it runs `pyrometer scheduler`, which gives the machines their tasks. docs/fleet.md tells the rest.
+"""
+
+
+@app.command("head", help=_HEAD_HELP)
+def head(ports: Ports = 10000) -> None:
+    """Be the head (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        here = context()
+        fleet = here.settings.fleet
+        if fleet.engine == "slurm":
+            raise UsageError("Slurm knows its nodes, and needs no head: start `pyrometer scheduler`")
+        ray.check_installed()
+        if fleet.address is None:
+            raise UsageError(f'where is the head? Say [fleet] address = "ADDRESS:{PORT}" in pyrometer.toml')
+        if fleet.engine == "none":
+            raise UsageError('no fleet is wanted here: say [fleet] engine = "ray" in pyrometer.toml')
+        host, port = host_and_port(fleet.address)
+        _check_ports(ports, port)
+        ip = ray.resolved(host)
+        ray.check_mine(ip)
+        token = fleet.token(here.places.data_dir)
+        if ray.make_token(token):
+            say(f"made the fleet's token: {token}")
+        ray.check_token(token)
+        with _alone(here, "head") as folder:
+            at = ray.Standing(ip, ports, token, folder)
+            say(f"on each other machine: copy {token} to fleet/token in its data folder, then")
+            say(f"  pyrometer fleet join {fleet.address}")
+            code = _stand(
+                here, "head", at.head(port), ray.variables(token), f"the head stands at {ip}:{port}"
+            )
+    raise typer.Exit(code)
+
+
+_JOIN_HELP = f"""Measure for the head at ADDRESS, HOST:PORT, until Ctrl-C or SIGTERM.
+
+\b
+pyrometer fleet join 10.0.0.5:{PORT}
+pyrometer fleet join 10.0.0.5:{PORT} --label rack=7 --label owner=vision
+
+Needs a copy of the head's token: the file fleet/token in the data folder. Tasks reach this machine by its
+name, by machine_labels in its pyrometer.toml, by labels, and by what its GPUs are called. Asked to end, it
+has what is measured here keep what it has.
+"""
+
+
+@app.command("join", help=_JOIN_HELP)
+def join(
+    address: Annotated[
+        str | None,
+        typer.Argument(
+            help="where the head listens, HOST:PORT [default: [fleet] address]", show_default=False
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="KEY=VALUE that the machine has (repeatable)")
+    ] = None,
+    ip: Annotated[
+        str | None, typer.Option("--ip", help="this machine's address [default: the one towards the head]")
+    ] = None,
+    ports: Ports = 10000,
+) -> None:
+    """Be a node (the help text is above, where its layout survives)."""
+    with in_one_sentence():
+        here = context()
+        ray.check_installed()
+        address = address or here.settings.fleet.address
+        if address is None:
+            raise UsageError(
+                f"where is the head? Say its HOST:PORT, such as 10.0.0.5:{PORT}, or [fleet] address"
+            )
+        try:
+            host, port = host_and_port(address)
+        except ValueError:
+            raise UsageError(f'"{address}" is not HOST:PORT of a head, such as 10.0.0.5:{PORT}') from None
+        labels = {**_accelerator(), **_labels(label or [])}
+        token = here.settings.fleet.token(here.places.data_dir)
+        ray.check_token(token)
+        there = ray.resolved(host)
+        mine = ray.towards(there, port)
+        if ip is not None:
+            ray.check_mine(ip)
+        with _alone(here, "node") as folder:
+            command = ray.Standing(ip or mine, ports, token, folder).node(
+                f"{there}:{port}", machine_name(), labels
+            )
+            told = f"{machine_name()} measures for {address}"
+            code = _stand(here, "node", command, ray.node_variables(token, Path.cwd()), told)
+    raise typer.Exit(code)
+
+
+@app.command("status")
+def status(as_json: Json = False) -> None:
+    """The machines of the fleet, what runs where, and what waits and why, what nobody can do first.
+
+    Exit code 0 also where no fleet is configured, which it says: this machine then measures alone.
+    """
+    with in_one_sentence():
+        here = context(reading=True)
+        if here.settings.fleet.engine == "none":
+            typer.echo(
+                json.dumps({"nodes": [], "waiting": [], "notes": [_NO_FLEET]}) if as_json else _NO_FLEET
+            )
+            return
+        found = standing(here)
+    if as_json:
+        typer.echo(json.dumps(found.body(), indent=2))
+        return
+    console = wide_console()
+    for note in found.notes:
+        say(f"note: {note}")
+    if not found.nodes:
+        say("no machine has joined: `pyrometer fleet join` on each")
+    else:
+        console.print(nodes_table(found))
+    if found.waiting:
+        console.print()
+        console.print(waiting_table(found))
+
+
+@app.command("drain")
+def drain_node(
+    node: Annotated[str, typer.Argument(help="a machine of the fleet, by its name")],
+    undone: Annotated[bool, typer.Option("--undo", help="let it have tasks again")] = False,
+) -> None:
+    """Give a machine no new task: what it has it finishes, then it may be stopped or upgraded."""
+    with in_one_sentence():
+        here = context()
+        data_dir = here.places.data_dir
+        if undone:
+            if not undo(data_dir, node):
+                raise UsageError(unknown("drained machine", node, drained(data_dir)))
+            typer.echo(f"{node} gets tasks again")
+            return
+        found = standing(here)
+        if node not in found.names and node not in drained(data_dir):
+            raise UsageError(unknown("machine of the fleet", node, found.names))
+        drain(data_dir, node)
+    typer.echo(f"{node} gets no new task; {_left_to_do(found, node)}")
+
+
+@app.command("doctor")
+def doctor(as_json: Json = False) -> None:
+    """What each machine of the fleet can measure, what it cannot, and why: what its own doctor says."""
+    with in_one_sentence():
+        found = standing(context(reading=True), telling=True)
+    if as_json:
+        typer.echo(json.dumps({node.name: dict(node.facts) for node in found.nodes}, indent=2))
+        return
+    for note in found.notes:
+        say(f"note: {note}")
+    if found.nodes:
+        wide_console().print(examined_table(found))
+    else:
+        say("no machine has joined: `pyrometer fleet join` on each")
+
+
+def _left_to_do(found: Standing, node: str) -> str:
+    doing = [task for one in found.nodes if one.name == node for task in one.doing]
+    if not doing:
+        return "it has none either: it may be stopped"
+    named = ", ".join(str(task.id) for task in doing)
+    return f"it finishes task {named}: `pyrometer schedule show {doing[0].id}` follows it"
+
+
+def _check_ports(first: int, port: int) -> None:
+    if first <= port < first + ray.PORTS:
+        raise UsageError(
+            f"port {port} of the head lies among those from {first} on: choose others by --ports"
+        )
+
+
+def _labels(texts: list[str]) -> dict[str, str]:
+    """From KEY=VALUE to labels; raises UsageError for what the engine would not take."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        if not (_KEY.fullmatch(key) and _KEY.fullmatch(value)):
+            raise UsageError(f"--label {text} is not KEY=VALUE of letters, digits and . _ -")
+        if found.setdefault(key, value) != value:
+            raise UsageError(f"--label {key} is given twice, as {found[key]} and as {value}")
+    return found
+
+
+def _accelerator() -> dict[str, str]:
+    """Labels of the first GPU of this machine, as `accelerator_labels` has them."""
+    names = [gpu.name for gpu in probe.examine().gpus if gpu.name]
+    return accelerator_labels(names[0]) if names else {}
+
+
+def accelerator_labels(name: str) -> dict[str, str]:
+    """`NVIDIA H100 80GB HBM3` is an `H100`, and whole `H100-80GB-HBM3`."""
+    words = [word for word in re.findall(r"[A-Za-z0-9]+", name) if word.lower() not in _BRANDS]
+    numbered = next((at for at, word in enumerate(words) if re.search(r"\d", word)), len(words))
+    short, whole = "-".join(words[: numbered + 1]), "-".join(words)
+    return {"accelerator": short[:63], "gpu": whole[:63].strip("-")} if words else {}
+
+
+@contextmanager
+def _alone(here: Context, role: str) -> Generator[Path]:
+    """Ray's folder for a life in this role; raises UsageError while another process of this place has it."""
+    data_dir = here.places.data_dir
+    file = data_dir / "fleet" / f"{role}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"a {role} of {data_dir} is there already") from None
+        yield ray.ray_folder(data_dir, role)
+
+
+def _stand(here: Context, role: str, command: list[str], variables: Mapping[str, str], told: str) -> int:
+    """Stand until somebody asks for the end; says why where that cannot be."""
+    log = here.places.data_dir / "fleet" / f"ray-{role}.log"
+    foreground = Foreground(command, variables, log, ray.RAYS)
+    stood: list[bool] = []
+
+    def stands() -> None:
+        stood.append(True)
+        say(told)
+
+    code = foreground.run(stands, _STANDS, ray.WRONG_TOKEN)
+    if code and stood:
+        say(f"pyrometer: Ray ended by itself, and what was measured keeps what it has; its log is {log}")
+    elif code:
+        say(f"pyrometer: Ray does not start: {why_not(foreground.said())}; its log is {log}")
+    elif stood:
+        say(f"the {role} has ended in order, and what was measured keeps what it has")
+    return USAGE if code else 0
+
+
+#: What Ray's log has, and what that means to whoever reads it.
+_KNOWN: tuple[tuple[str, str], ...] = (
+    (ray.WRONG_TOKEN, "the head refuses this machine's token: copy it from the head again"),
+    ("Version mismatch", "head and node need the same Ray and the same Python, to the minor version"),
+    ("Address already in use", "a port that it needs is in use: choose others by --ports"),
+    (
+        "is already running at",
+        "nodes on this machine still hold that address: end them, or try again when they have left",
+    ),
+    ("timed out during startup", "the head did not answer in time: several may join at once, try again"),
+)
+
+
+def why_not(said: str) -> str:
+    """One sentence out of the log of a Ray that did not start."""
+    for sign, sentence in _KNOWN:
+        if sign in said:
+            return sentence
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return printable(lines[-1]) if lines else "it says nothing"

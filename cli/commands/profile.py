@@ -1,0 +1,175 @@
+"""`pyrometer profile`: where the time of one case goes, and what differs between two tables of that."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from analysis.operators import Change, Origin, difference, operators, unlike
+from configuration.suggestions import unknown
+from db.connection.engine import Database
+from db.records import OperatorTable
+from db.runs.traces import operator_tables
+from interchange.exporters.tables import cell
+from runner.suites import plan
+
+from ..context import UsageError, context, in_one_sentence, store_pending
+from ..interrupts import interruptible
+from ..options import CaseFiles, Device, RunId, finite
+from ..output.operator_tables import print_difference
+from . import run as runs
+
+_DEFAULT = "case"
+
+
+class _CaseOrCommand(TyperGroup):
+    """A group whose first word may also be a case: `profile CASE` is `profile case CASE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command in front of anything that is neither a command nor a call for help."""
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_CaseOrCommand,
+    help="Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts.",
+    no_args_is_help=True,
+)
+
+
+@app.command(_DEFAULT)
+def trace(
+    case: Annotated[str, typer.Argument(help="a case by its key, or by what only its key begins with")],
+    against: Annotated[
+        str | None, typer.Option(help="trace this technique of the same workload too: CASE - AGAINST")
+    ] = None,
+    steps: Annotated[
+        int, typer.Option(min=1, max=1000, help="steps under the profiler, after a warm-up")
+    ] = 5,
+    environment: Annotated[
+        str | None, typer.Option("--environment", "-e", help="environment by name [default: default]")
+    ] = None,
+    python: Annotated[Path | None, typer.Option(help="trace this interpreter's PyTorch instead")] = None,
+    cases: CaseFiles = None,
+    device: Device = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one case may take")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+    run_id: RunId = None,
+) -> None:
+    """Run one case under torch.profiler: operator table and trace, stored as a run, never a measurement."""
+    request = runs.RunRequest(
+        environment=environment,
+        python=python,
+        profile=profile,
+        device=device,
+        cases=(case,) if against is None else (case, _whole(case, against)),
+        case_files=tuple(cases or ()),
+        deadline=deadline,
+        json=as_json,
+        trace_steps=steps,
+        run_id=run_id,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(runs.exit_code(lambda: runs.start(context(noting=False), request, interrupts)))
+
+
+def _whole(case: str, against: str) -> str:
+    """The case under the technique `against`, where that is all that was typed of it."""
+    workload, slash, _ = case.rpartition("/")
+    return f"{workload}/{against}" if slash and "/" not in against and case.count("/") == 3 else against
+
+
+@app.command("diff")
+def diff(
+    run_a: Annotated[str, typer.Argument(metavar="A", help="RUN or RUN:CASE; RUN may be `latest`")],
+    run_b: Annotated[str, typer.Argument(metavar="B", help="what is set against A")],
+    case: Annotated[str | None, typer.Option(help="the case, where a run holds several")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV on stdout")] = False,
+) -> None:
+    """Subtract operator table A from B: above zero, B is slower."""
+    with in_one_sentence():
+        if as_json and as_csv:
+            raise UsageError("--json or --csv: stdout holds only one of them")
+        here = context()
+        store_pending(here)
+        with here.open_database() as database:
+            a, b = (_table(database, wanted, case) for wanted in (run_a, run_b))
+        if reason := unlike(_origin(a), _origin(b)):
+            raise UsageError(f"{_name(a)} and {_name(b)} cannot be subtracted: {reason}")
+        changes = difference(operators(a.rows), operators(b.rows))
+        if as_json:
+            body = {"a": _about(a), "b": _about(b), "changes": [_row(change) for change in changes]}
+            typer.echo(json.dumps(body, indent=2))
+        elif as_csv:
+            _write_csv(changes)
+        else:
+            print_difference(Console(highlight=False), (_name(a), _name(b)), changes)
+
+
+def _table(database: Database, wanted: str, case: str | None) -> OperatorTable:
+    """The table that `RUN` or `RUN:CASE` means; raises UsageError when it means none, or several."""
+    run, _, named = wanted.partition(":")
+    pattern = named or case
+    if run == "latest":
+        newest = operator_tables(database, limit=1)
+        if not newest:
+            raise UsageError("no run holds an operator table: `pyrometer profile CASE` makes one")
+        run = newest[0].run
+    tables = operator_tables(database, run=run)
+    if not tables:
+        raise UsageError(_no_table(database, run))
+    meant = [table for table in tables if pattern is None or plan.matches(table.case, pattern)]
+    cases = [table.case for table in tables]
+    if not meant:
+        raise UsageError(f"run {run}: {unknown('case', pattern or '', cases)}")
+    if len(meant) > 1:
+        raise UsageError(f"run {run} holds several tables: name one, such as {run}:{meant[0].case}")
+    return meant[0]
+
+
+def _no_table(database: Database, run: str) -> str:
+    known = list(dict.fromkeys(table.run for table in operator_tables(database)))
+    if not known:
+        return "no run holds an operator table: `pyrometer profile CASE` makes one"
+    return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
+
+
+def _origin(table: OperatorTable) -> Origin:
+    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+
+
+def _name(table: OperatorTable) -> str:
+    return f"{table.case}, run {table.run}, {table.environment}, torch {table.torch_version}"
+
+
+def _about(table: OperatorTable) -> dict[str, str]:
+    return {
+        "run": table.run,
+        "case": table.case,
+        "environment": table.environment,
+        "torch": table.torch_version,
+    }
+
+
+def _row(change: Change) -> dict[str, object]:
+    return {**asdict(change), "delta_us": change.delta_us}
+
+
+def _write_csv(changes: Sequence[Change]) -> None:
+    rows = [_row(change) for change in changes]
+    writer = csv.writer(sys.stdout)
+    writer.writerow(rows[0])
+    writer.writerows([cell(value) for value in row.values()] for row in rows)

@@ -1,0 +1,287 @@
+"""`pyrometer regressions`: what detection found, what speaks for it, and what people say of it."""
+
+import csv
+import getpass
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+from rich.markup import escape
+
+from analysis.ratios import in_ratios
+from analysis.words import printable
+from configuration.suggestions import unknown
+from configuration.tables.schedules import zone
+from db.connection.engine import Database
+from db.findings import store as stored
+from db.findings.counts import by_group
+from db.findings.records import Finding, FindingGroup
+from interchange.exporters.tables import cell
+from reports.text.finding_text import interval, kind
+
+from ..context import Context, UsageError, context, in_one_sentence
+from ..output.case_names import CaseName
+from ..output.finding_report import finding_lines
+from ..output.listings import LARGEST, Json, table, wide_console
+from ..whole_file import write_whole
+
+app = typer.Typer(
+    help="What the nights found: candidates, regressions, improvements, and their triage.",
+    no_args_is_help=True,
+)
+
+#: Findings that a list holds at most.
+_MOST = 100_000
+
+Number = Annotated[
+    int, typer.Argument(metavar="ID", max=LARGEST, help="the number of a finding, as `list` shows it")
+]
+Text = Annotated[str, typer.Argument(help="a sentence for whoever reads it later")]
+By = Annotated[str | None, typer.Option("--by", help="who says so [default: you]")]
+
+
+@app.command("list")
+def list_findings(
+    every: Annotated[
+        bool, typer.Option("--all", help="every finding, not only the open regressions")
+    ] = False,
+    schedule: Annotated[str | None, typer.Option(help="only those of this schedule")] = None,
+    as_json: Json = False,
+    file: Annotated[Path | None, typer.Option("--csv", help="write them to this file instead")] = None,
+) -> None:
+    """The open regressions, the newest first: confirmed, and neither triaged nor muted."""
+    now = datetime.now(UTC)
+    with in_one_sentence():
+        here = context(reading=True)
+        with here.open_database() as database:
+            found = stored.findings(
+                database,
+                group=None if every else (FindingGroup.OPEN, now),
+                schedule=schedule,
+                newest=_MOST,
+            )
+            groups = by_group(database, now, schedule)
+        # One that is no longer written down may have findings still.
+        if schedule is not None and not found and schedule not in here.settings.schedules:
+            raise UsageError(unknown("schedule", schedule, here.settings.schedules))
+        if file is not None:
+            _write_csv(file, found)
+            typer.echo(f"{file}: {len(found)} findings")
+            return
+    if as_json:
+        typer.echo(json.dumps([finding_body(one) for one in found], indent=2))
+        return
+    if found:
+        _print(found, now, here)
+    else:
+        typer.echo("nothing was found yet" if every else "no open regression")
+    if not every and (others := _others(groups)):
+        typer.echo(f"not listed: {others}; `pyrometer regressions list --all` has them")
+
+
+def _others(groups: Mapping[FindingGroup, int]) -> str:
+    """How many findings are in the groups that no list has by default."""
+    said = {
+        FindingGroup.IMPROVEMENT: ("improvement", "improvements"),
+        FindingGroup.WAITING: ("candidate", "candidates"),
+        FindingGroup.UNCLEAR: ("unclear", "unclear"),
+        FindingGroup.KNOWN: ("triaged or muted", "triaged or muted"),
+    }
+    counted = [(groups[group], *words) for group, words in said.items()]
+    return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counted if count)
+
+
+def _print(found: Sequence[Finding], now: datetime, here: Context) -> None:
+    place = zone(here.settings.timezone)
+    listed = table("id", "what", "change", "metric", "case", "on", "since", "torch", "triage")
+    for one in found:
+        listed.add_row(
+            str(one.id),
+            kind(one.state, one.direction),
+            escape(interval(one.change, one.low, one.high)),
+            escape(one.key.metric),
+            CaseName(one.key.case),
+            escape(printable(f"{one.machine}, {one.key.hardware_label}")),
+            f"{one.at.astimezone(place):%Y-%m-%d}",
+            escape(printable(_versions(one))),
+            _triage(one, now),
+        )
+    wide_console().print(listed)
+    typer.echo("`pyrometer regressions show ID` tells everything about one")
+
+
+def _versions(one: Finding) -> str:
+    if one.old_torch_version == one.new_torch_version:
+        return one.new_torch_version
+    return f"{one.old_torch_version} -> {one.new_torch_version}"
+
+
+def _triage(one: Finding, now: datetime) -> str:
+    told = [one.triage]
+    told += ["returned"] if one.returns_of is not None else []
+    told += ["muted"] if one.muted_until is not None and one.muted_until > now else []
+    return ", ".join(told)
+
+
+@app.command("show")
+def show(number: Number, as_json: Json = False) -> None:
+    """Everything about one finding: what moved, what was measured again, what else changed, who said what."""
+    with in_one_sentence():
+        here = context(reading=True)
+        with here.open_database() as database:
+            one = _found(database, number)
+            log = stored.triage_log(database, number)
+    if as_json:
+        body = {**finding_body(one), "log": [_times_told(asdict(entry)) for entry in log]}
+        typer.echo(json.dumps(body, indent=2))
+        return
+    for line in finding_lines(one, log, zone(here.settings.timezone), datetime.now(UTC)):
+        typer.echo(line)
+
+
+@app.command("acknowledge")
+def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
+    """Somebody looks after it: it is open no more, and is not reported again."""
+    _act(number, "acknowledge", text, by)
+
+
+@app.command("expected")
+def expected(number: Number, text: Text = "", by: By = None) -> None:
+    """It is known and accepted: it leaves the list."""
+    _act(number, "expected", text, by)
+
+
+@app.command("fixed")
+def fixed(number: Number, text: Text = "", by: By = None) -> None:
+    """It is mended: it leaves the list, and opens again should it return."""
+    _act(number, "fixed", text, by)
+
+
+@app.command("note")
+def note(number: Number, text: Text, by: By = None) -> None:
+    """Add a sentence to its history."""
+    if not text.strip():
+        raise typer.BadParameter("a note says something")
+    _act(number, "note", text, by)
+
+
+@app.command("link")
+def link(
+    number: Number, address: Annotated[str, typer.Argument(help="the address of an issue")], by: By = None
+) -> None:
+    """Say where it is worked on: http:// or https://."""
+    with in_one_sentence():
+        if problem := bad_address(address):
+            raise UsageError(problem)
+    _act(number, "link", address, by)
+
+
+@app.command("mute")
+def mute(
+    number: Number,
+    until: Annotated[
+        str | None,
+        typer.Option(help="a date such as 2026-12-01, or a date and a time: told again from then on"),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="speak of it again at once")] = False,
+    text: Annotated[str, typer.Option("--because", help="a sentence for whoever reads it later")] = "",
+    by: By = None,
+) -> None:
+    """Tell nothing of it, nor of what is found in its series, until a moment; what is known stays known."""
+    with in_one_sentence():
+        if (until is None) != off:
+            raise UsageError("a finding is muted --until DATE, or not any more: --off")
+        moment = None if until is None else moment_of(until, context(noting=False).settings.timezone)
+        if moment is not None and moment <= datetime.now(UTC):
+            raise UsageError(f"{until} is over: a finding is muted until a moment that is to come")
+    _act(number, "mute", text, by, moment)
+
+
+def _act(number: int, action: str, text: str, by: str | None, until: datetime | None = None) -> None:
+    with in_one_sentence():
+        who = printable(by or _me()).strip()
+        if not who:
+            raise UsageError("--by names somebody")
+        here = context()
+        with here.open_database() as database:
+            _found(database, number)
+            one = stored.triage(database, number, action, who, text, until, datetime.now(UTC))
+        assert one is not None
+    told = f"finding {one.id}: {one.triage}"
+    if one.muted_until is not None:
+        told += f", muted until {one.muted_until.astimezone(zone(here.settings.timezone)):%Y-%m-%d %H:%M %Z}"
+    typer.echo(f"{told}; the {action} is kept" if action in ("note", "link") else told)
+
+
+def _me() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A user without a name, as in a container.
+        return "somebody"
+
+
+def _found(database: Database, number: int) -> Finding:
+    one = stored.finding(database, number)
+    if one is None:
+        raise UsageError(
+            f"there is no finding {number}: `pyrometer regressions list --all` shows those there are"
+        )
+    return one
+
+
+def bad_address(text: str) -> str:
+    """Why a text is no address of a page, in one sentence; empty where it is one."""
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.password is None
+    except ValueError:
+        whole = False
+    if whole and text.isprintable() and " " not in text:
+        return ""
+    return "a link is an address that begins with http:// or https://, without a password in it"
+
+
+def moment_of(text: str, timezone: str) -> datetime:
+    """The moment that a date (its beginning), or one with a time, means in a zone; raises UsageError."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone(timezone))).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f'"{text}" is no date such as 2026-12-01, nor one with a time') from None
+
+
+def finding_body(one: Finding) -> dict[str, Any]:
+    """A finding as JSON values, its evidence too; ratios are new / old."""
+    body: dict[str, Any] = in_ratios(asdict(one))
+    key: Mapping[str, Any] = body.pop("key")
+    return _times_told({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
+
+
+def _times_told(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in body.items()}
+
+
+def _write_csv(file: Path, found: Sequence[Finding]) -> None:
+    rows = [{name: value for name, value in finding_body(one).items() if name != "evidence"} for one in found]
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_COLUMNS)
+    writer.writerows([cell(row[name]) for name in _COLUMNS] for row in rows)
+    write_whole(file, text.getvalue())
+
+
+#: What a table of findings holds, in the words of the JSON.
+_COLUMNS = (
+    *("id", "kind", "state", "direction", "shape", "case", "metric", "ratio", "ratio_low", "ratio_high"),
+    *("machine", "hardware_label", "hardware", "profile_name", "schedule", "track", "label"),
+    *("at", "at_run", "before", "before_run", "old_torch_version", "new_torch_version"),
+    *("old_environment", "new_environment", "found_at", "decided_at", "triage", "muted_until", "link"),
+    "returns_of",
+)

@@ -1,0 +1,281 @@
+"""`pyrometer run`: measure this machine."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from configuration.settings import DEFAULT_ENVIRONMENT
+from runner import environment as environments
+from runner.execution import harness as harnesses
+from runner.multi_node.client import Neighbours
+from runner.suites import plan
+from runner.suites.composing import with_baselines
+from workflows.errors import NothingToMeasure
+from workflows.load_run import Told
+from workflows.measure import RunResult, new_run_id
+from workflows.run_header import Header
+
+from ..context import (
+    FAILED,
+    INTERRUPTED,
+    Context,
+    UsageError,
+    context,
+    in_one_sentence,
+    refused_for_good,
+    say,
+    store_pending,
+)
+from ..interrupts import Interrupts, interruptible
+from ..options import CaseFiles, Cases, Device, RunId, finite
+from ..output.upgrade_result import conclude_upgrade
+from ..workflows.neighbours import Beside, SecretFile, Side, borrowed, check_addresses, check_needed
+from ..workflows.plan_run import (
+    Chosen,
+    Plan,
+    Prepared,
+    ask,
+    find_run,
+    gpus_in_use,
+    prepare,
+    prepare_again,
+    resumable,
+    timing_of,
+)
+from ..workflows.resolve_environment import Ready, choose_environment, wanted
+from ..workflows.run_locally import Conclude, alone, measured
+from ..workflows.select_cases import (
+    CHOSEN,
+    choose_cases,
+    choose_profile,
+    choose_suite,
+    observed,
+    one_each,
+    refuse_long,
+    refuse_too_many,
+    spelled,
+    tracing_suite,
+)
+from .report import print_told
+
+HELP = """Measure this machine with a suite and keep every number.
+
+\b
+pyrometer run                                  suite `smoke`, environment `default`
+pyrometer run --suite cpu --replicates 5
+pyrometer run --case resnet50                  what `smoke` has of a workload, or its smallest case
+pyrometer run --case 'gpt2*' --budget 600      all cases that a glob means, as far as ten minutes go
+pyrometer run --cases my_cases.py              cases of your own (see CONTRIBUTING.md)
+pyrometer run --python ~/venv/bin/python       measure the PyTorch of an interpreter you have
+pyrometer run --resume latest                  go on with what was interrupted
+
+Ctrl-C ends it cleanly: what is measured stays, and the command to go on with is printed.
+Exit code: 0 all went well or was skipped, 1 some case did not, 2 the call makes no sense, 130 interrupted;
+with --resume also 4, where that run can never be gone on with.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What was typed."""
+
+    suite: str | None = None
+    environment: str | None = None
+    python: Path | None = None
+    cases: tuple[str, ...] = ()
+    case_files: tuple[Path, ...] = ()
+    profile: str | None = None
+    device: str | None = None
+    replicates: int | None = None
+    budget: float | None = None
+    deadline: float | None = None
+    json: bool = False
+    trace_steps: int = 0
+    run_id: str | None = None
+    neighbours: tuple[str, ...] = ()
+    secret_file: Path | None = None
+    yes: bool = False
+
+
+def run(
+    suite: Annotated[
+        str | None, typer.Option("--suite", "-s", help="suite to measure [default: smoke]")
+    ] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option("--environment", "-e", help="a name, or a version, built if need be [default: default]"),
+    ] = None,
+    python: Annotated[Path | None, typer.Option(help="measure this interpreter's PyTorch instead")] = None,
+    case: Cases = None,
+    cases: CaseFiles = None,
+    profile: Annotated[str | None, typer.Option(help="measurement profile [default: quiet]")] = None,
+    device: Device = None,
+    replicates: Annotated[int | None, typer.Option(min=1, help="fresh processes per case")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds the whole run may take")
+    ] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
+    neighbour: Beside = None,
+    secret_file: SecretFile = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="measure chosen cases however long they take")
+    ] = False,
+    run_id: RunId = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per line on stdout")] = False,
+) -> None:
+    """Measure this machine (the help text is above, where its layout survives)."""
+    request = RunRequest(
+        suite=suite,
+        environment=environment,
+        python=python,
+        profile=profile,
+        device=device,
+        cases=tuple(case or ()),
+        case_files=tuple(cases or ()),
+        replicates=replicates,
+        budget=budget,
+        deadline=deadline,
+        run_id=run_id,
+        neighbours=tuple(neighbour or ()),
+        secret_file=secret_file,
+        yes=yes,
+        json=as_json,
+    )
+    with in_one_sentence(), interruptible() as interrupts:
+        raise typer.Exit(_run(request, resume, interrupts))
+
+
+def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> int:
+    if resumed is not None and request != RunRequest(json=request.json, secret_file=request.secret_file):
+        raise UsageError("--resume goes on with what was planned; it takes no other selection")
+    if resumed is not None:
+        with refused_for_good():
+            return exit_code(lambda: resume(context(noting=False), resumed, request, interrupts))
+    return exit_code(lambda: start(context(noting=False), request, interrupts))
+
+
+def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:
+    """Plan and measure a new run; raises UsageError, RunnerError or JobError with one sentence."""
+    # What can be refused at once is not refused after a wait for another run's end.
+    check_addresses(request.neighbours)
+    chosen = _choose(here, request)
+    store_pending(here)
+    with alone(json=request.json), ExitStack() as held:
+        prepared = _prepare(here, request, chosen, held)
+        return measured(here, prepared, request.json, interrupts, _conclude(here, request.json))
+
+
+def resume(here: Context, run: str, request: RunRequest, interrupts: Interrupts) -> RunResult:
+    """Go on with a run that was interrupted or killed.
+
+    Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides.
+    """
+    json = request.json
+    folder = find_run(here, run)
+    # First, for a run that is complete may still wait to be stored.
+    store_pending(here)
+    resumable(folder)
+    with alone(json=json), ExitStack() as held:
+        prepared = prepare_again(folder, partial(_borrow_again, here, request.secret_file, held))
+        conclude = _conclude(here, json)
+        if prepared.header.comparison is not None:
+            conclude = conclude_upgrade(as_json=json)
+        return measured(here, prepared, json, interrupts, conclude)
+
+
+def exit_code(run: Callable[[], RunResult]) -> int:
+    """Have `run` measure, and answer the command's exit code."""
+    try:
+        result = run()
+    except KeyboardInterrupt:
+        say("interrupted before anything was measured")
+        return INTERRUPTED
+    if result.state == "interrupted":
+        return INTERRUPTED
+    well = ("ok", "skipped", "unsupported")
+    return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
+
+
+def _conclude(here: Context, as_json: bool) -> Conclude:
+    def _concluded(console: Console, header: Header, result: RunResult) -> None:
+        if not as_json:
+            print_told(console, Told.of(header, result), here.runs / header.run)
+
+    return _concluded
+
+
+def _choose(here: Context, request: RunRequest) -> Chosen:
+    settings = here.settings
+    profile = choose_profile(settings, request.profile)
+    if request.trace_steps:
+        suite = tracing_suite(request.trace_steps)
+    else:
+        suite = observed(choose_suite(settings, request.suite, list(request.cases), bool(request.case_files)))
+    # How many cases the patterns leave is known only when the environment has been asked.
+    least = 1 if request.cases else max(1, len(suite.cases))
+    refuse_too_many(least, request.replicates or suite.replicates)
+    # Behind what is refused at once, for an environment that is not there yet is built.
+    _check_environment(here, request)
+    harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
+    return Chosen(profile, suite, harness)
+
+
+def _check_environment(here: Context, request: RunRequest) -> None:
+    """Refuse what means no environment; what has to be built waits until nothing else is measured."""
+    if request.python is not None:
+        environments.check_interpreter(*choose_environment(here, request.environment, request.python))
+        return
+    named = DEFAULT_ENVIRONMENT if request.environment is None else request.environment
+    meant = wanted(here.settings, named)
+    if meant.python is not None:
+        environments.check_interpreter(meant.name, meant.python)
+
+
+def _borrow_again(
+    here: Context, secret: Path | None, held: ExitStack, header: Header, side: Side
+) -> Neighbours | None:
+    addresses = [str(each["address"]) for each in header.neighbours]
+    cases = [planned.case for planned in header.replicates]
+    return held.enter_context(borrowed(here, addresses, secret, header.run, cases, side))
+
+
+def _prepare(here: Context, request: RunRequest, chosen: Chosen, held: ExitStack) -> Prepared:
+    """The run; `held` gives its neighbours back at its end."""
+    settings, suite = here.settings, chosen.suite
+    asked = ask(chosen, [Ready(*choose_environment(here, request.environment, request.python))])
+    (described,) = asked.environments
+    patterns = [spelled(pattern) for pattern in request.cases]
+    cases = choose_cases(suite, patterns, described, settings)
+    if not cases:
+        raise NothingToMeasure("no case is selected")
+    cases = one_each(cases, patterns) if request.trace_steps else _beside_baselines(cases)
+    timing = timing_of(suite, request.deadline, settings)
+    replicates = request.replicates or suite.replicates
+    refuse_too_many(len(cases), replicates)
+    planned = plan.replicates(cases, replicates, described.fingerprint)
+    if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
+        refuse_long(patterns, planned, timing)
+    budget, device = request.budget or suite.budget_seconds, request.device or suite.device
+    check_needed(cases, request.neighbours)
+    # Neighbours have to know a run by its name before it begins.
+    run = request.run_id or new_run_id()
+    side = Side(chosen.harness, described, chosen.profile, bool(gpus_in_use(described, device)))
+    neighbours = held.enter_context(borrowed(here, request.neighbours, request.secret_file, run, cases, side))
+    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), run, neighbours)
+
+
+def _beside_baselines(cases: list[str]) -> list[str]:
+    """The cases, each technique after its baseline: without that, nobody could tell what it brings."""
+    beside, added = with_baselines(cases)
+    if added:
+        say(f"note: measured as well, for a technique is set against it: {', '.join(sorted(added))}")
+    return list(beside)

@@ -1,0 +1,326 @@
+"""`pyrometer schedule`: what is done when, what became of it, and having it done now."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from analysis.staleness import present
+from analysis.words import printable
+from configuration.suggestions import unknown
+from configuration.tables.schedules import ScheduleSettings, zone
+from db.connection.engine import Database
+from db.errors import DatabaseError
+from db.queue import queries as queue_queries
+from db.queue import task_attempts
+from db.queue.commands import cancel as cancel_task
+from db.queue.records import Attempt, SchedulerSeen, Task
+from db.runs.queries import run_record
+from runner import journal
+from scheduled_jobs.scheduler import planner, timetable
+from scheduled_jobs.scheduler.child_process import logs_of
+
+from ..context import FAILED, Context, UsageError, context, in_one_sentence, say
+from ..output.listings import LARGEST, Json, table, wide_console
+from ..workflows.fleet_status import heard
+from .scheduler import check_schedules
+
+app = typer.Typer(help="The timetable: what is done when, by itself.", no_args_is_help=True)
+
+_NEXT = 3
+_OPEN = ("waiting", "running")
+_STATES = (*_OPEN, "done", "failed", "lost", "cancelled")
+
+
+@app.command("list")
+def list_schedules(as_json: Json = False) -> None:
+    """Every schedule, the built-in ones too: when it fires next, what came of it last, what waits."""
+    with in_one_sentence():
+        here = context(reading=True)
+        check_schedules(here.settings)
+        rows = _rows(here, datetime.now(UTC))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    listed = table("schedule", "job", "cron", "fires next", "last", "waiting", "")
+    for row in rows:
+        following = "\n".join(row["next"]) or "-"
+        waits = ", ".join(f"{count} {state}" for state, count in row["open"].items()) or "-"
+        waits = "\n".join([waits, *map(printable, row["waits_for"])])
+        note = "built in" if row["built_in"] else "" if row["enabled"] else "not enabled"
+        cells = (row["schedule"], row["job"], row["cron"], following, row["last_told"], waits, note)
+        listed.add_row(*map(escape, cells))
+    console = wide_console()
+    console.print(listed)
+    console.print(f"times of {here.settings.timezone}", style="dim")
+
+
+def _rows(here: Context, now: datetime) -> list[dict[str, Any]]:
+    settings, place = here.settings, zone(here.settings.timezone)
+    try:
+        with here.open_database() as database:
+            last = queue_queries.last_of_each(database)
+            waiting, _ = queue_queries.waiting(database, oldest=LARGEST)
+            open_tasks = [*waiting, *queue_queries.running(database)]
+            said = task_attempts.said(database, [task.id for task in open_tasks])
+    except DatabaseError as error:
+        say(f"note: {error}")
+        last, open_tasks, said = {}, [], {}
+    return [
+        {**_row(name, settings.schedules.get(name), place, now), **_state(name, last, open_tasks, place)}
+        | {"waits_for": [said[task.id] for task in open_tasks if task.schedule == name and task.id in said]}
+        | {"built_in": name in settings.built_in_schedules}
+        for name in planner.names(settings)
+    ]
+
+
+def _row(name: str, schedule: ScheduleSettings | None, place: tzinfo, now: datetime) -> dict[str, Any]:
+    """When a schedule fires; what follows another schedule is none in pyrometer.toml."""
+    if schedule is None:
+        job, _, followed = name.partition(":")
+        return {"schedule": name, "job": job, "cron": f"after {followed}", "enabled": True, "next": []}
+    moments = timetable.upcoming(schedule.cron, place, now, _NEXT) if schedule.enabled else []
+    return {
+        "schedule": name,
+        "job": schedule.job,
+        "cron": schedule.cron,
+        "enabled": schedule.enabled,
+        "next": [f"{moment.astimezone(place):%a %Y-%m-%d %H:%M %Z}" for moment in moments],
+        "next_utc": [moment.isoformat() for moment in moments],
+    }
+
+
+def _state(
+    name: str, last: Mapping[tuple[str, str], Task], open_tasks: Iterable[Task], place: tzinfo
+) -> dict[str, Any]:
+    """What came of a schedule's newest fire that is over, and what of it waits or runs."""
+    ended = [task for (of, _), task in last.items() if of == name]
+    newest = max((task.due_at for task in ended), default=None)
+    latest = [task for task in ended if task.due_at == newest]
+    own = [task.state for task in open_tasks if task.schedule == name]
+    return {
+        "last": [_body(task) for task in latest],
+        "last_told": _told(latest, place),
+        "open": {state: own.count(state) for state in _OPEN if state in own},
+    }
+
+
+def _told(tasks: Sequence[Task], place: tzinfo) -> str:
+    if not tasks:
+        return "never"
+    states = [task.state for task in tasks]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    when = f"{tasks[0].due_at.astimezone(place):%Y-%m-%d %H:%M}"
+    return f"{when}  {counted if len(tasks) > 1 else states[0]}"
+
+
+@app.command("fire")
+def fire(
+    name: Annotated[str, typer.Argument(help="a schedule, or detect:NAME")],
+    as_json: Json = False,
+) -> None:
+    """Have a schedule done now: whichever scheduler is there takes it up, this command does not wait."""
+    with in_one_sentence():
+        here = context()
+        check_schedules(here.settings)
+        with here.open_database() as database:
+            now = datetime.now(UTC)
+            moment = planner.fire_by_hand(database, here.settings, name, now)
+            own = [task for task in queue_queries.tasks(database, schedule=name) if task.due_at == moment]
+            alive = present(heard(queue_queries.schedulers(database), now))
+    if as_json:
+        typer.echo(
+            json.dumps({"schedule": name, "due_at": moment.isoformat(), "tasks": [_body(t) for t in own]})
+        )
+    for task in own:
+        if not as_json:
+            what = f" {task.part}" if task.part else ""
+            typer.echo(
+                f"task {task.id}: {task.job}{what} waits; `pyrometer schedule show {task.id}` follows it"
+            )
+    for sentence in _nobody(own, alive):
+        say(f"note: {sentence}")
+
+
+def _nobody(tasks: Collection[Task], alive: Sequence[SchedulerSeen]) -> list[str]:
+    """Why tasks will wait: no scheduler is there, or none that has a label."""
+    if not alive:
+        return ["no scheduler is there to do it: start one with `pyrometer scheduler`"]
+    served = {label for one in alive for label in one.labels}
+    missing = sorted({task.label for task in tasks if task.label} - served)
+    return [f'no scheduler is there whose machine has the label "{label}"' for label in missing]
+
+
+@app.command("tasks")
+def list_tasks(
+    schedule: Annotated[str | None, typer.Option(help="only those of one schedule")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="only waiting, running, done, failed, lost or cancelled ones")
+    ] = None,
+    newest: Annotated[int, typer.Option(min=1, max=LARGEST, help="so many at most")] = 30,
+    as_json: Json = False,
+) -> None:
+    """The newest tasks: what was done, what runs, what waits."""
+    with in_one_sentence():
+        if state is not None and state not in _STATES:
+            raise UsageError(unknown("state", state, _STATES))
+        here = context(reading=True)
+        with here.open_database() as database:
+            found = queue_queries.tasks(database, schedule=schedule, state=state, newest=newest)
+            said = task_attempts.said(database, [task.id for task in found])
+            spent = task_attempts.spent(database, [task.id for task in found])
+    if as_json:
+        for task in found:
+            typer.echo(
+                json.dumps({**_body(task), **_tried(spent.get(task.id)), "waits_for": said.get(task.id)})
+            )
+        return
+    place = zone(here.settings.timezone)
+    listed = table("task", "schedule", "part", "job", "due", "state", "took", "run", "what came of it")
+    for task in found:
+        # What a child said last may be anybody's text.
+        told = printable(task.error or said.get(task.id) or str(task.result.get("summary", "")))
+        due = f"{task.due_at.astimezone(place):%Y-%m-%d %H:%M}"
+        what = (str(task.id), task.schedule, task.part, task.job, due, task.state)
+        listed.add_row(*map(escape, (*what, _took(spent.get(task.id)), task.run_id or "-", told)))
+    console = wide_console()
+    console.print(listed)
+    console.print(f"times of {here.settings.timezone}", style="dim")
+
+
+@app.command("show")
+def show(
+    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
+    as_json: Json = False,
+) -> None:
+    """One task: what it does, every attempt at it, its run, its logs, and why it failed."""
+    with in_one_sentence():
+        here = context(reading=True)
+        with here.open_database() as database:
+            task = _task(database, task_id)
+            tried = queue_queries.attempts(database, task_id)
+            stored = bool(task.run_id) and run_record(database, str(task.run_id)) is not None
+    folder = logs_of(here.places.data_dir, task.id, 1).folder
+    logs = sorted(str(path) for path in folder.glob("attempt-*.log"))
+    if as_json:
+        attempted = [_attempt_body(one) for one in tried]
+        typer.echo(json.dumps({**_body(task), "attempted": attempted, "logs": logs}, indent=2))
+        return
+    begun = bool(task.run_id) and (here.runs / str(task.run_id) / journal.FILE).exists()
+    for line in _described(task, tried, logs, zone(here.settings.timezone), begun=begun or stored):
+        typer.echo(printable(line))
+
+
+def _described(
+    task: Task, tried: Sequence[Attempt], logs: Sequence[str], place: tzinfo, *, begun: bool
+) -> Iterable[str]:
+    def moment(when: datetime | None) -> str:
+        return f"{when.astimezone(place):%Y-%m-%d %H:%M:%S %Z}" if when else "-"
+
+    yield f"task {task.id}: {task.job} of schedule {task.schedule}" + (f", {task.part}" if task.part else "")
+    yield f"  state      {task.state}"
+    yield f"  due        {moment(task.due_at)}"
+    yield f"  asks       {'machine ' + task.label if task.label else 'any machine'}"
+    for key, value in task.spec.items():
+        if value not in (None, "", []):
+            yield f"  {key:10} {value if isinstance(value, str) else json.dumps(value)}"
+    if task.run_id:
+        known = f": `pyrometer report {task.run_id}` tells it" if begun else ", which has not begun"
+        yield f"  run        {task.run_id}{known}"
+    if summary := task.result.get("summary"):
+        yield f"  result     {summary}"
+    if task.error:
+        yield f"  error      {task.error}"
+    for one in tried:
+        by = one.owner.partition("/")[0]
+        how = one.ended or "running"
+        told = f": {one.detail}" if one.detail else ""
+        began = moment(one.started_at)
+        lasted = f"from {began} to {moment(one.ended_at)}" if one.ended_at else f"since {began}"
+        yield f"  attempt {one.number} by {by} {lasted}: {how}{told}"
+    for path in logs:
+        yield f"  log        {path}"
+
+
+@app.command("cancel")
+def cancel(
+    task_id: Annotated[int, typer.Argument(metavar="TASK", max=LARGEST, help="a task's number")],
+    as_json: Json = False,
+) -> None:
+    """End a task that waits or runs; what it has measured stays."""
+    with in_one_sentence():
+        here = context()
+        with here.open_database() as database:
+            before = _task(database, task_id)
+            ended = cancel_task(database, task_id, datetime.now(UTC))
+    if as_json:
+        typer.echo(json.dumps({"task": task_id, "cancelled": ended}))
+    elif ended:
+        later = "; its scheduler hears so within seconds" if before.state == "running" else ""
+        typer.echo(f"task {task_id} is cancelled{later}")
+    else:
+        say(f"pyrometer: task {task_id} is over already: {before.state}")
+    if not ended:
+        raise typer.Exit(FAILED)
+
+
+def _task(database: Database, task_id: int) -> Task:
+    task = queue_queries.task(database, task_id)
+    if task is None:
+        known = [str(one.id) for one in queue_queries.tasks(database, newest=8)]
+        raise UsageError(unknown("task", str(task_id), known))
+    return task
+
+
+def _took(spent: tuple[float, int] | None) -> str:
+    """How long all attempts that are over took together, and how many those are where it is not one."""
+    if spent is None:
+        return "-"
+    seconds, times = spent
+    told = str(timedelta(seconds=round(seconds)))
+    return told if times == 1 else f"{told} in {times} attempts"
+
+
+def _tried(spent: tuple[float, int] | None) -> dict[str, Any]:
+    """The same as JSON values; seconds."""
+    return {"took_seconds": spent[0] if spent else None, "attempts_over": spent[1] if spent else 0}
+
+
+def _body(task: Task) -> dict[str, Any]:
+    """A task as plain JSON values."""
+    return {
+        "task": task.id,
+        "schedule": task.schedule,
+        "due_at": task.due_at.isoformat(),
+        "part": task.part,
+        "job": task.job,
+        "spec": dict(task.spec),
+        "label": task.label,
+        "state": task.state,
+        "attempts": task.attempts,
+        "run": task.run_id,
+        "owner": task.owner,
+        "started_at": _iso(task.started_at),
+        "ended_at": _iso(task.ended_at),
+        "result": dict(task.result),
+        "error": task.error,
+    }
+
+
+def _attempt_body(one: Attempt) -> dict[str, Any]:
+    return {
+        "number": one.number,
+        "owner": one.owner,
+        "started_at": one.started_at.isoformat(),
+        "ended_at": _iso(one.ended_at),
+        "ended": one.ended,
+        "detail": one.detail,
+        "run": one.run_id,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,202 @@
+"""What a bisection says while it walks and at its end: on the terminal, as events, in a file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis.bisection import End, Question, left
+from analysis.comparison.case_results import BROKEN, CaseResult, Side
+from analysis.words import printable
+from reports import wording
+from workflows.bisect_state import Bisection, Step
+
+from ..context import say
+from ..whole_file import write_whole
+
+SCHEMA = "pyrometer.bisection/1"
+
+_SIDES = {"good": "good", "bad": "bad", "unclear": "not told", "skip": "skipped"}
+_STYLES = {"good": "green", "bad": "red", "unclear": "yellow", "skip": "yellow"}
+
+
+def told(result: CaseResult, metric: str) -> str:
+    """What one case of an upgrade says, in a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
+    if result.broke:
+        return f"broke: {_ended(result.new)}"
+    if result.old.status in BROKEN:
+        return f"the good one is no use: it {_ended(result.old)}"
+    verdict = result.verdicts.get(metric)
+    if not result.works:
+        return f"the good one {_ended(result.old)}, the other {_ended(result.new)}"
+    if verdict is None:
+        return f"no pair has {metric}"
+    parts = [wording.verdict(verdict)]
+    if verdict.low is not None:
+        parts.append(f"{wording.change(verdict)} [{wording.interval(verdict.low, verdict.high)}]")
+    return ", ".join((*parts, wording.plural(verdict.n, "pair")))
+
+
+def _ended(side: Side) -> str:
+    return f"ended {side.status}" + (f" ({side.reason})" if side.reason else "")
+
+
+def headline(bisection: Bisection, end: End) -> str:
+    """The end in a sentence."""
+    good, bad = bisection.candidates[end.good], bisection.candidates[end.bad]
+    direct = bisection.last(end.good, end.bad)
+    assert direct is not None
+    if end.kind == "alike":
+        same = direct.told.startswith("same")
+        return f"the two ends do not differ: {direct.told}" if same else f"nothing to bisect: {direct.told}"
+    if end.kind == "pair":
+        return f"{bad} is the first bad one, {good} the last good one: {direct.told}"
+    if end.kind == "gradual":
+        return f"{good} is good and {bad} is not, but the two are not proved to differ: {direct.told}"
+    between = wording.plural(len(end.between), "candidate")
+    return (
+        f"the change came after {good} and not after {bad}: {direct.told}; {between} between cannot be told"
+    )
+
+
+def bisection_json(bisection: Bisection, end: End) -> dict[str, Any]:
+    """The whole bisection as plain JSON values; `found` is None where the two ends do not differ."""
+    names = bisection.candidates
+    direct = bisection.last(end.good, end.bad)
+    assert direct is not None
+    found = {"good": names[end.good], "bad": names[end.bad], **_comparison(bisection, direct)}
+    return {
+        "schema": SCHEMA,
+        "id": bisection.id,
+        "end": end.kind,
+        "headline": headline(bisection, end),
+        "case": bisection.case,
+        "metric": bisection.rule.policy.metric,
+        "candidates": list(names),
+        "found": None if end.kind == "alike" else found,
+        "between": [names[at] for at in end.between],
+        "comparisons": [_comparison(bisection, step) for step in bisection.steps],
+        "plan": asdict(bisection.rule.plan),
+        "policy": asdict(bisection.rule.policy),
+        "profile": bisection.profile,
+        "started_at": bisection.started_at,
+        "command": bisection.command,
+    }
+
+
+def _comparison(bisection: Bisection, step: Step) -> dict[str, Any]:
+    return {
+        "old": bisection.candidates[step.old],
+        "new": bisection.candidates[step.new],
+        "said": step.said,
+        "told": step.told,
+        "run": step.run or None,
+        "evidence": step.evidence,
+        "changes": list(step.changes),
+        "reproduce": step.command or None,
+    }
+
+
+class Teller:
+    """Tells a bisection to people, or as one JSON object per line beside those of its upgrades."""
+
+    def __init__(self, console: Console, as_json: bool) -> None:
+        self.as_json = as_json
+        self._console = console
+
+    def began(self, bisection: Bisection) -> None:
+        """What is looked for, and among how many; for one that is gone on with, what is known already."""
+        if self.as_json:
+            known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
+            self._event("bisection", {**known, "steps": len(bisection.steps)})
+            return
+        names = bisection.candidates
+        self._line(
+            f"bisection {bisection.id}: {bisection.case}, good in {names[0]}, bad in {names[-1]}, "
+            f"{wording.plural(len(names) - 2, 'candidate')} between"
+        )
+        for step in bisection.steps:
+            self._line(f"known: {_says(bisection, step)}")
+
+    def asks(self, bisection: Bisection, asked: Question) -> None:
+        """Which two are compared next, and about how many steps are left."""
+        old, new = bisection.candidates[asked.old], bisection.candidates[asked.new]
+        between, steps = left(len(bisection.candidates), bisection.answers)
+        if self.as_json:
+            self._event("comparing", {**asdict(asked), "names": [old, new], "open": between, "steps": steps})
+            return
+        again = ", again with more pairs" if asked.again else ""
+        if not bisection.steps:
+            ahead = f"first the two ends, then about {wording.plural(steps, 'step')}"
+        elif between:
+            ahead = f"{wording.plural(between, 'candidate')} left, about {wording.plural(steps, 'step')}"
+        else:
+            ahead = "the pair itself" if asked.old else "the two ends"
+        self._line(f"{ahead}: {new} against {old}{again}")
+
+    def answered(self, bisection: Bisection, step: Step) -> None:
+        """What a comparison has said."""
+        if self.as_json:
+            self._event("compared", _comparison(bisection, step))
+        else:
+            self._line(_says(bisection, step), _STYLES[step.said])
+
+    def ended(self, bisection: Bisection, end: End, file: Path | None) -> None:
+        """The end, and the report where one is wanted."""
+        body = bisection_json(bisection, end)
+        if self.as_json:
+            self._event("bisected", body)
+        else:
+            self._print(bisection, end)
+        if file:
+            write_whole(file, json.dumps(body, indent=2) + "\n")
+            say(f"report: {file}")
+
+    def _print(self, bisection: Bisection, end: End) -> None:
+        names = bisection.candidates
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for title in ("candidate", "", "against", "says", "run"):
+            table.add_column(title, overflow="fold")
+        for step in sorted(bisection.steps, key=lambda step: step.new):
+            row = (names[step.new], _SIDES[step.said], names[step.old], step.told, step.run or "-")
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        self._console.print()
+        self._console.print(table)
+        self._console.print()
+        self._line(headline(bisection, end), "bold")
+        for at in end.between:
+            step = bisection.last(0, at)
+            self._line(f"    {names[at]}: {step.told if step else ''}")
+        if any(not step.run and step.new in end.between for step in bisection.steps):
+            self._line(f"try again what was skipped: pyrometer bisect --resume {bisection.id}")
+        direct = bisection.last(end.good, end.bad)
+        assert direct is not None
+        if end.kind != "alike":
+            self._changes(direct)
+        self._line(f"measure it again with: {direct.command}")
+        self._line(f"all of that comparison: pyrometer report {direct.run}")
+
+    def _changes(self, direct: Step) -> None:
+        if not direct.changes:
+            self._line("the two environments describe themselves alike")
+            return
+        self._line("what differs between the two:")
+        for change in direct.changes:
+            self._line(f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}")
+
+    def _event(self, name: str, body: Mapping[str, Any]) -> None:
+        self._console.file.write(json.dumps({"event": name, **body}, default=str) + "\n")
+        self._console.file.flush()
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(printable(text), style), soft_wrap=True)
+
+
+def _says(bisection: Bisection, step: Step) -> str:
+    old, new = bisection.candidates[step.old], bisection.candidates[step.new]
+    return f"{new} against {old}: {_SIDES[step.said]}: {step.told}"

@@ -1,0 +1,270 @@
+"""Progress that people can watch, lines for logs, JSON for machines."""
+
+import json
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from analysis.speedups import gains
+from runner.records import Outcome, Planned
+from runner.suites.reference_cases import baselines
+from workflows.measure import RunResult, Watcher
+from workflows.run_header import Header
+
+from ..context import plural
+from ..streams import patient, stdout_width
+from .wording import outcome_line, sign
+
+#: What a phase is called while it runs.
+PHASES = {
+    "import": "importing torch",
+    "build": "building",
+    "first_call": "first call",
+    "warm_up": "warming up",
+    "measure": "measuring",
+    "observe": "observing",
+    "trace": "tracing",
+    "finish": "finishing",
+    "check": "checking the answer",
+}
+
+
+class RunWatcher(Watcher, Protocol):
+    """A watcher that also hears of the end."""
+
+    def finished(self, result: RunResult) -> None:
+        """The run is over."""
+        ...
+
+
+def report_console() -> Console:
+    """Stdout, as wide as `stdout_width` says."""
+    return _console(sys.stdout)
+
+
+def watching_console() -> Console:
+    """Stdout for what is told while something is measured: where its disk is full, that goes on without."""
+    return _console(patient(sys.stdout))
+
+
+def _console(stream: TextIO) -> Console:
+    return Console(file=stream, highlight=False, width=stdout_width())
+
+
+@contextmanager
+def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
+    """JSON lines if asked for; a live display on a terminal; plain lines elsewhere."""
+    if as_json:
+        yield JsonWatcher(console)
+    elif console.is_terminal:
+        with _progress(console) as progress:
+            yield LiveWatcher(progress)
+    else:
+        yield PlainWatcher(console)
+
+
+def tell_waiting(sentence: str) -> None:
+    """One JSON object on stdout: nothing is measured yet, and why."""
+    JsonWatcher(watching_console()).waiting(sentence)
+
+
+class PlainWatcher:
+    """One line per event that matters: for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._names: Mapping[str, str] = {}
+        self._done = 0
+        self._total = 0
+        self._left = 0.0
+
+    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+        """Say what is going to be measured, and what cannot be."""
+        self._total = len(todo)
+        self._names = environment_names(header)
+        self._line(introduction(header, todo, seconds))
+        for note in header.notes:
+            self._line(f"not here: {note}")
+
+    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+        """Compiling takes long enough to be worth a line; the rest is told by its outcome."""
+        self._left = seconds_left
+        if phase == "first_call" and "compile=" in planned.case:
+            self._line(f"       compiling {planned.case}, replicate {planned.replicate}")
+
+    def measured(self, outcome: Outcome) -> None:
+        """One line per outcome."""
+        self._done += 1
+        left = f"about {duration(self._left)} left" if self._done < self._total else "done"
+        self._line(f"{self._done:3d}/{self._total} {self._told(outcome)}  [{left}]")
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """One line for all of them."""
+        self._done += replicates
+        self._line(f"{self._done:3d}/{self._total} {case}: {replicates} replicates {reason}")
+
+    def note(self, sentence: str) -> None:
+        """A line of its own."""
+        self._line(f"note: {sentence}")
+
+    def finished(self, result: RunResult) -> None:
+        """The report says the rest."""
+
+    def _told(self, outcome: Outcome) -> str:
+        return outcome_line(outcome, self._names.get(outcome.environment, ""))
+
+    def _line(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
+
+class LiveWatcher:
+    """A bar with case, phase and time left; outcomes scroll above it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._names: Mapping[str, str] = {}
+        self._task = progress.add_task("starting", total=None, case="", left="")
+
+    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+        """Set the bar up and say what cannot be measured."""
+        self._names = environment_names(header)
+        self._progress.update(self._task, total=len(todo), left=duration(seconds))
+        self._print(escape(introduction(header, todo, seconds)))
+        for note in header.notes:
+            self._print(f"[dim]not here: {escape(note)}[/dim]")
+
+    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+        """Show case and phase."""
+        case = f"{planned.case} #{planned.replicate}"
+        what = (
+            "compiling" if phase == "first_call" and "compile=" in planned.case else PHASES.get(phase, phase)
+        )
+        left = duration(seconds_left)
+        self._progress.update(self._task, description=what, case=escape(case), left=left)
+
+    def measured(self, outcome: Outcome) -> None:
+        """One line per outcome, above the bar."""
+        style = "green" if outcome.status == "ok" else "yellow" if outcome.status == "skipped" else "red"
+        line = outcome_line(outcome, self._names.get(outcome.environment, ""))
+        self._print(f"[{style}]{sign(outcome.status)}[/{style}] {escape(line)}")
+        self._progress.advance(self._task)
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """One line for all of them, above the bar."""
+        self._print(f"[dim]{escape(case)}: {replicates} replicates {escape(reason)}[/dim]")
+        self._progress.advance(self._task, replicates)
+
+    def note(self, sentence: str) -> None:
+        """A line above the bar."""
+        self._print(f"[yellow]note:[/yellow] {escape(sentence)}")
+
+    def finished(self, result: RunResult) -> None:
+        """Take the bar away."""
+        self._progress.update(self._task, description="done", case="", left="0:00:00")
+
+    def _print(self, text: str) -> None:
+        self._progress.console.print(text, soft_wrap=True)
+
+
+class JsonWatcher:
+    """One JSON object per line on stdout; `event` says which."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def waiting(self, sentence: str) -> None:
+        """Nothing is measured yet, and why."""
+        self._line("waiting", text=sentence)
+
+    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+        """The run's description and the estimate in seconds."""
+        body = {k: v for k, v in header.to_body().items() if k not in ("environments", "planned")}
+        names = [{k: e[k] for k in ("name", "python", "fingerprint")} for e in header.environments]
+        planned = [asdict(one) for one in todo]
+        self._line(
+            "began", run=header.run, estimate_seconds=seconds, planned=planned, environments=names, about=body
+        )
+
+    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+        """A contender entered a phase."""
+        self._line("phase", **asdict(planned), phase=phase, seconds_left=seconds_left)
+
+    def measured(self, outcome: Outcome) -> None:
+        """An outcome, without its samples, recordings and log."""
+        left_out = ("blocks", "telemetry", "log_tail")
+        body = {k: v for k, v in outcome.to_body().items() if k not in left_out}
+        self._line("outcome", **body)
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """Replicates that are not needed."""
+        self._line("spared", case=case, replicates=replicates, reason=reason)
+
+    def note(self, sentence: str) -> None:
+        """A sentence for people."""
+        self._line("note", text=sentence)
+
+    def finished(self, result: RunResult) -> None:
+        """How the run ended, and what each technique brought."""
+        found = [asdict(gain) for each in gains(result.outcomes, baselines).values() for gain in each]
+        how = {"state": result.state, "stored": result.stored, "seconds": result.seconds}
+        self._line("ended", run=result.run, **how, gains=found)
+
+    def concluded(self, body: Mapping[str, object]) -> None:
+        """The verdict on an upgrade, in the words of reports/upgrade.schema.json."""
+        self._line("verdict", **body)
+
+    def _line(self, event: str, **body: object) -> None:
+        text = json.dumps({"event": event, **body}, default=str)
+        self._console.file.write(text + "\n")
+        self._console.file.flush()
+
+
+def introduction(header: Header, todo: tuple[Planned, ...], seconds: float) -> str:
+    """One sentence on what is going to be measured."""
+    torch = ", ".join(str(e["facts"]["torch"]) for e in header.environments)
+    cases = plural(len({planned.case for planned in todo}), "case")
+    return (
+        f"run {header.run}: suite {header.suite}, {cases}, {plural(len(todo), 'replicate')}, torch {torch}, "
+        f"{header.machine['hardware_label']}, profile {header.profile['name']}, about {duration(seconds)}"
+    )
+
+
+def environment_names(header: Header) -> Mapping[str, str]:
+    """What outcomes call their environment, by fingerprint; nothing where there is only one."""
+    named = {str(each["fingerprint"]): str(each["name"]) for each in header.environments}
+    return named if len(named) > 1 else {}
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("[bold]{task.fields[case]}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]left {task.fields[left]}"),
+        console=console,
+        # Four times a second on the housekeeping core.
+        refresh_per_second=4,
+        transient=True,
+    )

@@ -1,0 +1,182 @@
+"""The report of an upgrade on a terminal: the decision first, then the reasons, then the cases."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from analysis import words
+from analysis.comparison.case_results import CaseResult
+from analysis.comparison.upgrade import Upgrade
+from analysis.words import printable
+from reports import sentences, wording
+from reports.report_context import Subject
+from reports.rows import Row, Tone, left_out, rows, standings, techniques
+from reports.scorecard import entries
+
+from .case_names import CaseName
+
+_STYLES: dict[Tone, str] = {"bad": "red", "odd": "yellow", "good": "green", "quiet": ""}
+_DECISIONS = {"go": "bold green", "no-go": "bold red", "unclear": "bold yellow"}
+
+#: Below this many columns old and new, n and the smallest visible change are left to the files.
+_WIDE = 120
+#: What a case key may claim of a narrow terminal before it is folded, and what it must leave to the others.
+_CASE_WIDTH, _OTHERS_WIDTH = 44, 52
+
+
+def print_upgrade(
+    console: Console,
+    subject: Subject,
+    results: Sequence[CaseResult],
+    upgrade: Upgrade,
+    *,
+    here: bool = True,
+) -> None:
+    """Everything a decision needs, in the order of its weight; the files of `--report` have the rest.
+
+    One that was interrupted goes on where its journal is, which is `here` or is not.
+    """
+    each = rows(subject, results, upgrade)
+    _line(console, f"{sentences.title(subject)} on {sentences.place(subject)}")
+    sign = wording.DECISION_SIGNS[upgrade.decision]
+    console.print(Text(f"{sign} {printable(wording.headline(upgrade))}", _DECISIONS[upgrade.decision]))
+    if told := sentences.so_far(subject):
+        _line(console, told)
+    console.print()
+    console.print(_scorecard(subject, upgrade))
+    console.print()
+    console.print(_reasons(upgrade))
+    _settle(console, subject, upgrade)
+    console.print()
+    console.print(_cases(subject, each, console.width))
+    _line(console, f"{wording.plural(len(each), 'case')}: {', '.join(standings(each))}")
+    if told := sentences.about_same(subject):
+        _line(console, told)
+    _means(console, results, upgrade)
+    for table in upgrade.tables:
+        _line(console, f"{sentences.table_title(table)}: {sentences.table_summary(table)}")
+    _exclusions(console, each, upgrade)
+    _line(console, f"measure a case again with: {_again(subject, each, upgrade)}")
+    if subject.resume:
+        _line(console, f"{'go on with:' if here else sentences.GOES_ON} {subject.resume}")
+
+
+def _scorecard(subject: Subject, upgrade: Upgrade) -> Table:
+    """Pass rate, latency, compile time and memory: a line each, and what there is to say of it."""
+    table = Table.grid(padding=(0, 2))
+    for fold in (False, False, False, True):
+        table.add_column(no_wrap=not fold, overflow="fold" if fold else "ellipsis")
+    for one in entries(upgrade.scorecard, subject.policy):
+        state = Text(f"{one.sign} {one.state}", _STYLES[one.tone])
+        notes = Text("\n".join(map(printable, one.notes)))
+        table.add_row(one.title, state, one.value, notes)
+    return table
+
+
+def _reasons(upgrade: Upgrade) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for number, reason in enumerate(upgrade.reasons, 1):
+        table.add_row(
+            f"{number}.",
+            Text(wording.speaks(reason), _STYLES["odd"] if reason.warning else _DECISIONS[reason.speaks]),
+            Text(printable(reason.text)),
+        )
+    return table
+
+
+def _settle(console: Console, subject: Subject, upgrade: Upgrade) -> None:
+    if not upgrade.settle:
+        return
+    console.print()
+    _line(console, f"what would settle it: {wording.settling_in_all(upgrade.settle)}")
+    for one in upgrade.settle:
+        _line(console, f"    {wording.settling(one)}: {one.case}")
+
+
+def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
+    wide, metric = width >= _WIDE, subject.policy.metric
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    longest = max((len(row.case) for row in each), default=0)
+    table.add_column(
+        "case", overflow="fold", min_width=min(_CASE_WIDTH, max(width - _OTHERS_WIDTH, 1), longest)
+    )
+    if wide:
+        for title in wording.headings(metric):
+            table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("change", justify="right", no_wrap=True)
+    table.add_column("interval", no_wrap=True)
+    if wide:
+        table.add_column("n", justify="right")
+    table.add_column("verdict", overflow="fold")
+    if wide:
+        table.add_column("visible from", justify="right", no_wrap=True)
+    for row in each:
+        judged = row.verdict
+        told = Text(f"{row.sign} {printable(row.told if wide else row.word)}", _STYLES[row.tone])
+        cells: list[str | Text | CaseName] = [CaseName(printable(row.case))]
+        if wide:
+            cells += (
+                [wording.number(metric, judged.old), wording.number(metric, judged.new)]
+                if judged
+                else ["–"] * 2
+            )
+        cells += [wording.change(judged), wording.interval(judged.low, judged.high)] if judged else ["–"] * 2
+        if wide:
+            cells.append(str(judged.n) if judged else "0")
+        cells.append(told)
+        if wide:
+            cells.append(wording.within(judged.smallest) if judged else words.NONE)
+        table.add_row(*cells)
+    return table
+
+
+def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) -> None:
+    overall = upgrade.overall
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("geomean", overflow="fold")
+    for title in ("change", wording.confidence(overall), "cases", "pairs", "left out"):
+        table.add_column(title, justify="right", no_wrap=title != "left out")
+    every = [("all", overall, len(upgrade.exclusions))]
+    every += [(row.technique, row.mean, len(row.excluded)) for row in techniques(results, upgrade)]
+    for name, mean, excluded in every:
+        table.add_row(
+            Text(printable(name)),
+            words.percent(mean.change) if mean else words.NONE,
+            wording.interval(mean.low, mean.high) if mean else words.NONE,
+            str(mean.cases if mean else 0),
+            str(mean.pairs if mean else 0),
+            str(excluded),
+        )
+    console.print()
+    console.print(table)
+
+
+def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None:
+    if upgrade.exclusions:
+        console.print()
+        _line(console, "in no geomean:")
+    for one in upgrade.exclusions:
+        _line(console, f"    {one.case}: {one.reason}")
+    pairs = left_out(each)
+    if pairs:
+        _line(console, "pairs that do not count:")
+    for case, why in pairs:
+        _line(console, f"    {case}: {why}")
+
+
+def _again(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
+    """The command of the case that weighs most, of an unclear one with the pairs that would settle it."""
+    settled_by = next((one for one in upgrade.settle if one.pairs is not None), None)
+    if settled_by is not None:
+        return subject.settle(settled_by)
+    named = [case for reason in upgrade.reasons for case in reason.cases] or [row.case for row in each]
+    return subject.reproduce(named[0] if named else "KEY")
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(printable(text), markup=False, soft_wrap=True)

@@ -1,0 +1,64 @@
+"""Numbers and outcomes as the command line writes them."""
+
+from analysis.comparison.disturbance import disturbed
+from analysis.metrics import METRICS
+from analysis.speedups import Gain
+from analysis.words import printable
+from runner.records import Outcome
+
+_SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
+
+
+def sign(status: str) -> str:
+    """A sign for a status: what is not well differs in shape, not in colour alone."""
+    return _SIGNS.get(status, "✗")
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """`digits` significant digits without an exponent where that is readable."""
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 1e6:
+        decimals = max(0, digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1]))
+        return f"{value:.{decimals}f}"
+    return f"{value:.3g}"
+
+
+def times(gain: Gain, *, interval: bool = True) -> str:
+    """A ratio with its interval, "1.92x [1.88, 1.96]", and n where pairs are missing; a dash for none.
+
+    An efficiency is a percentage: "93.1 % [92.0, 94.2]". A star marks one that rests on disturbed processes.
+    """
+    if gain.ratio is None:
+        return "-"
+    scale, unit = (100, " %") if gain.kind == "efficiency" else (1, "x")
+    text = f"{figure(gain.ratio * scale, 3)}{unit}"
+    if interval and gain.low is not None and gain.high is not None:
+        text += f" [{figure(gain.low * scale, 3)}, {figure(gain.high * scale, 3)}]"
+    text += "*" if gain.disturbed else ""
+    return f"{text} n={gain.n}" if interval and gain.left_out else text
+
+
+def quantity(metric: str, value: float) -> str:
+    """A value with its unit."""
+    known = METRICS.get(metric)
+    return f"{figure(value)} {known.unit}" if known else figure(value)
+
+
+def outcome_line(outcome: Outcome, environment: str = "") -> str:
+    """One outcome in a line: case, replicate, `environment` if given, median latency or what went wrong."""
+    name = f"{outcome.case} #{outcome.replicate}" + (f" in {environment}" if environment else "")
+    if "operators" in outcome.facts and outcome.status == "ok":
+        totals = outcome.facts["traced"]
+        return f"{name}: {len(outcome.facts['operators'])} operators traced over {totals['steps']:g} steps"
+    if outcome.status == "ok":
+        parts = [f"median {quantity('latency', outcome.metrics['latency'])}"]
+        parts += [
+            f"{METRICS[m].title.lower()} {quantity(m, outcome.metrics[m])}"
+            for m in ("compile_cold", "compile_warm")
+            if m in outcome.metrics
+        ]
+        if disturbance := disturbed(outcome.facts):
+            parts.append(f"disturbed: {disturbance}")
+        return f"{name}: {', '.join(parts)}"
+    return f"{name}: {outcome.status}: {printable(outcome.reason)}"

@@ -1,0 +1,156 @@
+"""The command people type: `pyrometer ...`, and where each of its commands lies.
+
+What a command needs takes a second to import for some of them: only the module of the one that was typed is,
+and none for the help that lists them.
+"""
+
+from importlib import import_module
+from importlib.metadata import version as installed
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+from configuration.suggestions import unknown
+
+
+class _Place(NamedTuple):
+    """Where a command lies, `module:name`, and the first sentence of its help."""
+
+    where: str
+    help: str
+
+
+#: In the order of the help.
+_PLACES = {
+    "run": _Place("run:run", "Measure this machine with a suite and keep every number."),
+    "upgrade": _Place(
+        "upgrade:upgrade", "Should this machine move from OLD to NEW? Both are measured together, and judged."
+    ),
+    "bisect": _Place(
+        "bisect:bisect",
+        "Between which two of GOOD, those between and BAD did a case become slower, or break?",
+    ),
+    "dashboard": _Place(
+        "dashboard:dashboard", "Open the dashboard on this machine's numbers; Ctrl-C stops it."
+    ),
+    "report": _Place(
+        "report:report", "Print again what `run` printed at its end, or the verdict of an upgrade."
+    ),
+    "regressions": _Place(
+        "regressions:app", "What the nights found: candidates, regressions, improvements, and their triage."
+    ),
+    "digest": _Place(
+        "digest:digest", "What is told of a night: what moved, what is missing, what was judged, what ran."
+    ),
+    "profile": _Place(
+        "profile:app", "Where the time of one case goes: `profile CASE` traces, `profile diff A B` subtracts."
+    ),
+    "doctor": _Place("doctor:doctor", "What this machine can measure, what it cannot, and why."),
+    "cases": _Place("cases:cases", "The cases on offer."),
+    "suites": _Place("suites:app", "The suites: curated lists of cases with a time budget."),
+    "environments": _Place("environments:app", "The environments that can be measured, and building them."),
+    "schedule": _Place("schedule:app", "The timetable: what is done when, by itself."),
+    "scheduler": _Place(
+        "scheduler:scheduler",
+        "Do by itself, night by night, what the timetable in pyrometer.toml says ([schedules.NAME]).",
+    ),
+    "serve": _Place("serve:serve", "Scheduler and dashboard together, until Ctrl-C or SIGTERM."),
+    "alerts": _Place("digest:alerts", "Who is told, and whether it arrives."),
+    "fleet": _Place("fleet:app", "Several machines that measure for one head."),
+    "lend": _Place(
+        "lend:lend",
+        "Lend this machine to cases that are spread over several (axis nodes), until Ctrl-C or SIGTERM.",
+    ),
+    "export": _Place(
+        "export:export", "Write runs into a file: whole, to be imported elsewhere, or as tables."
+    ),
+    "import": _Place(
+        "import_:import_files",
+        "Store what files of other tools and of other machines hold; storing it again changes nothing.",
+    ),
+    "submit": _Place(
+        "submit:submit_file", "Add what a script of yours measured on this machine to the database."
+    ),
+    "db": _Place("database:app", "Look after the database."),
+    "telemetry": _Place("telemetry:app", "What the GPUs say about themselves."),
+}
+
+
+class _Later(TyperGroup):
+    """Commands that are imported when they are called, as click's documentation does it (lazy loading)."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*_PLACES, *self.commands.keys() - _PLACES.keys()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in _PLACES and cmd_name not in self.commands:
+            self.commands[cmd_name] = _loaded(ctx, cmd_name)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Refuse what is no command here: the base class would want all of them to name a similar one."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names:
+            ctx.fail(unknown("command", args[0], names))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands without importing them."""
+        helps = {name: place.help for name, place in _PLACES.items()}
+        helps |= {name: own.get_short_help_str(200) for name, own in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, helps[name]) for name in self.list_commands(ctx)])
+
+
+def _loaded(ctx: Any, name: str) -> Any:
+    """A group of commands, or a function, which has its help in `HELP` where the layout is to survive."""
+    place, attribute = _PLACES[name].where.split(":")
+    module = import_module(f"{__package__}.commands.{place}")
+    found = getattr(module, attribute)
+    holder = typer.Typer(callback=_holds, add_completion=False, rich_markup_mode=None)
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name, help=getattr(module, "HELP", None))(found)
+    group: Any = typer.main.get_command(holder)
+    return group.get_command(ctx, name)
+
+
+def _holds() -> None:
+    """With a callback a Typer application is a group, even of one command."""
+
+
+app = typer.Typer(
+    cls=_Later,
+    name="pyrometer",
+    help="Measures PyTorch on machines you own, keeps every number, and shows how it moves.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # A mistake on the command line gets a sentence, not a box.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command("version")
+def version() -> None:
+    """The version of Pyrometer."""
+    typer.echo(installed("pyrometer"))
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def pyrometer(
+    asked: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit"),
+    ] = False,
+) -> None:
+    """What stands before a command (the help is the program's own)."""

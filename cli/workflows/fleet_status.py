@@ -1,0 +1,202 @@
+"""How a fleet stands: its machines, what each does, what waits and why."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.staleness import Waiting, alive, present, takers, waiting
+from db.queue import queries as queue_queries
+from db.queue.records import SchedulerSeen, Task
+from fleet.drain import drained
+from fleet.engine import Engine, EngineError, NodeSeen
+from scheduled_jobs.jobs.context import MEASURING
+from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
+
+from ..context import Context
+from ..engines import engine_of
+
+#: A scheduler shows within half a minute that one of its machines lives.
+_ALIVE_MINUTES = 2
+_MOST_TASKS = 1000
+#: A machine whose doctor nobody asked yet.
+_DESCRIBE_SECONDS, _AGAIN_SECONDS = 60.0, 1.0
+#: What nobody can do comes first.
+_ORDER = ("no such label", "nobody", "busy", "not yet", "next")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the fleet. `state`: measures, idle, drained, silent, gone, joined.
+
+    Gone is one that left without being drained, joined one that no scheduler has taken up. `facts` are what
+    it tells of itself.
+    """
+
+    name: str
+    state: str
+    labels: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    seen_at: datetime | None = None
+    doing: tuple[Task, ...] = ()
+
+    def body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "node": self.name,
+            "state": self.state,
+            "labels": list(self.labels),
+            "seen_at": self.seen_at.isoformat() if self.seen_at else None,
+            "tasks": [{"task": task.id, "run": task.run_id, **_told(task)} for task in self.doing],
+            "facts": dict(self.facts),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The machines by name, the tasks that wait, those first that nobody can do; `notes` are sentences."""
+
+    nodes: tuple[Node, ...]
+    waiting: tuple[tuple[Task, Waiting], ...]
+    notes: tuple[str, ...]
+    now: datetime
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the machines are called."""
+        return frozenset(node.name for node in self.nodes)
+
+    def body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "nodes": [node.body() for node in self.nodes],
+            "waiting": [
+                {"task": task.id, **_told(task), "why": why.why, "machines": list(why.machines)}
+                for task, why in self.waiting
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def standing(here: Context, *, telling: bool = False) -> Standing:
+    """How the fleet of this place stands; with `telling` each machine tells what it can measure.
+
+    Raises UsageError where no fleet is wanted, DatabaseError, and JobError.
+    """
+    now = datetime.now(UTC)
+    with here.open_database() as database:
+        everybody = queue_queries.schedulers(database)
+        running = queue_queries.running(database)
+        left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
+    seen = heard(everybody, now)
+    living = present(seen)
+    found = _told_nodes(here, everybody, living, running)
+    gone = {one.machine for one in seen} - {one.machine for one in living}
+    found |= {name: replace(node, state="gone") for name, node in found.items() if name in gone}
+    notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
+    # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
+    heads = [one for one in living if one.machine == machine_name()]
+    for one in heads:
+        notes += _troubles(one)
+    if not heads:
+        notes.append("no scheduler of this head is there to use them: start one with `pyrometer scheduler`")
+        found |= _joined(here, found, notes, telling=telling)
+    return Standing(
+        nodes=tuple(found[name] for name in sorted(found)),
+        waiting=_sorted(left, living, running, now),
+        notes=tuple(notes),
+        now=now,
+    )
+
+
+def heard(schedulers: Iterable[SchedulerSeen], now: datetime) -> list[SchedulerSeen]:
+    """Those that were seen lately, and whose process is not known to be dead."""
+    me = myself(machine_name())
+    return [one for one in alive(schedulers, now, _ALIVE_MINUTES) if dead_process(one.owner, me) is None]
+
+
+def _troubles(one: SchedulerSeen) -> list[str]:
+    """Why machines that joined are not used, as a scheduler told."""
+    told = one.facts.get("troubles")
+    return [str(each) for each in told] if isinstance(told, list) else []
+
+
+def _told_nodes(
+    here: Context,
+    everybody: Iterable[SchedulerSeen],
+    living: Iterable[SchedulerSeen],
+    running: Iterable[Task],
+) -> dict[str, Node]:
+    """The machines that schedulers told of."""
+    off, there = drained(here.places.data_dir), {one.owner for one in living}
+    doing: dict[str, list[Task]] = defaultdict(list)
+    for task in running:
+        doing[(task.owner or "").partition("/")[0]].append(task)
+    found: dict[str, Node] = {}
+    for one in sorted(everybody, key=lambda one: one.seen_at):
+        facts = one.facts.get("node")
+        if not isinstance(facts, dict):
+            continue
+        own = tuple(doing[one.machine])
+        state = "drained" if one.machine in off else "measures" if own else "idle"
+        if one.owner not in there:
+            state = "silent"
+        found[one.machine] = Node(one.machine, state, one.labels, facts, one.seen_at, own)
+    return found
+
+
+def _joined(here: Context, known: Mapping[str, Node], notes: list[str], *, telling: bool) -> dict[str, Node]:
+    """The machines that joined, and that no scheduler told of."""
+    engine = engine_of(here, looks=True)
+    try:
+        taken = {node.name for node in known.values() if node.state != "silent"}
+        seen = [node for node in engine.nodes() if node.name not in taken]
+        facts = _facts(engine, seen, notes) if telling else {}
+        return {
+            node.name: Node(
+                node.name,
+                "joined",
+                tuple(f"{key}={value}" for key, value in sorted(node.labels.items())),
+                facts.get(node.name, {}),
+            )
+            for node in seen
+        }
+    except EngineError as error:
+        notes.append(f"the fleet's engine is away: {error}")
+        return {}
+    finally:
+        engine.close()
+
+
+def _facts(engine: Engine, nodes: Iterable[NodeSeen], notes: list[str]) -> dict[str, Mapping[str, Any]]:
+    """What machines tell of themselves by their names; a doctor whom nobody asked before takes a while."""
+    found: dict[str, Mapping[str, Any]] = {}
+    left, give_up = list(nodes), time.monotonic() + _DESCRIBE_SECONDS
+    while left and time.monotonic() < give_up:
+        for node in tuple(left):
+            try:
+                found[node.name] = engine.call(node.id, "describe", {}, _DESCRIBE_SECONDS)
+            except EngineError as error:
+                notes.append(f"{node.name}: {error}")
+                left.remove(node)
+            else:
+                if found[node.name].get("hardware"):
+                    left.remove(node)
+        time.sleep(_AGAIN_SECONDS if left else 0.0)
+    return found
+
+
+def _sorted(
+    left: Iterable[Task], living: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
+) -> tuple[tuple[Task, Waiting], ...]:
+    """What waits for a machine that measures, and why."""
+    able = takers(one for one in living if one.facts.get("measures") is not False)
+    busy = {(task.owner or "").partition("/")[0] for task in running if task.job in MEASURING}
+    found = [(task, waiting(task, able, busy, now)) for task in left if task.job in MEASURING]
+    return tuple(sorted(found, key=lambda one: (_ORDER.index(one[1].why), one[0].due_at, one[0].id)))
+
+
+def _told(task: Task) -> dict[str, Any]:
+    return {"schedule": task.schedule, "part": task.part, "job": task.job, "label": task.label}

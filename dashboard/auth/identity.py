@@ -1,0 +1,125 @@
+"""From what vouches for somebody to what that person may do: pure decisions, each tried without a server."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from ipaddress import IPv6Address, ip_address
+from typing import Any, cast
+
+from dashboard.auth.policy import Rules
+
+#: What a name may be at most: it stands beside what somebody said of a finding.
+_NAME_CHARACTERS = 200
+_GROUP = "group:"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who was vouched for, until `until` (seconds since 1970; None: for as long as it is said)."""
+
+    name: str
+    groups: frozenset[str] = frozenset()
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who may look. Without a name nobody asked for one."""
+
+    name: str = ""
+    may_triage: bool = True
+    until: float | None = None
+
+    def ended(self, now: float) -> bool:
+        """Whether the login of this reader has ended by `now`, in seconds since 1970."""
+        return self.until is not None and self.until <= now
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Somebody who may not look, and why, in sentences; would `another_account` help?"""
+
+    why: str
+    another_account: bool = False
+
+
+def judged(person: Person, rules: Rules) -> Reader | Refusal:
+    """What `person` may do: triagers look too, and without `viewers` everybody looks who was vouched for."""
+    if _named(person, rules.triagers):
+        return Reader(person.name, True, person.until)
+    if not rules.viewers or _named(person, rules.viewers):
+        return Reader(person.name, False, person.until)
+    return Refusal(f"{person.name} may not look at this dashboard. Ask {rules.ask}.", True)
+
+
+def _named(person: Person, patterns: Sequence[str]) -> bool:
+    # A name never matches a group: whoever may choose a name could otherwise take a group's.
+    for pattern in patterns:
+        group = pattern.removeprefix(_GROUP)
+        if group != pattern:
+            if any(fnmatchcase(each, group) for each in person.groups):
+                return True
+        elif fnmatchcase(person.name, pattern):
+            return True
+    return False
+
+
+def sent_by_a_proxy(peer: str | None, rules: Rules) -> bool:
+    """Whether what is at the other end of the connection may say who somebody is."""
+    try:
+        address = ip_address(peer or "")
+    except ValueError:
+        return False
+    # A socket for both families shows IPv4 as ::ffff:10.0.0.5.
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in rules.proxies)
+
+
+def told_by_a_proxy(headers: Sequence[tuple[bytes, bytes]], rules: Rules) -> Person | Refusal:
+    """Who a trusted proxy says somebody is; `headers` are those of one request, names in lower case."""
+    names = _values(headers, rules.user_header)
+    header = rules.user_header.decode()
+    if len(names) > 1:
+        # A proxy that adds its header to the one a browser sent would let the browser choose.
+        return Refusal(f"{header} came {len(names)} times; the proxy must replace what browsers send.")
+    if not names or not _usable(names[0]):
+        return Refusal(f"The proxy says nobody's name: {header} is missing or no name.")
+    # One line for each group, or all in one line, with a comma or a bar between them.
+    lines = _values(headers, rules.groups_header)
+    groups = {part.strip() for line in lines for part in re.split(r"[,|]", line)}
+    return Person(names[0], frozenset(groups - {""}))
+
+
+def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    found = [value for each, value in headers if name and each == name]
+    # Header values are bytes; names outside of ASCII come as UTF-8.
+    return [value.decode("utf-8", "replace").strip() for value in found]
+
+
+def told_by_a_provider(claims: Mapping[str, Any], rules: Rules) -> Person | Refusal | None:
+    """Who a provider says somebody is, by the claims of its ID token; None where they are no login."""
+    issued = claims.get("iat")
+    if claims.get("is_logged_in") is not True or isinstance(issued, bool):
+        return None
+    if not isinstance(issued, int | float):
+        return None
+    name = claims.get(rules.user_claim)
+    if not isinstance(name, str) or not _usable(name):
+        why = f"The provider says nobody's name: claim {rules.user_claim!r} is missing or no name."
+        return Refusal(why, True)
+    # Some providers let people write any address into their account, and some say true in words.
+    verified = claims.get("email_verified")
+    if rules.user_claim == "email" and verified is not True and verified != "true":
+        why = f"The provider does not vouch for {name}: claim 'email_verified' is not true. Ask {rules.ask}."
+        return Refusal(why, True)
+    groups = claims.get(rules.groups_claim)
+    listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+    texts = (each for each in cast(list[object], listed) if isinstance(each, str))
+    return Person(name, frozenset(texts), issued + rules.login_seconds)
+
+
+def _usable(name: str) -> bool:
+    # What cannot be seen could pass for another name.
+    return name == name.strip() and 0 < len(name) <= _NAME_CHARACTERS and name.isprintable()

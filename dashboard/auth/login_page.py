@@ -1,0 +1,57 @@
+"""What those see who are not let in, before anything of Streamlit's: one page, one sentence, one way on."""
+
+from base64 import b64encode
+from functools import cache
+from html import escape
+from pathlib import Path
+from string import Template
+from urllib.parse import quote
+
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+_HERE = Path(__file__).parent
+_KEPT_NOWHERE = {"cache-control": "no-store"}
+
+
+def log_in(address: str, *, page: bool) -> Response:
+    """Asks somebody whom nobody vouched for to log in, and to go on to `address` from there."""
+    sentence = "This dashboard is for those who log in."
+    way = ("Log in", f"/login?to={quote(address, safe='')}")
+    return _answer("Log in", sentence, way, page=page)
+
+
+def refuse(sentence: str, logout: str, *, page: bool) -> Response:
+    """Says to somebody why not; with the address `logout` another account can be tried."""
+    return _answer("Not open to you", sentence, ("Log out", logout) if logout else None, page=page)
+
+
+def unanswered(ask: str, *, page: bool) -> Response:
+    """Says to somebody that no login is to be had just now."""
+    sentence = f"The provider of logins does not answer. If that lasts, ask {ask}."
+    return _answer("No login just now", sentence, ("Try again", "/login"), page=page, status=503)
+
+
+def unauthorised() -> Response:
+    """The answer to a reader of /metrics who brings no token, or another one."""
+    headers = _KEPT_NOWHERE | {"www-authenticate": 'Bearer realm="pyrometer"'}
+    return PlainTextResponse("The metrics are for those who bring their token.\n", 401, headers)
+
+
+def _answer(
+    title: str, sentence: str, way: tuple[str, str] | None, *, page: bool, status: int = 403
+) -> Response:
+    if not page:
+        return PlainTextResponse(f"{sentence}\n", status, _KEPT_NOWHERE)
+    link = f'<p><a href="{escape(way[1])}">{escape(way[0])}</a></p>' if way else ""
+    shown = _template().substitute(title=escape(title), sentence=escape(sentence), way=link, icon=_icon())
+    return HTMLResponse(shown, status, _KEPT_NOWHERE)
+
+
+@cache
+def _template() -> Template:
+    return Template((_HERE / "login_page.html").read_text())
+
+
+@cache
+def _icon() -> str:
+    return "data:image/png;base64," + b64encode((_HERE.parent / "static" / "icon.png").read_bytes()).decode()

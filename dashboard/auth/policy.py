@@ -1,0 +1,102 @@
+"""The rules of this server: how people log in, and what those who did may do."""
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Literal, cast
+from urllib.parse import urlsplit
+
+from configuration.errors import WrongValue
+from configuration.secret_files import one_line
+from configuration.tables.dashboard import DashboardSettings, Login
+
+#: Where a provider says what it can do (OpenID Connect Discovery 1.0, section 4).
+_METADATA = "/.well-known/openid-configuration"
+_SECRET_CHARACTERS = 32
+_ANYBODY_TO_ASK = "whoever runs it"
+
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What `[dashboard]` says, as the server needs it; without anything nobody logs in and all may do all.
+
+    `viewers` and `triagers` are globs, `ask` whom those are to ask who may not; header names are in lower
+    case, `login_seconds` is how long a login lasts. `provider` is what Streamlit calls `[auth]`.
+    """
+
+    login: Login = "none"
+    url: str = ""
+    viewers: tuple[str, ...] = ()
+    triagers: tuple[str, ...] = ()
+    ask: str = _ANYBODY_TO_ASK
+    user_claim: str = ""
+    groups_claim: str = ""
+    login_seconds: float = 0.0
+    user_header: bytes = b""
+    groups_header: bytes = b""
+    proxies: tuple[Network, ...] = ()
+    logout: str = ""
+    metrics: Literal["open", "token", "viewers"] = "open"
+    metrics_token: str = field(default="", repr=False)
+    provider: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def host(self) -> str:
+        """The name under which browsers call the server; empty where nobody said."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether browsers come by https, so that cookies need never travel in clear."""
+        return self.url.startswith("https://")
+
+
+def settled(settings: DashboardSettings) -> Rules:
+    """The rules that `settings` make; reads the files of secrets. Raises ConfigurationError."""
+    login = settings.login
+    open_or_not = settings.metrics or ("open" if login == "none" else "viewers")
+    return Rules(
+        login=login,
+        url=settings.url or "",
+        viewers=settings.viewers,
+        triagers=settings.triagers,
+        ask=settings.ask or _ANYBODY_TO_ASK,
+        user_claim=settings.user_claim,
+        groups_claim=settings.groups_claim,
+        login_seconds=settings.login_hours * 3600,
+        user_header=(settings.user_header or "").lower().encode(),
+        groups_header=(settings.groups_header or "").lower().encode(),
+        proxies=tuple(ip_network(each) for each in settings.trusted_proxies),
+        logout="/auth/logout" if login == "oidc" else settings.logout_path or "",
+        metrics=open_or_not,
+        metrics_token=_secret(settings, "metrics_token") if open_or_not == "token" else "",
+        provider=_provider(settings) if login == "oidc" else {},
+    )
+
+
+def _provider(settings: DashboardSettings) -> dict[str, str]:
+    issuer = settings.issuer or ""
+    found = {
+        "redirect_uri": f"{settings.url}/oauth2callback",
+        "client_id": settings.client_id or "",
+        "client_secret": _secret(settings, "client_secret"),
+        "server_metadata_url": issuer if issuer.endswith(_METADATA) else issuer + _METADATA,
+    }
+    # Without one Streamlit makes one up: logins then end when the server does.
+    if settings.cookie_secret or settings.cookie_secret_file:
+        found["cookie_secret"] = _secret(settings, "cookie_secret")
+    return found
+
+
+def _secret(settings: DashboardSettings, name: str) -> str:
+    """A secret from the table or its file; one that signs must be as long in either."""
+    file = cast(Path | None, getattr(settings, f"{name}_file"))
+    if file is None:
+        return str(getattr(settings, name))
+    where = f"{file} (dashboard.{name}_file)"
+    secret = one_line(file, where, "a secret")
+    if name == "cookie_secret" and len(secret) < _SECRET_CHARACTERS:
+        raise WrongValue(f"{where} is too short, expected a random text of 32 characters or more")
+    return secret

@@ -1,0 +1,68 @@
+"""Who reads the page that a script makes, and whether that person may say something of a finding."""
+
+import json
+import time
+from typing import Any, cast
+
+import streamlit as st
+
+from dashboard.auth.identity import Reader
+from dashboard.auth.policy import Rules
+from dashboard.server.errors import NotAllowed
+
+#: Under which name `st.user` has what the gate stamped.
+STAMPED = "pyrometer"
+_ENDED = "Your login has ended. Load this page again."
+
+_rules = Rules()
+
+
+def hold(rules: Rules) -> None:
+    """Let `rules` hold in this process from now on."""
+    global _rules
+    _rules = rules
+
+
+def held() -> Rules:
+    """The rules that hold in this process; those of a server that asks nobody unless it was told others."""
+    return _rules
+
+
+def current() -> Reader | None:
+    """Who reads this page; None for a login that has ended, or that the gate has not seen."""
+    if _rules.login == "none":
+        return Reader()
+    reader = _stamped(st.user.get(STAMPED))
+    return None if reader is None or reader.ended(time.time()) else reader
+
+
+def triage_refused() -> str:
+    """Why whoever reads this page may not triage, in a sentence or two; empty where they may."""
+    return _refused(current())
+
+
+def signature(typed: str) -> str:
+    """Under which name something is noted: that of the login, and only without one what was typed.
+
+    Raises NotAllowed where the reader may not triage, or not any more.
+    """
+    reader = current()
+    refused = _refused(reader)
+    if reader is None or refused:
+        raise NotAllowed(refused)
+    return reader.name or typed
+
+
+def _refused(reader: Reader | None) -> str:
+    if reader is None:
+        return _ENDED
+    if reader.may_triage:
+        return ""
+    return f"{reader.name} may look, and has not been named to triage. Ask {_rules.ask}."
+
+
+def _stamped(stamp: object) -> Reader | None:
+    if not isinstance(stamp, str):
+        return None
+    told = cast(dict[str, Any], json.loads(stamp))
+    return Reader(told["name"], told["may_triage"], told["until"])

@@ -1,0 +1,24 @@
+"""What a page says of its reader: who it is, how to leave; and that a login has ended, instead of a page."""
+
+from html import escape
+
+import streamlit as st
+
+from dashboard.auth import reader
+from dashboard.components import parts
+
+
+def admit() -> None:
+    """Say who reads, and stop a page that nobody reads who may. Does nothing where nobody logs in."""
+    rules = reader.held()
+    if rules.login == "none":
+        return
+    somebody = reader.current()
+    if somebody is None:
+        with parts.lonely("Your login has ended"):
+            # To where this page is: the way back leads through the door.
+            st.html('<p><a href="" target="_self">Log in again</a></p>')
+        st.stop()
+    may = "may triage" if somebody.may_triage else "may look"
+    leave = f' · <a href="{escape(rules.logout)}" target="_self">Log out</a>' if rules.logout else ""
+    st.html(f'<p class="py-reader">{escape(somebody.name)} · {may}{leave}</p>')

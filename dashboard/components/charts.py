@@ -1,0 +1,91 @@
+"""Vega-Lite specs as plain dictionaries, built on named data so that a spec can be kept and its data change.
+
+Building and validating a chart costs several times what showing it does, so a spec depends only on a few
+small arguments (and is cached by `dashboard.components.load`), while the rows travel beside it: see
+`with_data`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+Spec = dict[str, Any]
+
+#: At most this many lines in one chart: as many as there are colours that can be told apart.
+MAX_CASES = 6
+_LETTERS = "ABCDEF"
+#: The colour of what is there to compare with, and never a series'.
+QUIET = "#8a93a3"
+#: The colours of marks on a light and on a dark page, by their tone; as in the style sheet.
+TONES: Mapping[bool, Mapping[str, str]] = {
+    False: {"good": "#0b6e4f", "bad": "#b3261e", "odd": "#8a5300"},
+    True: {"good": "#4fd1ac", "bad": "#ff8a80", "odd": "#ffc266"},
+}
+#: SVG: marks stand in the page, where tests, screen readers, printing and `exports.pictures` find them.
+RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg"}}}
+
+
+def letter(index: int) -> str:
+    """What the legend and the line's end call series number `index`."""
+    return _LETTERS[index]
+
+
+def with_data(spec: Spec, **frames: pd.DataFrame) -> Spec:
+    """`spec` with its named data filled in, ready for `st.vega_lite_chart`."""
+    return {**spec, "datasets": dict(frames)}
+
+
+def samples_in_order() -> Spec:
+    """Samples as they were taken.
+
+    Named data `samples`: columns iteration, block, milliseconds, counts; `blocks`: column iteration. What
+    does not count is a cross.
+    """
+    x = alt.X("iteration:Q", title="iteration", axis=alt.Axis(tickMinStep=1), scale=alt.Scale(nice=False))
+    borders = alt.Chart(alt.NamedData("blocks")).mark_rule(color=QUIET, opacity=0.35, strokeDash=[2, 3])
+    # Thousands of samples have no names of their own: the chart has one.
+    dots = alt.Chart(alt.NamedData("samples")).mark_point(filled=True, opacity=0.75, aria=False)
+    left_out = alt.when("!datum.counts")
+    y = alt.Y("milliseconds:Q", title="sample (ms)", scale=alt.Scale(zero=False, padding=10))
+    tooltip = [
+        alt.Tooltip("iteration:Q"),
+        alt.Tooltip("block:Q"),
+        alt.Tooltip("milliseconds:Q", format=".4~g", title="ms"),
+        alt.Tooltip("counts:N"),
+    ]
+    return _finish(
+        alt.layer(
+            borders.encode(x=x),
+            dots.encode(
+                x=x,
+                y=y,
+                tooltip=tooltip,
+                shape=left_out.then(alt.value("cross")).otherwise(alt.value("circle")),
+                size=left_out.then(alt.value(30)).otherwise(alt.value(16)),
+                color=left_out.then(alt.value(QUIET)),
+            ),
+        ).properties(height=240)
+    )
+
+
+def distribution() -> Spec:
+    """A histogram. Named data `bins`: low, high (ms), count; `median`: milliseconds."""
+    x = alt.X(
+        "low:Q", bin="binned", title="sample (ms), line: median", scale=alt.Scale(zero=False, nice=False)
+    )
+    y = alt.Y("count:Q", title="samples", axis=alt.Axis(tickMinStep=1))
+    tooltip = [
+        alt.Tooltip("low:Q", format=".4~g", title="from (ms)"),
+        alt.Tooltip("high:Q", format=".4~g", title="to (ms)"),
+        alt.Tooltip("count:Q", title="samples"),
+    ]
+    bars = alt.Chart(alt.NamedData("bins")).mark_bar(opacity=0.8)
+    bars = bars.encode(x=x, x2="high:Q", y=y, tooltip=tooltip)
+    median = alt.Chart(alt.NamedData("median")).mark_rule(color=QUIET, strokeWidth=2)
+    return _finish(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))
+
+
+def _finish(chart: alt.TopLevelMixin) -> Spec:
+    return {**chart.to_dict(), **RENDERED}

@@ -1,0 +1,115 @@
+"""Addresses of the dashboard's own views, spelled in one place."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import quote_plus, urlencode
+
+from analysis.comparison.comparison import AGAIN
+
+#: How much of a fingerprint an address carries.
+FINGERPRINT = 12
+
+
+def short(environment: str) -> str:
+    """How an address names the environment of a fingerprint: by its beginning.
+
+    One that was compared with itself has a second fingerprint, whose end is all that sets it apart.
+    """
+    return environment[:FINGERPRINT] + (AGAIN if environment.endswith(AGAIN) else "")
+
+
+def runs(page: int = 1, **chosen: str) -> str:
+    """A page, from 1, of the list of runs, filtered by `chosen`."""
+    return "/run?" + urlencode({**chosen, "page": page})
+
+
+def run(run_id: str, query: Mapping[str, Sequence[str]] | None = None) -> str:
+    """The page of one run, with whatever else a `query` opens there."""
+    return "/run?" + urlencode({**(query or {}), "run": run_id}, doseq=True)
+
+
+def outcomes(query: Mapping[str, Sequence[str]], page: int) -> str:
+    """The page of one run as `query` has it, with another page, from 1, of its outcomes."""
+    return "/run?" + urlencode({**query, "outcomes": page}, doseq=True)
+
+
+def outcome(run_id: str, case: str, environment: str, replicate: int) -> str:
+    """The page of one run with one outcome opened; `environment` is a fingerprint."""
+    return f"{result(run_id, case, environment)}&replicate={replicate}"
+
+
+def result(run_id: str, case: str, environment: str) -> str:
+    """The page of one run with the first outcome of a case opened; `environment` is a fingerprint."""
+    return f"/run?run={_quoted(run_id)}&{_opened(case, short(environment))}"
+
+
+@lru_cache(maxsize=4096)
+def _quoted(run_id: str) -> str:
+    # The lines of one chart have their points in the same runs.
+    return quote_plus(run_id)
+
+
+@lru_cache(maxsize=4096)
+def _opened(case: str, environment: str) -> str:
+    # A chart has thousands of points and a run of thousands of outcomes, and few cases.
+    return urlencode({"case": case, "environment": environment})
+
+
+def windows(run_id: str, case: str, environment: str) -> str:
+    """The first telemetry window of a case in a run, in the environment of that fingerprint."""
+    return f"/utilisation?run={_quoted(run_id)}&{_opened(case, short(environment))}"
+
+
+def utilisation(run_id: str, case: str, environment: str, replicate: int, *devices: str) -> str:
+    """The telemetry window of one replicate; without `devices` of all it has."""
+    chosen = "".join(f"&device={quote_plus(device)}" for device in devices)
+    opened = _opened(case, short(environment))
+    return f"/utilisation?run={quote_plus(run_id)}&{opened}&replicate={replicate}{chosen}"
+
+
+def trends(metric: str, hardware: str, profile: str, *cases: str, axis: str = "date", at: str = "") -> str:
+    """A view of the trends page; `hardware` and `profile` are fingerprints.
+
+    `at` is a run whose points are opened.
+    """
+    return "/trends?" + urlencode(
+        [
+            ("metric", metric),
+            ("hardware", hardware[:FINGERPRINT]),
+            ("profile", profile[:FINGERPRINT]),
+            ("axis", axis),
+            *(("case", case) for case in cases),
+            *([("at", at)] if at else ()),
+        ]
+    )
+
+
+def upgrade(query: Mapping[str, Sequence[str]]) -> str:
+    """The upgrade page: a run, and what of its policy is changed (see `dashboard.upgrades.view`)."""
+    return "/upgrade?" + urlencode(query, doseq=True)
+
+
+def techniques(hardware: str, profile: str, version: str, run: str) -> str:
+    """A view of the techniques page; `hardware` and `profile` are fingerprints."""
+    where = {"hardware": hardware[:FINGERPRINT], "profile": profile[:FINGERPRINT]}
+    return "/techniques?" + urlencode({**where, "version": version, "run": run})
+
+
+def hardware(query: Mapping[str, Sequence[str]]) -> str:
+    """The hardware page: what is compared, with what (see `dashboard.hardware.view`)."""
+    return "/hardware?" + urlencode(query, doseq=True)
+
+
+def fleet(machine: str = "") -> str:
+    """The fleet page, with one machine opened."""
+    return "/fleet" + (f"?{urlencode({'machine': machine})}" if machine else "")
+
+
+def findings(**chosen: str) -> str:
+    """The regressions page: the list, filtered by `chosen`."""
+    return "/regressions" + (f"?{urlencode(chosen)}" if chosen else "")
+
+
+def finding(number: int) -> str:
+    """One finding on the regressions page."""
+    return findings(finding=str(number))

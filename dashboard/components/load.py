@@ -1,0 +1,320 @@
+"""What the pages know: the answers of `db.runs.queries` and the charts' specs, kept for a few seconds.
+
+`url` is the database's; it is part of every key under which an answer is kept. All of them raise
+`db.errors.DatabaseError`, which `app.py` turns into one sentence.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count
+
+import streamlit as st
+
+from analysis.detection.default_watched_metrics import judged_by
+from analysis.operators import Origin, unlike
+from dashboard.auth import reader
+from dashboard.components import charts, filters, run_source
+from dashboard.server.database import opened
+from db.connection.engine import check_fits
+from db.findings import counts as finding_counts
+from db.findings import store as findings_store
+from db.findings import triage_rights
+from db.findings.records import Finding, FindingGroup, TriageEntry
+from db.records import (
+    Headline,
+    Measurement,
+    MetricDefinition,
+    OperatorTable,
+    Outcome,
+    Recording,
+    Run,
+    RunsOnly,
+    RunSummary,
+    SeriesKey,
+    TelemetryWindow,
+)
+from db.runs import metric_definitions as metrics
+from db.runs import queries, traces
+from db.series import measured_on
+from db.telemetry import queries as telemetry
+
+#: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
+FRESH_SECONDS = 10
+#: Windows among which the newest runs with telemetry are looked for, and of one run at most.
+_LISTED_WINDOWS, _WINDOWS_OF_A_RUN = 2000, 20_000
+
+#: Findings of a kind in the list at most: what is older is on the command line.
+MOST_FINDINGS = 2000
+
+#: Points of one series at most, which is nights of more than two years; and of all on one chart, which has
+#: no room for more.
+NEWEST_POINTS, CHART_POINTS = 1000, 2000
+#: Unless somebody asks for those, the nights of some months: a page has them much sooner.
+RECENT_POINTS, RECENT_ON_CHART = 120, 360
+
+# All readers share one answer, and nobody changes it: to copy thousands of records takes as long as to ask.
+_kept = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False, max_entries=64)
+_kept_for_good = st.cache_data(show_spinner=False, max_entries=64)
+#: Runs among which own ones are looked for, so many at a time: years of imports may lie above them.
+_SEARCHED_RUNS, _RUNS_AT_ONCE = 10_000, 500
+#: Own runs, and runs of any kind, that say where the trends page opens.
+_OPENING_RUNS = 3
+
+
+@_kept
+def fits(url: str) -> None:
+    """Nothing, unless a newer Pyrometer has upgraded the database since it was opened."""
+    check_fits(opened(url))
+
+
+@_kept
+def recent_runs(url: str, limit: int, offset: int = 0, only: RunsOnly | None = None) -> list[RunSummary]:
+    """The newest runs; without `only`, of all there are."""
+    return queries.recent_runs(opened(url), limit=limit, offset=offset, only=only)
+
+
+def every_run(url: str, only: RunsOnly) -> list[RunSummary]:
+    """All runs of a kind, newest first, asked anew and in parts: for a file, which holds all of them."""
+    found: dict[str, RunSummary] = {}
+    for offset in count(0, _RUNS_AT_ONCE):
+        part = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset, only=only)
+        # One that began meanwhile moves the others on: what comes again is there already.
+        found |= {run.id: run for run in part}
+        if len(part) < _RUNS_AT_ONCE:
+            break
+    return list(found.values())
+
+
+@_kept
+def own_runs(url: str, limit: int) -> list[RunSummary]:
+    """The newest runs that Pyrometer measured itself."""
+    found: list[RunSummary] = []
+    for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
+        page = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset)
+        found += [run for run in page if run_source.measured(run.id)]
+        if len(found) >= limit or len(page) < _RUNS_AT_ONCE:
+            break
+    return found[:limit]
+
+
+def suite_of_device(url: str) -> str:
+    """The suite for the device that was measured last: `gpu` where that machine has a GPU, else `cpu`."""
+    newest = next(iter(own_runs(url, 1)), None)
+    record = None if newest is None else queries.run_record(opened(url), newest.id)
+    return "gpu" if record is not None and record.machine.hardware.facts.get("gpus") else "cpu"
+
+
+def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
+    """What was imported, by run, of those that were and say so."""
+    return _sources(url, tuple(run.id for run in runs if run_source.imported(run.id)))
+
+
+@_kept_for_good
+def _sources(url: str, run_ids: tuple[str, ...]) -> dict[str, str]:
+    records = [queries.run_record(opened(url), run_id) for run_id in run_ids]
+    return {
+        record.id: told for record in records if record is not None and (told := run_source.source(record))
+    }
+
+
+@_kept
+def opening_places(url: str) -> list[tuple[str, str]]:
+    """The hardware and the profile (fingerprints) that a page opens with, the best first.
+
+    Those with the most nights, then those of the newest runs, our own first: a single run on another machine
+    has no history to show.
+    """
+    runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, _OPENING_RUNS)]
+    records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
+    newest = [(each.machine.hardware.fingerprint, each.profile.fingerprint) for each in records if each]
+    return list(dict.fromkeys([*measured_on.most_nights(opened(url)), *newest]))
+
+
+@_kept
+def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str) -> list[str]:
+    """The cases of a metric on some hardware under a profile (fingerprints), what matters most first.
+
+    Those with a confirmed finding on the metric, or on the watched one that it follows from, that is still
+    open, the newest first; then those with most points.
+    """
+    found = findings_store.findings(
+        opened(url), states=("confirmed",), triage=("open", "acknowledged"), newest=MOST_FINDINGS
+    )
+    shown = [one.key for one in found if one.key.metric == judged_by(metric)]
+    here = [key.case for key in shown if key.hardware in hardware and key.profile == profile]
+    points = measured_on.case_points(opened(url), metric, hardware, profile)
+    return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
+
+
+@_kept
+def count_runs(url: str, only: RunsOnly | None = None) -> int:
+    """How many runs there are."""
+    return queries.count_runs(opened(url), only)
+
+
+@_kept
+def suites_and_machines(url: str) -> tuple[list[str], list[str]]:
+    """The suites and the machines that there are runs of."""
+    return queries.suites_and_machines(opened(url))
+
+
+@_kept
+def latest_run_id(url: str) -> str | None:
+    """What `latest` means."""
+    return queries.latest_run_id(opened(url))
+
+
+@_kept
+def run(url: str, run_id: str) -> tuple[Run, RunSummary] | None:
+    """One run as it was stored, with its row in the list of runs."""
+    record = queries.run_record(opened(url), run_id)
+    summary = queries.run_summary(opened(url), run_id)
+    return None if record is None or summary is None else (record, summary)
+
+
+@_kept
+def outcomes(url: str, run_id: str) -> list[Outcome]:
+    """Every outcome of a run, without its samples."""
+    return queries.outcomes_of_run(opened(url), run_id)
+
+
+def failures(url: str, runs: Sequence[RunSummary]) -> list[tuple[RunSummary, Outcome]]:
+    """What did not end ok in `runs`, in their order."""
+    return [
+        (summary, outcome)
+        for summary in runs
+        if set(summary.counts) - {"ok"}
+        for outcome in outcomes(url, summary.id)
+        if outcome.status != "ok"
+    ]
+
+
+@_kept
+def samples(
+    url: str, run_id: str, case: str, environment: str, replicate: int
+) -> tuple[tuple[int, ...], ...]:
+    """The samples of one replicate in nanoseconds, block by block; empty where there are none."""
+    return queries.samples(opened(url), run_id, case, environment, replicate) or ()
+
+
+@_kept
+def measurements(url: str, run_id: str) -> list[Measurement]:
+    """Every measurement of a run."""
+    return queries.measurements_of_run(opened(url), run_id)
+
+
+@_kept
+def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None, list[OperatorTable]]:
+    """The operator table of a case in a run, and those that may be subtracted from it, newest first."""
+    own = next(iter(traces.operator_tables(opened(url), run=run_id, case=case)), None)
+    if own is None:
+        return None, []
+    tables = traces.operator_tables(opened(url), workload=own.workload, like=run_id)
+    return own, [table for table in tables if table != own and not unlike(_origin(own), _origin(table))]
+
+
+def _origin(table: OperatorTable) -> Origin:
+    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+
+
+@_kept
+def newest_windows(url: str) -> list[TelemetryWindow]:
+    """The windows of the newest runs that have any, newest run first."""
+    return telemetry.windows(opened(url), limit=_LISTED_WINDOWS)
+
+
+@_kept
+def windows(url: str, run_id: str) -> list[TelemetryWindow]:
+    """Every window of a run, one per replicate and device, newest first."""
+    return telemetry.windows(opened(url), run=run_id, limit=_WINDOWS_OF_A_RUN)
+
+
+@_kept
+def recording(url: str, window: TelemetryWindow) -> Recording | None:
+    """The rows of a window; None when they are not kept any more."""
+    return telemetry.recording(
+        opened(url), window.run, window.case, window.environment, window.replicate, window.device
+    )
+
+
+@_kept
+def headlines(url: str, metric: str) -> list[Headline]:
+    """The newest point of every series of `metric` and the one before it."""
+    return queries.headlines(opened(url), metric)
+
+
+@_kept
+def series_keys(url: str) -> tuple[SeriesKey, ...]:
+    """Every series there is."""
+    return tuple(queries.series_keys(opened(url)))
+
+
+def newest_points(series: int, *, recent: bool = False) -> int:
+    """How many points each of so many series has on a chart at most; `recent`: the last nights will do."""
+    of_each, of_all = (RECENT_POINTS, RECENT_ON_CHART) if recent else (NEWEST_POINTS, CHART_POINTS)
+    # As many as without that wish, where those are fewer.
+    most = min(of_each, of_all // max(1, series), NEWEST_POINTS, CHART_POINTS // max(1, series))
+    return max(1, most)
+
+
+@_kept
+def metric_definitions(url: str) -> dict[str, MetricDefinition]:
+    """What metrics are that came from outside."""
+    return metrics.metric_definitions(opened(url))
+
+
+@_kept
+def findings(url: str, chosen: filters.Findings) -> list[Finding]:
+    """What the nights found of a kind, the newest first; one more than are listed where there are more."""
+    asked = chosen.asked(datetime.now(UTC))
+    return findings_store.findings(opened(url), **asked, newest=MOST_FINDINGS + 1)
+
+
+@_kept
+def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
+    """How many findings are in each group now, of all schedules or of one."""
+    return finding_counts.by_group(opened(url), datetime.now(UTC), schedule)
+
+
+@_kept
+def schedules_with_findings(url: str) -> list[str]:
+    """The schedules that found anything."""
+    return finding_counts.schedules_with_findings(opened(url))
+
+
+@_kept
+def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
+    """One finding with what people did with it; None if there is none of that number."""
+    one = findings_store.finding(opened(url), number)
+    return None if one is None else (one, findings_store.triage_log(opened(url), number))
+
+
+@_kept
+def triage_refused(url: str) -> str:
+    """Why this database lets nobody triage from here; empty where it does."""
+    return triage_rights.triage_refused(opened(url))
+
+
+def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:
+    """Note what somebody did with a finding, and ask anew from then on.
+
+    Where people log in it is noted under that name, whatever `who` says. Raises NotAllowed for those who may
+    not, or not any more.
+    """
+    signed = reader.signature(who)
+    findings_store.triage(opened(url), number, action, signed, text, until, datetime.now(UTC))
+    findings.clear()
+    findings_by_group.clear()
+    finding.clear()
+
+
+@_kept_for_good
+def samples_spec() -> charts.Spec:
+    """See `charts.samples_in_order`."""
+    return charts.samples_in_order()
+
+
+@_kept_for_good
+def distribution_spec() -> charts.Spec:
+    """See `charts.distribution`."""
+    return charts.distribution()

@@ -1,0 +1,186 @@
+"""Pieces of HTML: tables, chips, cards, panels; text is escaped here unless a docstring says otherwise."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from dashboard.components import charts, wording
+
+#: A column: its title, and whether it holds numbers (set to the right, in tabular figures).
+Column = tuple[str, bool]
+
+#: Characters beyond which a fact is folded: some are pages long, as how PyTorch was built.
+_LONG = 120
+#: Facts beyond which a panel takes the whole width.
+_MANY = 12
+
+
+def table(
+    label: str,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    tall: bool = False,
+    folded: bool = False,
+) -> str:
+    """A table of cells that are HTML already; `label` names it for screen readers, `tall` lets it scroll.
+
+    One that is `folded` breaks its lines rather than being cut, and is a list on a phone.
+    """
+    head = "".join(_head(title, number) for title, number in columns)
+    # On a phone a folded table has no heads, and a number or a word alone says nothing.
+    named = [
+        f'{_class(n)} data-title="{escape(title)}"' if folded and title and place else _class(n)
+        for place, (title, n) in enumerate(columns)
+    ]
+    body = "".join(
+        "<tr>" + "".join(f"<td{about}>{cell}</td>" for about, cell in zip(named, row, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="py-scroll{" py-tall" if tall else ""}" tabindex="0" role="region" '
+        f'aria-label="{escape(label)}"><table class="py-table{" py-folded" if folded else ""}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def more(many: int, what: str) -> str:
+    """Below a table that is cut: how many more there are, and where; nothing where there are none."""
+    return f'<p class="py-quiet">and {many:,} {escape(what)}</p>' if many > 0 else ""
+
+
+def facts(title: str, heading: str, pairs: Mapping[str, Any]) -> str:
+    """A panel of facts: `title` small, `heading` strong, then names and values; long values are folded."""
+    listed = [f"<div><dt>{escape(name)}</dt><dd>{_folded(value)}</dd></div>" for name, value in flat(pairs)]
+    wide = " py-wide" if len(listed) > _MANY else ""
+    return (
+        f'<section class="py-panel{wide}"><h3>{escape(title)}</h3><p class="py-strong">{escape(heading)}</p>'
+        f"<dl>{''.join(listed)}</dl></section>"
+    )
+
+
+def panels(*parts: str, kind: str = "py-cards") -> str:
+    """Cards, or panels of facts (`py-facts`), side by side: as many as the width allows."""
+    return f'<div class="py-panels {kind}">{"".join(parts)}</div>'
+
+
+def card(title: str, value: str, note: str) -> str:
+    """One number that matters; `value` and `note` are HTML already."""
+    return (
+        f'<section class="py-card"><p class="py-label">{escape(title)}</p>'
+        f'<p class="py-value">{value}</p><p>{note}</p></section>'
+    )
+
+
+def notes(items: Sequence[str]) -> str:
+    """What a run says about itself."""
+    return '<ul class="py-notes">' + "".join(f"<li>{escape(note)}</li>" for note in items) + "</ul>"
+
+
+def legend(cases: Sequence[str]) -> str:
+    """The trend chart's legend: it wraps, and it never cuts what tells two cases apart."""
+    entries = "".join(
+        f'<li><span class="py-key py-series-{place + 1}">{charts.letter(place)}</span>{case(key)}</li>'
+        for place, key in enumerate(cases)
+    )
+    return f'<ul class="py-legend">{entries}</ul>'
+
+
+def code(text: str) -> str:
+    """What is typed, or what a program wrote, with a button that copies it."""
+    # Not Streamlit's own element: its colours take a program of 1.5 MB, which is half a second of every page.
+    button = (
+        f'<button type="button" class="py-save py-copy" aria-label="Copy: {escape(text[:80])}">Copy</button>'
+    )
+    return f'<div class="py-code"><pre tabindex="0">{escape(text)}</pre>{button}</div>'
+
+
+def strong(text: str) -> str:
+    """A line of text that titles what follows."""
+    return f'<p class="py-strong">{escape(text)}</p>'
+
+
+def pager(
+    address: Callable[[int], str], page: int, pages: int, words: tuple[str, str] = ("Newer", "Older")
+) -> str:
+    """Links to the pages before and after `page` of `pages`, each at its `address`; nothing for one page."""
+    if pages <= 1:
+        return ""
+    before = link(address(page - 1), f"← {words[0]}") if page > 1 else ""
+    after = link(address(page + 1), f"{words[1]} →") if page < pages else ""
+    return f'<p class="py-pager">{before} <span class="py-quiet">page {page} of {pages}</span> {after}</p>'
+
+
+def case(key: str) -> str:
+    """A case key: its name strong, the rest smaller below."""
+    words = wording.case(key)
+    name, rest = escape(words.name), escape(words.rest)
+    return f'<span class="py-case"><strong>{name}</strong><small>{rest}</small></span>'
+
+
+def chip(status: str, many: int | None = None) -> str:
+    """A status with its sign and word, or a number of them."""
+    shown = wording.status(status)
+    count = "" if many is None else f"{many:,} "
+    return f'<span class="py-chip py-{shown.tone}">{shown.sign} {count}{escape(shown.word)}</span>'
+
+
+def link(address: str, text: str) -> str:
+    """A link to another view of this dashboard."""
+    return f'<a href="{escape(address)}" target="_self">{escape(text)}</a>'
+
+
+def flat(pairs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Nested facts as a list of names and texts: `{"gpu": {"name": "H200"}}` is `gpu name: H200`."""
+    return [(name, _shown(value)) for name, value in named(pairs)]
+
+
+def named(pairs: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """The same with each value as it is, a list among them."""
+    found: list[tuple[str, Any]] = []
+    for name, value in pairs.items():
+        # A variable such as OMP_WAIT_POLICY keeps its own spelling.
+        spelled = prefix + (name.replace("_", " ") if name.islower() else name)
+        found += named(value, f"{spelled} ") if isinstance(value, Mapping) else [(spelled, value)]
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(printed, value)) or wording.NONE
+    return wording.NONE if value is None or value == "" else _plain(value)
+
+
+def _folded(value: str) -> str:
+    if len(value) <= _LONG:
+        return escape(value)
+    words = value.strip()[: _LONG // 2].rsplit(maxsplit=1)
+    start = escape(words[0]) if words else ""
+    return f"<details><summary>{start} …</summary><pre>{escape(value)}</pre></details>"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
+    # An integer keeps every digit, as a seed needs: by way of a float it has 16 of them.
+    return printed(value, "," if isinstance(value, int) else "")
+
+
+def printed(value: object, form: str = "") -> str:
+    """A value as a text, as `format` makes it of whatever has one."""
+    try:
+        return format(value, form)
+    except ValueError:
+        # Python prints no integer of more than some thousand digits.
+        return "a number too long to print"
+
+
+def _head(title: str, number: bool) -> str:
+    # A column without a title has no head: an empty one would be read out as one.
+    return f'<th scope="col"{_class(number)}>{escape(title)}</th>' if title else "<td></td>"
+
+
+def _class(number: bool) -> str:
+    return ' class="py-number"' if number else ""

@@ -1,0 +1,326 @@
+"""The parts that every page is put together from."""
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+import streamlit as st
+
+from analysis.comparison import rounds
+from analysis.words import printable
+from dashboard.components import charts, filters, frames, links, load, markup, reproduce, tables, wording
+from dashboard.components.query_params import bounded
+from dashboard.components.views import View
+from dashboard.exports import chart_download
+from dashboard.exports import page_recorder as kept
+from db.errors import DatabaseError
+from db.records import Outcome, Run
+from interchange.exporters.tables import cell
+from interchange.formats import came_from
+
+_STATIC = Path(__file__).parents[1] / "static"
+#: An address may ask for thousands of things: complaints, and signs of each.
+_COMPLAINTS, _SIGNS = 8, 1000
+
+#: What turns the direction of text around, or steers what shows it: shown as the sign of what is none.
+_STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def frame_page() -> None:
+    """What all pages share: title, icon, styles, the name in the corner."""
+    st.set_page_config(page_title="Pyrometer", page_icon=str(_STATIC / "icon.png"), layout="wide")
+    st.html(Path(__file__).with_name("style.css"))
+    # A file of ours and nothing else: no text from outside is ever part of it.
+    st.html(chart_download.script(), unsafe_allow_javascript=True)
+    theme = "dark" if st.context.theme.type == "dark" else "light"
+    st.logo(str(_STATIC / f"logo-{theme}.svg"), size="large")
+
+
+def title(text: str) -> None:
+    """The page's own heading, for those who hear it; the navigation shows it to everybody else."""
+    kept.note("title", text)
+    st.html(f'<h1 class="py-heard">{escape(text)}</h1>')
+
+
+def heading(
+    title: str,
+    frame: Callable[[], pd.DataFrame] | None = None,
+    file_name: str = "",
+    seen: Callable[[], str] | None = None,
+) -> None:
+    """A section's title; with `frame`, also a button that makes and downloads it as CSV.
+
+    `seen` makes an HTML table of what the section shows in a chart alone, for the page as Markdown.
+    """
+    kept.section(title, frame, file_name, seen)
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.header(title, anchor=False, width="content")
+        if frame is not None:
+            st.download_button(
+                "CSV",
+                lambda: csv(frame()),
+                file_name=file_name,
+                mime="text/csv",
+                key=f"csv-{file_name}",
+                on_click="ignore",
+                help=f"{title} as CSV",
+            )
+
+
+def csv(frame: pd.DataFrame) -> bytes:
+    """A table as CSV as in RFC 4180, in which no text starts a spreadsheet's formula, nor a column's name."""
+    safe = frame.map(lambda value: cell(value) if isinstance(value, str) else value).rename(columns=cell)
+    # Of line ends in a text only those are quoted that end a row: with CR LF both are.
+    return safe.to_csv(index=False, lineterminator="\r\n").encode()
+
+
+def html(body: str) -> None:
+    """HTML as `markup` writes it, which the page's Markdown has too."""
+    kept.note("html", body)
+    st.html(_tame(body))
+
+
+def caption(words: str) -> None:
+    """Small print, in Streamlit's Markdown."""
+    kept.note("words", words)
+    st.caption(words)
+
+
+def code(text: str) -> None:
+    """What is typed, or what a program wrote; it scrolls when it is long."""
+    kept.note("code", text)
+    st.html(_tame(markup.code(text)))
+
+
+def chart(
+    spec: charts.Spec,
+    alt: str,
+    *,
+    file_name: str = "",
+    sets: Mapping[str, pd.DataFrame] | None = None,
+    **frames: pd.DataFrame,
+) -> None:
+    """A chart of named data, and buttons that save it; `alt` says in words what it shows.
+
+    `sets` are more data, whose names depend on what there is. It is saved under `file_name` (without an
+    ending), or under the name of its section's CSV file.
+    """
+    name = kept.chart_name(file_name)
+    kept.note("chart", alt)
+    st.vega_lite_chart(spec=charts.with_data(spec, **(sets or {}), **frames), alt=alt, width="stretch")
+    st.html(chart_download.buttons(alt, name))
+
+
+def complain(complaints: Sequence[str]) -> None:
+    """What the address asked for and could not be shown; of very many the first."""
+    told = [each if len(each) <= _SIGNS else f"{each[:_SIGNS]} …" for each in complaints[:_COMPLAINTS]]
+    if (more := len(complaints) - _COMPLAINTS) > 0:
+        told.append(f"And {more:,} more like these.")
+    for complaint in told:
+        kept.note("complaint", complaint)
+        st.warning(plain(complaint))
+
+
+def pinned(address: str) -> None:
+    """A link to what is shown, at the `address` that shows the same thing tomorrow."""
+    kept.pin(address)
+    st.html(markup.link(address, "Link to this view, with nothing left to defaults"))
+
+
+def plain(text: str) -> str:
+    """Anybody's text, as an address or a device's name is, for where Streamlit expects Markdown."""
+    # Addresses become links even where their signs are escaped: a sign of no width keeps them apart.
+    unlinked = re.sub(r"(?i)www(?=\.)|:(?=//)|@", "\\g<0>\u2060", printable(text))
+    return re.sub(r"([\\`*_\[\]$:~<>#&|])", r"\\\1", unlinked)
+
+
+def select(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
+    """A choice of one for the field `name`; `options` maps values to labels."""
+    key = _own(name, getattr(chosen, name))
+    st.selectbox(
+        label,
+        list(options),
+        format_func=lambda value: options[value],
+        key=key,
+        on_change=_write,
+        args=(chosen, name),
+    )
+
+
+def segments(label: str, name: str, options: Mapping[str, str], chosen: View) -> None:
+    """A choice of one among few, all in sight."""
+    key = _own(name, getattr(chosen, name))
+    st.segmented_control(
+        label,
+        list(options),
+        format_func=lambda value: options[value],
+        key=key,
+        required=True,
+        on_change=_write,
+        args=(chosen, name),
+    )
+
+
+def several(label: str, name: str, options: Mapping[str, str], chosen: View, most: int) -> None:
+    """A choice of up to `most`."""
+    key = _own(name, list(getattr(chosen, name)))
+    st.multiselect(
+        label,
+        list(options),
+        format_func=lambda value: options[value],
+        key=key,
+        max_selections=most,
+        on_change=_write,
+        args=(chosen, name),
+    )
+
+
+def query() -> filters.Query:
+    """The query of this page's URL."""
+    return bounded({name: st.query_params.get_all(name) for name in st.query_params})
+
+
+def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int] = frozenset()) -> None:
+    """The samples of one replicate as they were taken, and the distribution of those that count.
+
+    `left_out` are the blocks, by their number from 0, that do not count.
+    """
+    heading("Samples", lambda: frames.samples(blocks, left_out), f"samples-{name}.csv")
+    counted = [block for number, block in enumerate(blocks) if number not in left_out and block]
+    values = frames.milliseconds(counted)
+    many = sum(map(len, blocks))
+    told = f"{wording.plural(many, 'sample')} in {wording.plural(len(blocks), 'block')}"
+    if len(values):
+        told += f", median {wording.quantity(median(values.tolist()), 'ms')}"
+    shown = frames.bulk(values)
+    crosses = len(blocks) - len(counted)
+    caption(wording.about_samples(told, many, frames.MAX_SAMPLES, len(values) - len(shown), crosses))
+    in_order, distributed = st.columns(2)
+    with in_order:
+        chart(
+            load.samples_spec(),
+            f"In the order they were taken: {told}",
+            samples=frames.thinned(blocks, left_out),
+            blocks=frames.block_starts(blocks),
+        )
+    if not len(values):
+        return
+    with distributed:
+        chart(
+            load.distribution_spec(),
+            f"Distribution: {told}",
+            bins=frames.histogram(shown),
+            median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
+        )
+
+
+def outcome(
+    run: Run,
+    opened: Outcome,
+    blocks: Sequence[Sequence[int]],
+    more: Callable[[], None] | None = None,
+    *,
+    observed: bool = False,
+    defined: wording.Definitions | None = None,
+) -> None:
+    """One outcome: how it ended, how to see it again, its samples, what `more` shows, its log's end.
+
+    `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
+    """
+    measured = {e.fingerprint: reproduce.declared_name(e) for e in run.environments if e.torch_version}
+    html(tables.outcome_title(opened))
+    if observed:
+        address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
+        html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
+    if source := came_from(run.id):
+        caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
+    elif opened.environment in measured:
+        caption("Measure it again:")
+        code(reproduce.reproduce_command(run, opened.case, measured[opened.environment]))
+    else:
+        caption("The canary runs between the sessions of every run, and by no command of its own.")
+    html(tables.outcome_facts(run, opened, defined))
+    if any(blocks):
+        name = f"{run.id}-{opened.case.replace('/', '__')}-{opened.replicate}"
+        samples(blocks, name, rounds.tainted(opened.facts))
+    if more is not None:
+        more()
+    if not source or opened.log_tail:
+        log(opened.log_tail)
+    st.divider()
+
+
+def log(text: str) -> None:
+    """The end of a log."""
+    heading("The log's end")
+    if not text.strip():
+        caption("The worker wrote nothing.")
+        return
+    code(text)
+
+
+def nothing_measured() -> None:
+    """The page of an empty database: what to type."""
+    with lonely("Nothing measured yet"):
+        st.write("The database is empty. This measures ten small cases and takes a few minutes:")
+        st.html(markup.code("pyrometer run --suite smoke"))
+        st.caption("Then load this page again; a run shows up while it is still running.")
+
+
+def nothing_to_draw(runs: int) -> None:
+    """The trends page without a single measurement."""
+    if runs == 0:
+        nothing_measured()
+        return
+    with lonely("No number yet"):
+        st.write(f"{wording.plural(runs, 'run')} stored, but none with a measurement; their pages say why.")
+        st.html(markup.link("/run", "All runs →"))
+
+
+def nothing_of_that_kind(runs: int, heading: str, words: str, suite: str) -> None:
+    """The page of a database whose `runs` tell it nothing; `words` say why, and what running `suite` does."""
+    if runs == 0:
+        nothing_measured()
+        return
+    with lonely(heading):
+        st.write(f"{wording.plural(runs, 'run')} stored, but none {words}")
+        st.html(markup.code(f"pyrometer run --suite {suite}"))
+
+
+def database_problem(error: DatabaseError) -> None:
+    """The page of a database that cannot be used: one sentence."""
+    kept.note("complaint", str(error))
+    with lonely("The database cannot be read"):
+        st.text(str(error))
+        st.caption("Nothing is lost by waiting: once that is mended, load this page again.")
+
+
+@contextmanager
+def lonely(heading: str) -> Generator[None]:
+    """A page that has nothing but a few words to show."""
+    with st.container(horizontal_alignment="center"), st.container(width=560):
+        st.html(f'<h1 class="py-lonely">{escape(heading)}</h1>')
+        yield
+
+
+def _tame(body: str) -> str:
+    # str.translate takes 8 ms for 100 KiB as soon as one sign is not ASCII; this 0.4.
+    return _STEERING.sub("\N{REPLACEMENT CHARACTER}", body)
+
+
+def _own(name: str, value: object) -> str:
+    """Set the widget of field `name` to what the URL says: the URL is the only place a selection lives."""
+    key = f"choose-{name}"
+    st.session_state[key] = value
+    return key
+
+
+def _write(chosen: View, name: str) -> None:
+    """Write the whole selection to the URL after the widget of field `name` changed."""
+    value = st.session_state[f"choose-{name}"]
+    changed = chosen.after(name, tuple(value) if isinstance(value, list) else value)
+    st.query_params.from_dict(changed.query())

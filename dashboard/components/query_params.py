@@ -1,0 +1,129 @@
+"""One choice of an address: what it names if that exists, else what the page shows and a complaint."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from configuration.suggestions import unknown
+from dashboard.components import links
+
+#: The URL's query: every value of every name.
+Query = Mapping[str, Sequence[str]]
+
+#: What follows the plus in a version where it says what device a build is for.
+_DEVICE = re.compile(r"(cpu|cu\d+|rocm[\d.]+|xpu)(\.cxx11\.abi)?")
+#: An address may ask for thousands of things: so many values of each name count.
+_VALUES = 200
+
+
+def bounded(query: Query) -> Query:
+    """What counts of an address; no name has a NUL in it, and Postgres takes no text with one."""
+    return {name: [value.replace("\0", "") for value in query[name][:_VALUES]] for name in query}
+
+
+def last(query: Query, name: str) -> str | None:
+    """The value of `name` in the URL; the last one counts."""
+    values = query.get(name) or (None,)
+    return values[-1]
+
+
+def pick(query: Query, name: str, valid: Sequence[str], default: str, complaints: list[str]) -> str:
+    """The value of `name`, one of `valid`; `default` where there is none, or another (with a complaint)."""
+    wanted = last(query, name)
+    if wanted is None or wanted in valid:
+        return default if wanted is None else wanted
+    complaints.append(sentence(name, wanted, valid))
+    return default
+
+
+def pick_version(
+    query: Query, name: str, versions: Sequence[str], default: str, complaints: list[str]
+) -> str:
+    """As `pick`, of PyTorch versions: `2.13.0` means the first of those with a local part (`2.13.0+cpu`)."""
+    wanted = last(query, name)
+    if wanted and wanted not in versions:
+        local = [version for version in versions if public(version) == wanted]
+        if local:
+            return local[0]
+    return pick(query, name, versions, default, complaints)
+
+
+def public(torch_version: str) -> str:
+    """A version without its local part, which says what device it was built for."""
+    return torch_version.partition("+")[0]
+
+
+def released(torch_version: str) -> str:
+    """A version without the device it was built for: `2.13.0` of `2.13.0+cu130`.
+
+    What else follows a plus, such as a commit, makes another PyTorch of it.
+    """
+    version, _, local = torch_version.partition("+")
+    return version if _DEVICE.fullmatch(local) else torch_version
+
+
+def pick_fingerprint(
+    query: Query, name: str, labels: Mapping[str, str], default: str, complaints: list[str]
+) -> str:
+    """By fingerprint, by its beginning, or by label: links are made with the first, people type the last."""
+    wanted = last(query, name)
+    if wanted is None:
+        return default
+    if found := named(wanted, labels):
+        return found
+    complaints.append(sentence(name, wanted, labels.values()))
+    return default
+
+
+def named(wanted: str, labels: Mapping[str, str]) -> str | None:
+    """The fingerprint that a text stands for: whole, its beginning, or its label; None for no such."""
+    ways: tuple[Callable[[str], bool], ...] = (
+        lambda fingerprint: fingerprint == wanted,
+        lambda fingerprint: links.short(fingerprint) == wanted,
+        lambda fingerprint: fingerprint.startswith(wanted),
+        lambda fingerprint: labels[fingerprint] == wanted,
+    )
+    for fits in ways:
+        if found := [fingerprint for fingerprint in labels if wanted and fits(fingerprint)]:
+            return found[0]
+    return None
+
+
+#: In an address: nothing is left out.
+ALL = "all"
+
+
+def spelled(name: str) -> str:
+    """How an address has the name of one thing beside `ALL`: `=all` where it is called so itself."""
+    return f"={name}" if name.lstrip("=") == ALL else name
+
+
+def meant(value: str) -> str:
+    """The name that `spelled` wrote; empty for `ALL`."""
+    if value == ALL:
+        return ""
+    return value[1:] if value.lstrip("=") == ALL else value
+
+
+def offered(everything: str, names: Iterable[str]) -> dict[str, str]:
+    """What can be chosen of a list, as an address has it and as it is called."""
+    return {ALL: everything, **{spelled(name): name for name in names}}
+
+
+def sentence(kind: str, wanted: str, valid: Iterable[str]) -> str:
+    """The complaint about a value that nobody knows; names the nearest one that there is."""
+    text = unknown(kind, wanted, valid)
+    return f"{text[0].upper()}{text[1:]}; shown is what there is."
+
+
+def unknown_parameters(query: Query, parameters: Sequence[str]) -> list[str]:
+    """A complaint about each name in an address that a page with these `parameters` does not read."""
+    names = list(query)[:_VALUES]
+    found = [unknown("parameter", name, parameters) for name in names if name not in parameters]
+    return [f"{text[0].upper()}{text[1:]}; it is ignored." for text in found]
+
+
+def distinct(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Labels that two fingerprints share get the beginning of theirs."""
+    shared = {label for label, many in Counter(labels.values()).items() if many > 1}
+    return {f: f"{label} ({f[:8]})" if label in shared else label for f, label in labels.items()}

@@ -1,0 +1,40 @@
+"""What to type to measure a case again."""
+
+import shlex
+from itertools import pairwise
+
+from analysis.comparison.comparison import AGAIN
+from db.records import Environment, Run
+
+#: Options of the original call that decide what is measured and are stored nowhere else.
+_REPEATED = ("--cases", "--python", "--deadline", "--device")
+
+
+def declared_name(environment: Environment) -> str:
+    """What commands call an environment, which has a second name where it was compared with itself."""
+    again = environment.fingerprint.endswith(AGAIN)
+    return environment.name.removesuffix(AGAIN) if again else environment.name
+
+
+def reproduce_command(run: Run, case_key: str, environment: str) -> str:
+    """What to type to measure one case of `run` in one environment (by name) again, under like conditions."""
+    steps = dict(run.facts.get("timing") or {}).get("trace_steps")
+    words = ["pyrometer", "run", "--case", case_key]
+    if steps:
+        words = ["pyrometer", "profile", case_key, "--steps", str(steps)]
+    elif run.suite != "chosen":
+        words += ["--suite", run.suite]
+    repeated = _options(run.command)
+    if all(option != "--python" for option, _ in repeated):
+        words += ["--environment", environment]
+    words += ["--profile", run.profile.name]
+    return shlex.join([*words, *(part for pair in repeated for part in pair)])
+
+
+def _options(command: str) -> list[tuple[str, str]]:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    return [(option, value) for option, value in pairwise(split) if option in _REPEATED]

@@ -1,0 +1,377 @@
+"""Records as HTML tables and panels; every text from the database is escaped."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from html import escape
+from itertools import groupby
+
+from analysis.comparison.disturbance import disturbed
+from analysis.comparison.rounds import TAINTED
+from dashboard.components import frames, links, markup, run_source, tainted, wording
+from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey
+from interchange.formats import came_from
+
+#: Outcomes on one page of a run's list: a thousand rows keep a browser busy for a second.
+OUTCOMES = 100
+#: Rows of what failed at most: a run that failed as a whole has hundreds, and its page lists them.
+_FAILURES = 20
+
+
+def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] | None = None) -> str:
+    """A list of runs, each with a link to its page; `sources` say of some what was imported."""
+    columns = [
+        ("Run", False),
+        ("Started", False),
+        ("Suite", False),
+        ("State", False),
+        ("Outcomes", False),
+        ("PyTorch", False),
+        ("Machine", False),
+        ("Took", True),
+    ]
+    rows = (
+        (
+            markup.link(links.run(r.id), r.id),
+            _two(wording.ago(r.started_at, now), wording.utc(r.started_at)),
+            _two(r.suite, came_from(r.id), (sources or {}).get(r.id, "")),
+            markup.chip(r.state),
+            counts(r),
+            escape(" ".join(r.torch_versions) or wording.NONE),
+            _two(r.machine, " · ".join(filter(None, (_unlike(r.hardware, r.machine), r.profile)))),
+            escape(wording.duration(took(r))),
+        )
+        for r in items
+    )
+    return markup.table("Runs", columns, rows, folded=True)
+
+
+def last_run(summary: RunSummary, runs_kept: int, now: datetime, *, own: bool = False, spare: int = 0) -> str:
+    """What ran last, in a row of numbers: its state, what became of its outcomes, what it measured.
+
+    `own`: others were imported since. So many outcomes are `spare`: planned, and not needed in the end.
+    """
+    ok = summary.counts.get("ok", 0)
+    failed = sum(summary.counts.values()) - ok - spare
+    unneeded = f" · {spare:,} more were not needed" if spare else ""
+    state = wording.status(summary.state)
+    when = wording.ago(summary.started_at, now) + _and_took(summary)
+    return markup.panels(
+        markup.card(
+            "Last own run" if own else "Last run",
+            f'<span class="py-{state.tone}">{escape(state.text)}</span>',
+            f"{markup.link(links.run(summary.id), 'Open →')} {escape(when)}",
+        ),
+        markup.card("Outcomes ok", f"{ok:,} of {summary.planned - spare:,}", counts(summary)),
+        markup.card(
+            "Not ok",
+            f'<span class="py-{_worst_tone(summary)}">{failed:,}</span>',
+            escape(f"in suite {summary.suite}{unneeded}"),
+        ),
+        markup.card(
+            "PyTorch",
+            escape(", ".join(summary.torch_versions) or wording.NONE),
+            escape(f"profile {summary.profile}"),
+        ),
+        markup.card("Machine", escape(summary.machine), escape(summary.hardware)),
+        markup.card("Runs kept", f"{runs_kept:,}", markup.link("/run", "All runs →")),
+    )
+
+
+def headlines(items: Sequence[Headline], now: datetime, lines: Mapping[SeriesKey, str] | None = None) -> str:
+    """The newest point of every series of one metric and the point before it, like hardware together.
+
+    `lines` are small pictures of some series, as HTML.
+    """
+
+    def place(headline: Headline) -> tuple[str, str]:
+        return headline.key.hardware_label, headline.key.profile_name
+
+    parts: list[str] = []
+    for (hardware, profile), group in groupby(sorted(items, key=place), key=place):
+        parts.append(f'<h3 class="py-place">{escape(hardware)} · profile {escape(profile)}</h3>')
+        parts.append(headline_table(list(group), now, lines or {}, f"{hardware}, {profile}"))
+    return "".join(parts)
+
+
+def headline_table(
+    items: Sequence[Headline],
+    now: datetime,
+    lines: Mapping[SeriesKey, str],
+    where: str,
+) -> str:
+    """Headlines of one metric in one table, measured `where`; set against the run before."""
+    known = wording.metric(items[0].key.metric)
+    columns = [
+        ("Case", False),
+        (f"{known.title} ({known.unit})", True),
+        ("Against the run before", True),
+        ("Run before", True),
+        ("Course", False),
+        ("PyTorch", False),
+        ("", False),
+    ]
+    rows = (
+        (
+            markup.case(h.key.case),
+            f"<strong>{escape(wording.number(h.latest.point, known.unit))}</strong>"
+            f"<small>{_range(h.latest.smallest, h.latest.largest, known.unit)} · n {h.latest.n}</small>",
+            _change(h),
+            _before(h, known.unit, now),
+            lines.get(h.key, wording.NONE),
+            f"{escape(h.latest.torch_version or wording.NONE)}"
+            f"<small>{markup.link(links.run(h.latest.run), wording.ago(h.latest.started_at, now))}</small>",
+            markup.link(links.trends(h.key.metric, h.key.hardware, h.key.profile, h.key.case), "Trend →"),
+        )
+        for h in items
+    )
+    return markup.table(f"Latest {known.title.lower()}: {where}", columns, rows, folded=True)
+
+
+def failures(items: Sequence[tuple[RunSummary, Outcome]], now: datetime) -> str:
+    """What did not end ok and why, of each run the worst first; replicates that ended alike share a row."""
+
+    def alike(item: tuple[RunSummary, Outcome]) -> tuple[str, ...]:
+        summary, outcome = item
+        return summary.id, outcome.case, outcome.environment, outcome.status, outcome.reason
+
+    columns = [("Outcome", False), ("Case", False), ("Why", False), ("Replicates", True), ("Run", False)]
+    place = {run: number for number, run in enumerate(dict.fromkeys(summary.id for summary, _ in items))}
+    ordered = sorted(items, key=lambda i: (place[i[0].id], wording.status(i[1].status).tone != "bad"))
+    # Replicates of different cases take turns in a run: those alike do not stand beside each other.
+    together: dict[tuple[str, ...], list[tuple[RunSummary, Outcome]]] = {}
+    for item in ordered:
+        together.setdefault(alike(item), []).append(item)
+    groups = list(together.values())
+    rows: list[tuple[str, ...]] = []
+    for members in groups[:_FAILURES]:
+        summary, outcome = members[0]
+        address = links.outcome(summary.id, outcome.case, outcome.environment, outcome.replicate)
+        when = f"{wording.ago(summary.started_at, now)} · {summary.machine}"
+        rows.append(
+            (
+                markup.chip(outcome.status),
+                markup.case(outcome.case),
+                f"{_reason(outcome)} {markup.link(address, 'Log →')}",
+                str(len(members)),
+                f"{markup.link(links.run(summary.id), summary.id)}<small>{escape(when)}</small>",
+            )
+        )
+    more = groups[_FAILURES:]
+    left = ", ".join(markup.link(links.run(run), run) for run in dict.fromkeys(g[0][0].id for g in more))
+    rest = f'<p class="py-quiet">and {len(more):,} more in {left}</p>' if more else ""
+    return markup.table("What did not end ok", columns, rows, folded=True) + rest
+
+
+def measurements(run: Run, items: Sequence[Measurement], defined: wording.Definitions | None = None) -> str:
+    """Every metric of every case of a run, grouped by case; `defined` are those that came from outside."""
+    columns = [
+        ("Case", False),
+        ("Metric", False),
+        ("Median", True),
+        ("Unit", False),
+        ("95 % interval", True),
+        ("Smallest to largest", True),
+        ("Spread", True),
+        ("n", True),
+    ]
+    rows: list[tuple[str, ...]] = []
+    # What a word means to another tool our catalogue cannot say.
+    meaning = f"as {teller} tells it" if (teller := run_source.teller(run.id)) else ""
+    ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
+    for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
+        name = case(run, key, environment)
+        for m in group:
+            known = wording.metric(m.metric, defined)
+            rows.append(
+                (
+                    name,
+                    f'<span title="{escape(meaning or known.meaning)}">{escape(known.title)}</span>',
+                    f"<strong>{escape(wording.number(m.point, known.unit))}</strong>",
+                    escape(known.unit),
+                    escape(_range(m.low, m.high, known.unit)),
+                    escape(_range(m.smallest, m.largest, known.unit)),
+                    escape(wording.percent(m.spread)),
+                    str(m.n),
+                )
+            )
+            name = ""
+    return markup.table("Measurements", columns, rows, tall=True)
+
+
+def case(run: Run, key: str, environment: str) -> str:
+    """The name of a case; where a run measured several PyTorches, with the one of its environment.
+
+    Of environments that share a PyTorch also by what they are called, or by their fingerprint if they share
+    that, too.
+    """
+    versions = {name: torch for name, torch in frames.torch_versions(run).items() if torch}
+    name = markup.case(key)
+    if len(versions) > 1 and environment in versions:
+        torch, names = versions[environment], frames.environment_names(run)
+        name += f"<small>torch {escape(torch)}</small>"
+        alike = [names[each] for each, other in versions.items() if other == torch]
+        if len(alike) > 1:
+            own = names[environment]
+            name += f"<small>{escape(own if alike.count(own) == 1 else links.short(environment))}</small>"
+    return name
+
+
+def outcomes(
+    run: Run, items: Sequence[Outcome], observed: Collection[tuple[str, str, int]] = frozenset()
+) -> str:
+    """How replicates of a run ended, with a link that opens each.
+
+    `observed` are those with a telemetry window, by case, environment and replicate.
+    """
+    names = frames.environment_names(run)
+    columns = [
+        ("Outcome", False),
+        ("Case", False),
+        ("Replicate", True),
+        ("Environment", False),
+        ("Why, or what disturbed it", False),
+        ("Latency (ms)", True),
+        ("Took", True),
+        ("", False),
+        ("", False),
+    ]
+    rows = (
+        (
+            markup.chip(o.status),
+            markup.case(o.case),
+            str(o.replicate),
+            escape(names.get(o.environment, links.short(o.environment))),
+            _reason(o) if o.status != "ok" else _disturbed(o),
+            escape(wording.number(o.metrics["latency"], "ms") if "latency" in o.metrics else wording.NONE),
+            escape(wording.duration(o.wall_seconds)),
+            markup.link(links.outcome(run.id, o.case, o.environment, o.replicate), "Open →"),
+            markup.link(links.utilisation(run.id, o.case, o.environment, o.replicate), "Utilisation →")
+            if (o.case, o.environment, o.replicate) in observed
+            else "",
+        )
+        for o in items
+    )
+    return markup.table("Outcomes", columns, rows, tall=True)
+
+
+def outcome_facts(run: Run, outcome: Outcome, defined: wording.Definitions | None = None) -> str:
+    """The facts of one outcome: how it ended, what it measured, what the case said about itself."""
+    names = frames.environment_names(run)
+    how = {
+        "environment": names.get(outcome.environment, outcome.environment),
+        "replicate": outcome.replicate,
+        "phase": outcome.phase,
+        "started": wording.utc(outcome.started_at),
+        "took": wording.duration(outcome.wall_seconds),
+    }
+    values = sorted(outcome.metrics.items(), key=lambda m: wording.metric_place(m[0]))
+    known = wording.titles([name for name, _ in values], defined or {})
+    measured = {
+        known[name]: wording.quantity(value, wording.metric(name, defined).unit) for name, value in values
+    }
+    # The operator table has a place of its own, where it can be sorted; so have blocks that do not count.
+    elsewhere = ("operators", TAINTED)
+    said = {name: value for name, value in outcome.facts.items() if name not in elsewhere}
+    return markup.panels(
+        markup.facts("Outcome", wording.status(outcome.status).text, how),
+        markup.facts("Metrics of this replicate", wording.plural(len(measured), "metric"), measured),
+        markup.facts("What the case says", wording.case(outcome.case).name, said),
+        kind="py-facts",
+    )
+
+
+def outcome_title(outcome: Outcome) -> str:
+    """An opened outcome's title and, where it is not ok, why."""
+    why = "" if outcome.status == "ok" else f"<p>{_reason(outcome)}</p>"
+    # The reason of one that is not ok says it already, where that is why.
+    if outcome.status == "ok" and (left_out := tainted.in_words(outcome.facts)):
+        why = f'<p class="py-odd">! {escape(left_out)}</p>'
+    named = f"<h2>{markup.case(outcome.case)}</h2> {markup.chip(outcome.status)}"
+    return f'<div class="py-title">{named}</div>{why}'
+
+
+def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
+    """A run's title: what, where, when, and what became of it; `source` is what was imported."""
+    when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
+    torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
+    hardware = _unlike(summary.hardware, summary.machine)
+    told = (f"on {summary.machine}", hardware, torch, came_from(summary.id), source)
+    where = " · ".join(part for part in told if part)
+    return (
+        f"<p>{markup.link('/run', '← All runs')}</p>"
+        f'<div class="py-title"><h1>{escape(summary.suite)} <small>{escape(where)}</small></h1> '
+        f"{markup.chip(summary.state)}</div>"
+        f"<p>{escape(when)} {counts(summary)}</p>"
+    )
+
+
+def counts(summary: RunSummary) -> str:
+    """How many outcomes of each status a run has, and how many are still missing."""
+    chips = [
+        markup.chip(status, many)
+        for status, many in sorted(summary.counts.items(), key=lambda c: c[0] != "ok")
+    ]
+    if (missing := summary.planned - sum(summary.counts.values())) > 0:
+        chips.append(f'<span class="py-chip py-quiet">… {missing:,} not reached</span>')
+    return f'<span class="py-chips">{"".join(chips)}</span>'
+
+
+def took(summary: RunSummary) -> float | None:
+    """How long a run took, in seconds; None while it runs."""
+    return (summary.ended_at - summary.started_at).total_seconds() if summary.ended_at else None
+
+
+def _unlike(hardware: str, machine: str) -> str:
+    # Where others measured, their file often says no more than the hardware: the machine is called after it.
+    return "" if hardware == machine else hardware
+
+
+def _worst_tone(summary: RunSummary) -> wording.Tone:
+    # What only others or heat disturbed is no alarm.
+    tones = {wording.status(status).tone for status in summary.counts}
+    return "bad" if "bad" in tones else "odd" if "odd" in tones else "quiet" if "quiet" in tones else "good"
+
+
+def _and_took(summary: RunSummary) -> str:
+    seconds = took(summary)
+    return "" if seconds is None else f", took {wording.duration(seconds)}"
+
+
+def _two(strong: str, *small: str) -> str:
+    return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if low is None or high is None:
+        return wording.NONE
+    return f"{wording.number(low, unit)} to {wording.number(high, unit)}"
+
+
+def _reason(outcome: Outcome) -> str:
+    where = f" (while in {outcome.phase})" if outcome.phase and outcome.phase not in outcome.reason else ""
+    return f'<span class="py-reason">{escape(outcome.reason + where)}</span>'
+
+
+def _disturbed(outcome: Outcome) -> str:
+    said = [disturbed(outcome.facts), tainted.in_words(outcome.facts)]
+    return f'<span class="py-reason">{escape("; ".join(text for text in said if text))}</span>'
+
+
+def _change(item: Headline) -> str:
+    if item.previous is None:
+        return f'{wording.NONE}<small class="py-quiet">nothing before</small>'
+    # Two runs are no confirmation, and only what is confirmed has a colour.
+    found = wording.change(item.latest, item.previous, wording.metric(item.key.metric).better)
+    return f"{escape(found.text)}<small>{escape(found.note)}</small>"
+
+
+def _before(item: Headline, unit: str, now: datetime) -> str:
+    if item.previous is None:
+        return wording.NONE
+    shown = markup.link(links.run(item.previous.run), wording.number(item.previous.point, unit))
+    torch = item.previous.torch_version or wording.NONE
+    # Another version says that it is another one.
+    unlike = item.previous.environment != item.latest.environment and torch == item.latest.torch_version
+    other = " · another environment" if unlike else ""
+    told = f"n {item.previous.n} · {torch}{other} · {wording.ago(item.previous.started_at, now)}"
+    return f"{shown}<small>{escape(told)}</small>"

@@ -1,0 +1,382 @@
+"""How numbers, times, statuses, cases and commands are put into words."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Literal, cast
+from urllib.parse import unquote
+
+from analysis.metrics import METRICS, Better, Metric
+from analysis.speedups import Gain
+from analysis.words import printable
+from configuration.suggestions import nearest
+from db.records import MetricDefinition, SeriesPoint
+
+Tone = Literal["good", "bad", "odd", "quiet"]
+
+#: Metrics that came from outside, by name.
+Definitions = Mapping[str, MetricDefinition]
+
+NONE = "–"
+
+#: The device of a recording that is about CPUs and processes.
+HOST = "host"
+
+_FEW_ZEROS, _MANY_DIGITS = 1e-6, 1e12
+#: What differs from 1 by less is 1; so many digits tell apart what does not.
+_NOTHING, _MOST_DIGITS = 1e-9, 10
+
+_STATUSES: Mapping[str, tuple[str, Tone]] = {
+    "ok": ("✓", "good"),
+    "skipped": ("–", "quiet"),
+    "unsupported": ("–", "quiet"),
+    "oom": ("×", "bad"),
+    "timeout": ("×", "bad"),
+    "crashed": ("×", "bad"),
+    "wrong": ("×", "bad"),
+    "lost": ("×", "bad"),
+    "not_compiled": ("!", "odd"),
+    "contended": ("!", "odd"),
+    "throttled": ("!", "odd"),
+    "complete": ("✓", "good"),
+    "running": ("…", "quiet"),
+    "interrupted": ("!", "odd"),
+    "regression": ("×", "bad"),
+    "improvement": ("✓", "good"),
+    "candidate": ("?", "odd"),
+    "confirming": ("…", "odd"),
+    "unclear": ("?", "odd"),
+    "machine": ("!", "odd"),
+    "refuted": ("–", "quiet"),
+    "no longer": ("–", "quiet"),
+    "done": ("✓", "good"),
+    "failed": ("×", "bad"),
+    "late": ("×", "bad"),
+    "missed": ("×", "bad"),
+    "silent": ("×", "bad"),
+    "cancelled": ("–", "odd"),
+    "waiting": ("…", "quiet"),
+    "not reached": ("!", "odd"),
+    "alive": ("✓", "good"),
+    "not asked for": ("–", "quiet"),
+}
+
+
+#: The sign of each tone, so that colour never speaks alone.
+SIGNS: Mapping[Tone, str] = {"bad": "×", "odd": "!", "good": "✓", "quiet": "…"}
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A status for people: a sign and a word, so that colour (`tone`) never speaks alone."""
+
+    sign: str
+    word: str
+    tone: Tone
+
+    @property
+    def text(self) -> str:
+        return f"{self.sign} {self.word}"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseWords:
+    """A case key taken apart: `name` is shown strong, the rest smaller; nothing is dropped."""
+
+    name: str
+    phase: str
+    parameters: str
+    technique: str
+
+    @property
+    def rest(self) -> str:
+        return " · ".join(part for part in (self.phase, self.parameters, self.technique) if part)
+
+    @property
+    def text(self) -> str:
+        return f"{self.name} {self.rest}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The newest point against the one before it; a description, never a verdict.
+
+    `note` says whether the ranges between replicates overlap; `tone` is quiet when they do.
+    """
+
+    text: str
+    note: str
+    tone: Tone
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` to `digits` significant digits, thousands apart: 12,300 or 0.0123.
+
+    In exponent form only where there would be more zeros than anybody counts.
+    """
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if value == 0:
+        return "0"
+    if not _FEW_ZEROS <= abs(value) < _MANY_DIGITS:
+        return f"{value:.{digits - 1}e}".replace("-", "−")
+    # Rounded first: 9.999 has one digit before the point until it becomes 10.0.
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{decimals}f}".replace("-", "−")
+
+
+def number(value: float, unit: str) -> str:
+    """`value` without its unit, as a table column shows it; counts are shown exactly."""
+    return f"{value:,.0f}" if unit == "count" and float(value).is_integer() else significant(value)
+
+
+def quantity(value: float, unit: str) -> str:
+    """`value` with its unit: `12.3 ms`."""
+    return number(value, unit) if unit in ("", "count") else f"{number(value, unit)} {unit}"
+
+
+def percent(fraction: float | None) -> str:
+    """A fraction as a percentage: 0.0123 is `1.23 %`; a dash for None."""
+    return NONE if fraction is None else f"{significant(100 * fraction)} %"
+
+
+def metric(name: str, defined: Definitions | None = None) -> Metric:
+    """The metric called `name`, ours or one of `defined`; one that nobody knows goes by its own name."""
+    if (known := METRICS.get(name)) is None and (outside := (defined or {}).get(name)):
+        known = Metric(name, outside.title, outside.unit, cast("Better", outside.better), "")
+    return known or Metric(name, name, "", "neither", "")
+
+
+def titles(names: Sequence[str], defined: Definitions) -> dict[str, str]:
+    """The titles of metrics by name; those that share one are told apart by their names."""
+    found = {name: metric(name, defined).title for name in names}
+    shared = [title for title, many in Counter(found.values()).items() if many > 1]
+    return {name: f"{title} ({name})" if title in shared else title for name, title in found.items()}
+
+
+def metric_place(name: str) -> tuple[int, str]:
+    """Where the catalogue lists a metric; unknown ones come last."""
+    names = list(METRICS)
+    return (names.index(name) if name in METRICS else len(names), name)
+
+
+def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Change:
+    """The relative change from `previous` to `latest`, with the ranges between replicates beside it.
+
+    A single replicate has no range. Of numbers below zero no share is told, only which of the two is larger.
+    """
+    new, old = latest.point, previous.point
+    if old == 0 or not math.isfinite(new / old):
+        return Change(NONE, "no ratio to zero", "quiet")
+    fraction = new / old - 1
+    sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
+    text, more = f"{sign}{significant(abs(100 * fraction), 2)} %", ""
+    if old < 0 or new < 0:
+        text, more = NONE, "; no ratio below zero"
+    if min(latest.n, previous.n) < 2:
+        return Change(text, f"one replicate has no range{more}", "quiet")
+    overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
+    if overlap or better == "neither":
+        return Change(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
+    worse = (new > old) == (better == "lower")
+    word, tone = ("worse", "bad") if worse else ("better", "good")
+    return Change(text, f"{word}, ranges apart{more}", tone)
+
+
+def gain(found: Gain) -> str:
+    """A ratio as `1.92×`, an efficiency as `93.1 %`; a dash for none."""
+    return NONE if found.ratio is None else _gain(found, found.ratio)
+
+
+def gain_interval(found: Gain) -> str:
+    """The interval of a ratio; a dash for none."""
+    if found.low is None or found.high is None:
+        return NONE
+    return f"{_gain(found, found.low)} to {_gain(found, found.high)}"
+
+
+def _gain(found: Gain, value: float) -> str:
+    return percent(value) if found.kind == "efficiency" else times(value)
+
+
+def times(ratio: float) -> str:
+    """A ratio as `1.92×`, with more digits where it would read as 1 and is not: `0.9996×`."""
+    digits = 3
+    while digits < _MOST_DIGITS and abs(ratio - 1) > _NOTHING and float(f"{ratio:.{digits - 1}e}") == 1:
+        digits += 1
+    return f"{significant(ratio, digits)}×"
+
+
+def claimed(kind: str, metric_name: str, value: float) -> str:
+    """A number of a claim: a ratio, a share, or a metric with its unit."""
+    if kind == "ratio":
+        return times(value)
+    return percent(value) if kind in ("saved", "efficiency") else quantity(value, metric(metric_name).unit)
+
+
+#: How the tables of gains are to be read.
+ABOUT_GAINS = (
+    "Speed-up: time per item of eager fp32 divided by that of the case, from the latency floor (from the "
+    "throughput where several processes run at once). Median over n pairs of replicates measured in one "
+    "session. Memory and size: what the case needs divided by what the baseline needs; of several "
+    "processes, the one that needs most. Disturbed: pairs in which other programs took part of a core; their "
+    "ratio may be anything."
+)
+ABOUT_SCALING = (
+    "Efficiency: the speed-up per item over one rank, divided by the ranks; 100 % is perfect. Times: the "
+    "throughput of several processes divided by that of one with all the CPUs. Throughput is the sum of all "
+    "ranks and processes."
+)
+
+
+#: What a rung's number is, and its source; numbers of two rungs never share a chart or a name.
+_RUNGS: Mapping[str, tuple[str, str]] = {
+    "gpm": ("SM utilisation", "hardware counters, GPM"),
+    "dcgm": ("SM utilisation", "hardware counters, DCGM"),
+    "samples": ("GPU busy, share of time with a kernel", "driver's buffer"),
+    "polling": ("GPU busy, share of time with a kernel", "polled"),
+}
+
+
+def utilisation(device: str, rung: str) -> tuple[str, str]:
+    """What the utilisation of a device is, and where it was read."""
+    if device == HOST:
+        return "Measured CPUs busy", "kernel's counters"
+    return _RUNGS.get(rung, ("Utilisation", "this device tells none"))
+
+
+def rung_title(rung: str) -> str:
+    """The title of a chart of one rung's utilisation."""
+    what, source = _RUNGS[rung]
+    return f"{what} ({source})"
+
+
+def device(name: str, uuid: str) -> tuple[str, str]:
+    """A device as people tell it apart: GPUs of one name by the beginning of their UUID."""
+    if uuid == HOST:
+        return "Host", name
+    return name, uuid.removeprefix("GPU-").removeprefix("MIG-")[:8]
+
+
+def window_in_words(name: str, panels: Sequence[str], rows: int, seconds: float) -> str:
+    """What the charts of a telemetry window show, for those who cannot see them."""
+    return f"{name}, {plural(rows, 'row')} in {quantity(seconds, 's')}: {'; '.join(panels)}"
+
+
+#: Why there may be no telemetry, and what makes some.
+WITHOUT_TELEMETRY = (
+    "It is recorded for some seconds after the first process of each case was timed, where `observe_seconds` "
+    "of the suite is above 0; a run of cases named without `--suite` has none. Older versions recorded none, "
+    "and rows older than `telemetry_days` are given up. This records some:"
+)
+#: How the windows are to be read.
+ABOUT_WINDOWS = (
+    "A telemetry window is some seconds after the case was timed, with the case still at work: what stands "
+    "here never disturbed a timed block. SM utilisation and GPU busy time are two metrics: a GPU can be busy "
+    "all the time with a few of its SMs."
+)
+
+
+def status(word: str) -> Status:
+    """The status called `word`; an unknown one is odd, never hidden."""
+    sign, tone = _STATUSES.get(word, ("?", "odd"))
+    return Status(sign, word.replace("_", " "), tone)
+
+
+@lru_cache(maxsize=16_384)
+def case(key: str) -> CaseWords:
+    """The parts of a case key; a text that is no key is shown as it stands."""
+    parts = key.split("/")
+    if len(parts) != 4:
+        return CaseWords(key, "", "", "")
+    name, phase, parameters, technique = parts
+    shown = "" if parameters == "-" else _decoded(parameters)
+    # `call`: neither of the phases that there are words for.
+    return CaseWords(_decoded(name), "" if phase == "call" else _decoded(phase), shown, _decoded(technique))
+
+
+def _decoded(part: str) -> str:
+    """A part of a key for people: names from outside hold spaces and separators as in a URL."""
+    return printable(unquote(part.replace(",", " ")))
+
+
+def utc(moment: datetime) -> str:
+    """`moment` to the minute, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long before `now` the `moment` was: `3 hours ago`."""
+    seconds = (now - moment).total_seconds()
+    if seconds < 60:
+        return "just now"
+    for size, word in ((86400 * 365, "year"), (86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            many = int(seconds // size)
+            return f"{many} {word}{'' if many == 1 else 's'} ago"
+    raise AssertionError("a span of a minute or more has a unit")
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time: `4.2 s`, `3 min 05 s`, `2 h 10 min`; a dash for None, and for 0: nobody told."""
+    if not seconds:
+        return NONE
+    if seconds < 60:
+        return f"{significant(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def plural(many: int, word: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{many:,} {word}{'' if many == 1 else 's'}"
+
+
+def no_such_run(wanted: str, known: Sequence[str]) -> str:
+    """One sentence for a run that is not in the database."""
+    near = nearest(wanted, known)
+    return f"There is no run {wanted!r} in this database" + (f"; did you mean {near!r}?" if near else ".")
+
+
+def about_samples(told: str, many: int, drawn: int, cut: int, tainted: int = 0) -> str:
+    """The caption of the two charts of samples: `told`, and what they leave out.
+
+    Of `tainted` blocks nothing counts.
+    """
+    parts = [f"{told}.", "Dashed: a new block."]
+    if tainted:
+        parts.append(
+            f"Crosses: {plural(tainted, 'block')} that others disturbed, in no median and no distribution."
+        )
+    if many > drawn:
+        parts.append("In order: the smallest and the largest of every thousandth.")
+    if cut:
+        parts.append(f"The distribution leaves out the slowest {plural(cut, 'sample')}.")
+    return " ".join(parts)
+
+
+def about_operators(totals: Mapping[str, float], *, traced_on_device: bool) -> str:
+    """What an operator table is of, and what it leaves out."""
+    on_device = f" and {quantity(totals['self_device_us'], 'µs')} on the device" if traced_on_device else ""
+    return (
+        f"Per step, over {totals['steps']:g} steps under the profiler, which slows them: a table says where "
+        f"time goes, not how long a step takes. {quantity(totals['self_cpu_us'], 'µs')} on the CPU"
+        f"{on_device}; "
+        f"{quantity(totals['outside_us'], 'µs')} on the CPU lie in no operator."
+    )
+
+
+def about_difference(against: str, cpu_us: float, device_us: float | None) -> str:
+    """How to read a difference of operator tables; the sums are over all rows, CPU and device apart."""
+    places = [(cpu_us, "CPU"), *([] if device_us is None else [(device_us, "device")])]
+    sums = " and ".join(f"{'+' if us > 0 else ''}{quantity(us, 'µs')} on the {place}" for us, place in places)
+    return (
+        f"B is this table, A is {against}. B - A: above zero, B is slower; {sums} in all. "
+        "Two traces are no comparison of speed: they say where to look."
+    )

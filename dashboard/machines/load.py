@@ -1,0 +1,106 @@
+"""What the fleet page asks, kept for a few seconds; the questions raise `db.errors.DatabaseError`."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import streamlit as st
+
+from dashboard.components.load import FRESH_SECONDS
+from dashboard.runs import capabilities
+from dashboard.server.database import opened
+from db.night_records import EnvironmentUsed, LastFire
+from db.queue import queries as queue_queries
+from db.queue import task_attempts
+from db.queue.records import Task
+from db.records import RunSummary
+from db.runs import environments_in_use, queries
+from db.series import nightly_queries
+from interchange.formats import came_from
+
+#: Tasks that wait, and runs in which the environments in use are looked for, at most.
+TASKS, RUNS = 1000, 2000
+#: For answers that take longer to copy than to make, and that nobody can change.
+_shared = st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
+_kept = st.cache_data(ttl=FRESH_SECONDS, show_spinner=False)
+#: What was found when a run began does not change.
+_kept_for_good = st.cache_data(show_spinner=False, max_entries=256)
+
+
+@dataclass(frozen=True, slots=True)
+class Able:
+    """What a machine could tell when a run was made, by name, and what not, each in a sentence."""
+
+    present: tuple[str, ...]
+    absent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTasks:
+    """What runs, and what waits, oldest first; `newer` more wait that were due after all of these."""
+
+    running: tuple[Task, ...]
+    waiting: tuple[Task, ...]
+    newer: int
+
+    @property
+    def every(self) -> tuple[Task, ...]:
+        """Every one that is known."""
+        return *self.running, *self.waiting
+
+
+@_shared
+def newest_runs(url: str) -> tuple[RunSummary, ...]:
+    """The newest run of each machine, the newest first."""
+    database = opened(url)
+    found = queries.run_summaries(database, environments_in_use.newest_of_machines(database).values())
+    return tuple(sorted(found.values(), key=lambda run: run.started_at, reverse=True))
+
+
+@_shared
+def foreign_runs(url: str) -> Counter[str]:
+    """How many runs there are that Pyrometer did not measure, by where they come from."""
+    found = (came_from(run) for run in queries.run_ids(opened(url)))
+    return Counter(phrase for phrase in found if phrase)
+
+
+@_shared
+def without_task(url: str) -> frozenset[str]:
+    """Those of the newest runs of machines that go on and belong to no task: somebody began them by hand."""
+    going = [run.id for run in newest_runs(url) if run.state == "running"]
+    return frozenset(run for run in going if queue_queries.task_of_run(opened(url), run) is None)
+
+
+@_shared
+def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
+    """What runs, and what waits (for some labels, or all of it), as of now."""
+    database = opened(url)
+    waiting, newer = queue_queries.waiting(database, labels=labels, oldest=TASKS)
+    return OpenTasks(tuple(queue_queries.running(database)), tuple(waiting), newer)
+
+
+@_shared
+def said(url: str) -> dict[int, str]:
+    """By task that runs, what it waits for before it measures."""
+    database = opened(url)
+    return task_attempts.said(database, [task.id for task in queue_queries.running(database)])
+
+
+@_kept
+def last_fires(url: str) -> list[LastFire]:
+    """The newest fire of every schedule."""
+    return nightly_queries.last_fires(opened(url))
+
+
+@_kept
+def environments(url: str) -> list[EnvironmentUsed]:
+    """The environments of the newest runs, the one that was used last first."""
+    return environments_in_use.environments_used(opened(url), RUNS)
+
+
+@_kept_for_good
+def able(url: str, run: str) -> Able | None:
+    """What the machine of a run could tell; None for a run that is not there any more."""
+    record = queries.run_record(opened(url), run)
+    if record is None:
+        return None
+    return Able(tuple(capabilities.present(record)), tuple(capabilities.absent(record)))

@@ -1,0 +1,243 @@
+"""The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+
+from analysis.staleness import alive, in_words, present
+from dashboard.components import links, markup, run_source, wording
+from dashboard.machines.load import Able, OpenTasks
+from dashboard.machines.waiting import MEASURING
+from dashboard.overview.load import Morning
+from dashboard.overview.schedule_heartbeat import measures, thinks
+from db.queue.records import SchedulerSeen, Task
+from db.records import RunSummary
+
+#: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
+_ORDER = ("silent", "alive", "gone", "by hand")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine by its name. `state`: alive, silent, gone (its scheduler), or by hand where there is none.
+
+    `scheduler` is the one that was seen last, `run` its newest run, `doing` what runs there now; `by_hand` is
+    whether its newest run goes on and is no task's.
+    """
+
+    name: str
+    state: str
+    scheduler: SchedulerSeen | None
+    run: RunSummary | None
+    doing: tuple[Task, ...] = ()
+    by_hand: bool = False
+
+    @property
+    def seriousness(self) -> tuple[int, str]:
+        """What sorts machines, the worst first."""
+        return _ORDER.index(self.state), self.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What it is asked by; with the empty one, that of any machine, where its scheduler is not gone."""
+        own = {self.name, *(self.scheduler.labels if self.scheduler else ())}
+        return tuple(sorted({"", *own} if self.state in ("alive", "silent") else own))
+
+    def is_asked_for(self, task: Task) -> bool:
+        """Whether a task that waits is for its labels, or for any machine and one of its scheduler's jobs."""
+        if task.label or self.scheduler is None:
+            return task.label in self.labels
+        does = measures if task.job in MEASURING else thinks
+        return "" in self.labels and does(self.scheduler)
+
+
+def machines(
+    morning: Morning,
+    runs: Iterable[RunSummary],
+    running: Iterable[Task],
+    now: datetime,
+    without_task: Collection[str] = (),
+) -> list[Machine]:
+    """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first.
+
+    `without_task` are the ids of runs that go on and were begun by hand.
+    """
+    schedulers: dict[str, SchedulerSeen] = {}
+    for one in sorted(morning.seen, key=lambda one: one.seen_at):
+        schedulers[one.machine] = one
+    heard = alive(morning.seen, now, morning.patience.silent_minutes)
+    living = {one.machine for one in present(heard)}
+    silent = {one.name for one in morning.silent}
+    newest: dict[str, RunSummary] = {}
+    for run in runs:
+        # What was imported was measured on machines that are not ours.
+        if run_source.measured(run.id):
+            newest.setdefault(run.machine, run)
+    doing: dict[str, list[Task]] = defaultdict(list)
+    for task in running:
+        doing[(task.owner or "").partition("/")[0]].append(task)
+    found: list[Machine] = []
+    for name in sorted({*schedulers, *newest}):
+        state = "alive" if name in living else "silent" if name in silent else "gone"
+        state = state if name in schedulers else "by hand"
+        run, does = newest.get(name), tuple(doing[name])
+        # The run of a task that has only just begun is not known as its own yet.
+        measures_there = any(task.job in MEASURING for task in does)
+        by_hand = run is not None and run.id in without_task and not measures_there
+        found.append(Machine(name, state, schedulers.get(name), run, does, by_hand))
+    return sorted(found, key=lambda one: one.seriousness)
+
+
+def cards(items: Sequence[Machine], tasks: OpenTasks, following: datetime | None, now: datetime) -> str:
+    """The fleet in a row of numbers."""
+    states = [one.state for one in items]
+    silent, living = states.count("silent"), states.count("alive")
+    running, waiting = len(tasks.running), len(tasks.waiting) + tasks.newer
+    tone = "bad" if silent else "good" if living else "quiet"
+    sign = {"bad": "×", "good": "✓", "quiet": "–"}[tone]
+    told = f"{living} alive" + (f", {silent} silent" if silent else "")
+    coming = f"{following:%H:%M} UTC" if following else wording.NONE
+    when = f"in {in_words(following - now)}, {following:%Y-%m-%d}" if following else "no scheduler told one"
+    return markup.panels(
+        markup.card("Machines", f"{len(items):,}", "that have a scheduler or a run"),
+        markup.card("Schedulers", f'<span class="py-{tone}">{sign} {escape(told)}</span>', "at this moment"),
+        markup.card("Running now", f"{running:,}", "tasks of schedules"),
+        markup.card("Waiting", f"{waiting:,}", "tasks of schedules"),
+        markup.card("Next fire", escape(coming), escape(when)),
+    )
+
+
+def table(items: Sequence[Machine], now: datetime) -> str:
+    """The machines, each with a link that opens it."""
+    columns = [
+        ("Machine", False),
+        ("Scheduler", False),
+        ("Asked by", False),
+        ("Doing now", False),
+        ("Newest run", False),
+    ]
+    rows = (
+        (
+            f"{markup.link(links.fleet(one.name), one.name)}<small>{escape(_hardware(one))}</small>",
+            f"{_chip(one.state)}<small>{escape(_seen(one, now))}</small>",
+            escape(", ".join(one.scheduler.labels) if one.scheduler else ""),
+            _doing(one),
+            _run(one, now),
+        )
+        for one in items
+    )
+    return markup.table("Machines", columns, rows, folded=True)
+
+
+def frame(items: Iterable[Machine]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    rows = [
+        (
+            one.name,
+            _hardware(one),
+            one.state,
+            one.scheduler.seen_at if one.scheduler else None,
+            one.scheduler.version if one.scheduler else "",
+            " ".join(one.scheduler.labels) if one.scheduler else "",
+            "; ".join([*(_named(task) for task in one.doing), *_by_hand(one)]),
+            one.run.id if one.run else "",
+            one.run.started_at if one.run else None,
+            one.run.state if one.run else "",
+        )
+        for one in items
+    ]
+    columns = ("machine", "hardware", "scheduler", "seen_at", "version", "labels", "doing")
+    return pd.DataFrame(rows, columns=[*columns, "newest_run", "started_at", "run_state"])
+
+
+def abilities(items: Iterable[tuple[Machine, Able]]) -> str:
+    """What machines can tell of GPUs and CPUs while they measure, and what not and why."""
+    columns = [("Machine", False), ("Can tell", False), ("Cannot, and why", False)]
+    rows = (
+        (
+            markup.link(links.fleet(one.name), one.name),
+            f'<span class="py-reason">{escape(", ".join(able.present) or wording.NONE)}</span>',
+            "".join(f'<span class="py-reason">{escape(each)}</span><br>' for each in able.absent)
+            or '<span class="py-good">✓ nothing is missing</span>',
+        )
+        for one, able in items
+    )
+    return markup.table("What machines can measure", columns, rows, folded=True)
+
+
+def abilities_frame(items: Iterable[tuple[Machine, Able]]) -> pd.DataFrame:
+    """The same for a CSV file, a row for each."""
+    rows = [
+        (one.name, one.run.id if one.run else "", told, present)
+        for one, able in items
+        for present, every in ((True, able.present), (False, able.absent))
+        for told in every
+    ]
+    return pd.DataFrame(rows, columns=["machine", "run", "capability", "present"])
+
+
+def facts(one: Machine, about: Mapping[str, object], conditions: Mapping[str, object], now: datetime) -> str:
+    """One machine opened: its scheduler, its hardware, and the conditions of its newest run."""
+    scheduler = one.scheduler
+    seen = scheduler.seen_at if scheduler else None
+    told = {
+        "state": one.state,
+        "seen": f"{wording.utc(seen)}, {wording.ago(seen, now)}" if seen else None,
+        "started": wording.utc(scheduler.started_at) if scheduler else None,
+        "version": scheduler.version if scheduler else None,
+        "asked by": list(scheduler.labels) if scheduler else [],
+        "measures": measures(scheduler) if scheduler else None,
+    }
+    return markup.panels(
+        markup.facts("Scheduler", one.name, told),
+        markup.facts("Hardware", _hardware(one) or "not known before its first run", about),
+        markup.facts("Conditions of its newest run", one.run.id if one.run else wording.NONE, conditions),
+        kind="py-facts",
+    )
+
+
+def _chip(state: str) -> str:
+    if state in ("alive", "silent"):
+        return markup.chip(state)
+    return f'<span class="py-chip py-quiet">{wording.NONE} {escape(state)}</span>'
+
+
+def _hardware(one: Machine) -> str:
+    return one.run.hardware if one.run else ""
+
+
+def _seen(one: Machine, now: datetime) -> str:
+    if one.scheduler is None:
+        return "no scheduler: runs by hand"
+    plans = "" if measures(one.scheduler) else "plans, measures nothing · "
+    return f"{plans}seen {wording.ago(one.scheduler.seen_at, now)} · version {one.scheduler.version}"
+
+
+def _doing(one: Machine) -> str:
+    told = [
+        markup.link(links.run(task.run_id), _named(task)) if task.run_id else escape(_named(task))
+        for task in one.doing
+    ]
+    told += [markup.link(links.run(one.run.id), each) for each in _by_hand(one) if one.run]
+    return "<br>".join(told) or ("nothing" if one.state == "alive" else "")
+
+
+def _by_hand(one: Machine) -> list[str]:
+    return [f"{one.run.id} by hand"] if one.by_hand and one.run else []
+
+
+def _named(task: Task) -> str:
+    return " ".join(part for part in (task.schedule, task.part) if part)
+
+
+def _run(one: Machine, now: datetime) -> str:
+    if one.run is None:
+        return f'<span class="py-quiet">{wording.NONE}</span>'
+    torch = " ".join(one.run.torch_versions) or wording.NONE
+    when = f"{wording.ago(one.run.started_at, now)} · torch {torch}"
+    link = markup.link(links.run(one.run.id), one.run.id)
+    return f"{link} {markup.chip(one.run.state)}<small>{escape(when)}</small>"

@@ -1,0 +1,163 @@
+"""The sections of the fleet page, one after the other, each with the worst first."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from html import escape
+from itertools import islice
+
+import streamlit as st
+
+from dashboard.components import load as common
+from dashboard.components import markup, parts, wording
+from dashboard.machines import load, machines, timetable, tracks, waiting
+from dashboard.machines.load import Able, OpenTasks
+from dashboard.machines.machines import Machine
+from dashboard.overview.load import Morning
+from dashboard.runs import capabilities
+
+#: Rows of a list at most; what is left is counted. Environments, and machines of which it is told what they
+#: can measure.
+ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
+
+
+def every_machine(
+    url: str, morning: Morning, found: Sequence[Machine], tasks: OpenTasks, now: datetime
+) -> None:
+    """The whole fleet."""
+    parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
+    parts.heading("Machines", lambda: machines.frame(found), "machines.csv")
+    parts.html(machines.table(found[:ROWS], now) + _rest(found, "machine"))
+    _open(url, morning, tasks, found, now)
+    _schedules(url, morning, now)
+    if morning.parts:
+        parts.heading("Freshness", lambda: tracks.frame(morning.parts), "freshness.csv")
+        parts.html(tracks.table(morning.parts[:ROWS], now) + _rest(morning.parts, "track"))
+    _environments(url, now)
+    _abilities(url, found)
+
+
+def one_machine(url: str, one: Machine, morning: Morning, now: datetime) -> None:
+    """One machine: what is known of it, what it can measure, what runs and waits for it."""
+    opened = common.run(url, one.run.id) if one.run else None
+    about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
+    conditions = dict(opened[0].facts.get("conditions") or {}) if opened else {}
+    parts.heading(parts.plain(one.name), lambda: machines.frame([one]), "machine.csv")
+    parts.html(machines.facts(one, about, conditions, now))
+    tasks = load.open_tasks(url, one.labels)
+    mine = {task.id for task in (*one.doing, *filter(one.is_asked_for, tasks.waiting))}
+    _open(url, morning, tasks, [one], now, mine)
+    if opened and one.run and (told := capabilities.tables(opened[0])):
+        able = load.able(url, one.run.id)
+        pairs = [(one, able)] if able else []
+        parts.heading("What it can measure", lambda: machines.abilities_frame(pairs), "capabilities.csv")
+        parts.html(told)
+
+
+def _open(
+    url: str,
+    morning: Morning,
+    tasks: OpenTasks,
+    here: Sequence[Machine],
+    now: datetime,
+    mine: Collection[int] | None = None,
+) -> None:
+    """With `mine` only the tasks of these ids: why one waits depends on what others do."""
+    found = waiting.opened(tasks.every, morning, load.said(url), now)
+    found = [each for each in found if mine is None or each.task.id in mine]
+    parts.heading("What runs and what waits", lambda: waiting.frame(found), "open-tasks.csv")
+    by_hand = [
+        f"{one.run.id} runs by hand on {one.name}, begun {wording.ago(one.run.started_at, now)}"
+        for one in here
+        if one.by_hand and one.run
+    ]
+    told = [*([] if found else ["No task of a schedule runs or waits"]), *by_hand[:ROWS]]
+    if told:
+        parts.caption(parts.plain(f"{'; '.join(told)}."))
+    if not found:
+        return
+    if tasks.newer:
+        many = wording.plural(tasks.newer, "newer task")
+        parts.caption(f"Of what waits these are the {len(tasks.waiting):,} oldest; {many} not listed.")
+    every = "those" if tasks.newer else "all"
+    parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task", every=every))
+
+
+def _schedules(url: str, morning: Morning, now: datetime) -> None:
+    rows = timetable.rows(morning.plan, load.last_fires(url))
+    parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
+    if not rows:
+        parts.caption(
+            r"No scheduler was ever here. One does by itself, night by night, what \[schedules\] in "
+            "pyrometer.toml say:"
+        )
+        parts.code("pyrometer scheduler")
+        return
+    if not any(row.served for row in rows):
+        parts.caption("No scheduler is there that says when anything fires next.")
+    parts.html(timetable.table(rows[:ROWS], now) + _rest(rows, "schedule"))
+
+
+def _environments(url: str, now: datetime) -> None:
+    found = load.environments(url)
+    if not found:
+        return
+    parts.heading("Environments", lambda: tracks.environments_frame(found), "environments.csv")
+    parts.caption(f"Those of the newest {load.RUNS:,} runs, the one that was used last first.")
+    parts.html(tracks.environments(found[:ENVIRONMENTS], now) + _rest(found, "environment", ENVIRONMENTS))
+
+
+def _abilities(url: str, found: Sequence[Machine]) -> None:
+    ran = [one for one in found if one.run is not None]
+    # Each machine is a question of its own: the page asks few of them, and only the file asks all.
+    shown = list(islice(_able(url, ran[:ROWS]), ABLE))
+    if not shown:
+        return
+    looked = ran.index(shown[-1][0]) + 1 if len(shown) == ABLE else ROWS
+    parts.heading(
+        "What machines can measure",
+        lambda: machines.abilities_frame(_able(url, ran)),
+        "capabilities.csv",
+    )
+    parts.caption("As their newest runs found it of GPUs and CPUs; open a machine to see how each is read.")
+    parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all that told anything"))
+
+
+def _able(url: str, ran: Iterable[Machine]) -> Iterator[tuple[Machine, Able]]:
+    """Those of which anything is known, each with what it can measure."""
+    for one in ran:
+        able = load.able(url, one.run.id) if one.run else None
+        if able and (able.present or able.absent):
+            yield one, able
+
+
+def _rest(items: Sequence[object], word: str, shown: int = ROWS, every: str = "all") -> str:
+    left = len(items) - shown
+    told = f"and {wording.plural(left, word)} more; the CSV has {every}"
+    return f'<p class="py-quiet">{told}</p>' if left > 0 else ""
+
+
+def nothing_yet(url: str) -> None:
+    """The page without a scheduler and without a run of a machine of one's own: what there is instead."""
+    foreign = load.foreign_runs(url)
+    if not foreign:
+        parts.nothing_measured()
+        st.stop()
+    parts.html(f"<p>{escape(_foreign(foreign))}</p>")
+    parts.html(f"<p>{markup.link('/run', 'All runs →')} {markup.link('/trends', 'Trends →')}</p>")
+    parts.caption("A machine is listed here once it has a scheduler or a run of its own:")
+    parts.code("pyrometer run --suite smoke")
+    st.stop()
+
+
+def _foreign(runs: Mapping[str, int]) -> str:
+    """`No machine of our own yet. There are 3 runs: 2 imported from TorchBench, 1 submitted by a script.`"""
+    ordered = sorted(runs.items(), key=lambda each: (-each[1], each[0]))
+    counted = ", ".join(f"{many:,} {phrase}" for phrase, many in ordered)
+    many = sum(runs.values())
+    verb = "is" if many == 1 else "are"
+    return f"No machine of our own yet. There {verb} {wording.plural(many, 'run')}: {counted}."
+
+
+def back() -> None:
+    """The way from one machine to all of them."""
+    parts.html(f"<p>{markup.link('/fleet', '← All machines')}</p>")

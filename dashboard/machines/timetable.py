@@ -1,0 +1,167 @@
+"""The schedules: when each fires next, what came of it last, and who serves it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+
+from analysis.staleness import in_words
+from dashboard.components import markup, wording
+from dashboard.overview.schedule_heartbeat import Served
+from db.night_records import LastFire
+
+#: Machines that serve a schedule are named one by one up to so many.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A schedule: as it is `served`, None where nobody does, and its newest `fire`, None before the first."""
+
+    schedule: str
+    served: Served | None
+    fire: LastFire | None
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """What sorts schedules: those people wrote, those built in, those that follow another, the rest."""
+        if self.served is None:
+            return (2 if ":" in self.schedule else 3), self.schedule
+        return int(self.served.built_in), self.schedule
+
+
+def rows(plan: Iterable[Served], fires: Iterable[LastFire]) -> list[Row]:
+    """Every schedule that is served or ever fired; a name that is served in two ways has two rows."""
+    last = {fire.schedule: fire for fire in fires}
+    found = [Row(each.schedule, each, last.get(each.schedule)) for each in plan]
+    known = {row.schedule for row in found}
+    found += [Row(name, None, fire) for name, fire in last.items() if name not in known]
+    return sorted(found, key=lambda row: row.place)
+
+
+def following(plan: Iterable[Served], now: datetime) -> datetime | None:
+    """The next moment at which anything fires that somebody who lives looks after."""
+    return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
+
+
+def table(items: Sequence[Row], now: datetime) -> str:
+    """The schedules."""
+    columns = [
+        ("Schedule", False),
+        ("When", False),
+        ("What", False),
+        ("Fires next (UTC)", False),
+        ("Last fire", False),
+        ("Served by", False),
+    ]
+    cells = (
+        (
+            f"{escape(row.schedule)}<small>{escape(_kind(row))}</small>",
+            _when(row),
+            _what(row),
+            _next(row, now),
+            _last(row, now),
+            _by(row),
+        )
+        for row in items
+    )
+    return markup.table("Schedules", columns, cells, folded=True)
+
+
+def frame(items: Iterable[Row]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    return pd.DataFrame(
+        [
+            {
+                "schedule": row.schedule,
+                "last_due_at": row.fire.due_at if row.fire else None,
+                "last_how": row.fire.how if row.fire else "",
+                "last_states": _states(row.fire.states) if row.fire else "",
+                "last_error": row.fire.error if row.fire else "",
+                **(_served(row.served) if row.served else {}),
+            }
+            for row in items
+        ],
+        columns=[
+            *("schedule", "job", "cron", "timezone", "enabled", "built_in", "suite", "environments"),
+            *("baseline", "labels", "next", "served_by", "alive"),
+            *("last_due_at", "last_how", "last_states", "last_error"),
+        ],
+    )
+
+
+def _served(one: Served) -> Mapping[str, object]:
+    return {
+        **{name: getattr(one, name) for name in ("job", "cron", "timezone", "enabled", "built_in", "suite")},
+        "environments": " ".join(one.environments),
+        "baseline": one.baseline,
+        "labels": " ".join(one.labels),
+        "next": " ".join(moment.isoformat() for moment in one.next),
+        "served_by": " ".join(one.by),
+        "alive": one.alive,
+    }
+
+
+def _kind(row: Row) -> str:
+    if row.served is None:
+        return "after another schedule" if ":" in row.schedule else "no scheduler serves it"
+    parts = [row.served.job, "built in" if row.served.built_in else ""]
+    return " · ".join(filter(None, (*parts, "" if row.served.enabled else "switched off")))
+
+
+def _when(row: Row) -> str:
+    if row.served is None:
+        return wording.NONE
+    return f"<code>{escape(row.served.cron)}</code><small>{escape(row.served.timezone)}</small>"
+
+
+def _what(row: Row) -> str:
+    one = row.served
+    if one is None or not (one.suite or one.environments):
+        return wording.NONE
+    tracks = [f"{each} (pinned)" if each == one.baseline else each for each in one.environments]
+    where = f"on {', '.join(one.labels)}" if one.labels else "on any machine"
+    suite = f"suite {one.suite}" if one.suite else ""
+    return f"{escape(', '.join(tracks))}<small>{escape(' · '.join(filter(None, (suite, where))))}</small>"
+
+
+def _next(row: Row, now: datetime) -> str:
+    one = row.served
+    if one is None or not one.next:
+        return wording.NONE
+    first = one.next[0]
+    if first <= now and not one.alive:
+        told = f"was due {in_words(now - first)} ago, and who serves it is silent"
+        return f'<span class="py-bad">× {first:%Y-%m-%d %H:%M}</span><small>{escape(told)}</small>'
+    coming = [moment for moment in one.next if moment > now] or [first]
+    then = ", ".join(f"{moment:%m-%d %H:%M}" for moment in coming[1:])
+    soon = f"in {in_words(coming[0] - now)}" if coming[0] > now else "now"
+    told = " · then ".join(filter(None, (soon, then)))
+    return f"{coming[0]:%Y-%m-%d %H:%M}<small>{escape(told)}</small>"
+
+
+def _last(row: Row, now: datetime) -> str:
+    fire = row.fire
+    if fire is None:
+        return '<span class="py-quiet">never</span>'
+    states = fire.states or ({"missed": 1} if fire.how == "missed" else {})
+    chips = "".join(markup.chip(state, many if many > 1 else None) for state, many in sorted(states.items()))
+    how = "" if fire.how == "timetable" else f" · {fire.how}"
+    told = f"{wording.ago(fire.due_at, now)}{how}"
+    error = f'<small class="py-reason">{escape(fire.error)}</small>' if fire.error else ""
+    return f'<span class="py-chips">{chips}</span><small>{escape(told)}</small>{error}'
+
+
+def _by(row: Row) -> str:
+    if row.served is None:
+        return wording.NONE
+    names = ", ".join(row.served.by[:_NAMED])
+    more = f" and {len(row.served.by) - _NAMED} more" if len(row.served.by) > _NAMED else ""
+    state = "alive" if row.served.alive else "silent"
+    return f"{markup.chip(state)}<small>{escape(names + more)}</small>"
+
+
+def _states(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{many} {state}" for state, many in sorted(states.items()))

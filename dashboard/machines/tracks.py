@@ -1,0 +1,107 @@
+"""How fresh each track is: its newest night that is done, what is late, which nights are missing."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+
+from dashboard.components import links, markup, wording
+from dashboard.overview import cards
+from dashboard.overview.track_status import Standing
+from db.night_records import EnvironmentUsed
+
+
+def table(items: Sequence[Standing], now: datetime) -> str:
+    """The tracks."""
+    columns = [
+        ("Track", False),
+        ("Stands", False),
+        ("Last done", False),
+        ("Newest nights, the last one right", False),
+        ("Missing", True),
+    ]
+    rows = (
+        (
+            f"{escape(one.newest.track or one.newest.part)}<small>{escape(_where(one))}</small>",
+            markup.chip(one.state) + _late(one),
+            _done(one, now),
+            cards.strip(one),
+            f"{one.missing} of {len(one.nights)}",
+        )
+        for one in items
+    )
+    return markup.table("Freshness", columns, rows, folded=True)
+
+
+def frame(items: Iterable[Standing]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    rows: list[dict[str, object]] = []
+    for one in items:
+        done = one.last_done
+        rows.append(
+            {
+                "schedule": one.newest.schedule,
+                "track": one.newest.track,
+                "label": one.newest.label,
+                "state": one.state,
+                "due_at": one.newest.due_at,
+                "late": one.late.sentence if one.late else "",
+                "last_done_due_at": done.due_at if done else None,
+                "last_done_run": done.run_id if done else "",
+                "nights": len(one.nights),
+                "missing": one.missing,
+            }
+        )
+    columns = ("schedule", "track", "label", "state", "due_at", "late", "last_done_due_at")
+    return pd.DataFrame(rows, columns=[*columns, "last_done_run", "nights", "missing"])
+
+
+def environments(items: Sequence[EnvironmentUsed], now: datetime) -> str:
+    """The environments that are in use."""
+    columns = [
+        ("Environment", False),
+        ("PyTorch", False),
+        ("Python", False),
+        ("Last used", False),
+        ("Machine", False),
+        ("Runs", True),
+    ]
+    rows = (
+        (
+            f"{escape(one.name)}<small>{escape(one.fingerprint[: links.FINGERPRINT])}</small>",
+            escape(one.torch_version),
+            escape(one.python_version or wording.NONE),
+            f"{markup.link(links.run(one.run), wording.ago(one.started_at, now))}"
+            f"<small>{escape(wording.utc(one.started_at))}</small>",
+            escape(one.machine),
+            f"{one.runs:,}",
+        )
+        for one in items
+    )
+    return markup.table("Environments", columns, rows, folded=True)
+
+
+def environments_frame(items: Iterable[EnvironmentUsed]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    return pd.DataFrame([asdict(one) for one in items])
+
+
+def _where(one: Standing) -> str:
+    task = one.newest
+    return " · ".join(filter(None, (task.schedule, task.label or "any machine")))
+
+
+def _late(one: Standing) -> str:
+    told = one.late.sentence if one.late else "nobody is there for it" if one.forsaken else ""
+    return f'<small class="py-reason">{escape(told)}</small>' if told else ""
+
+
+def _done(one: Standing, now: datetime) -> str:
+    done = one.last_done
+    if done is None:
+        return '<span class="py-quiet">never</span>'
+    when = wording.ago(done.due_at, now)
+    shown = markup.link(links.run(done.run_id), when) if done.run_id else escape(when)
+    return f"{shown}<small>{escape(wording.utc(done.due_at))}</small>"

@@ -1,0 +1,137 @@
+"""What runs now, what waits, and why it waits."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+import pandas as pd
+
+from analysis.staleness import Waiting, alive, in_its_turn, in_words, present, some, takers, waiting
+from dashboard.components import links, markup, wording
+from dashboard.overview.load import Morning
+from dashboard.overview.schedule_heartbeat import measures, thinks
+from db.queue.records import Task
+
+#: The jobs that hold a machine for themselves, as the schedulers' own list has them.
+MEASURING = frozenset({"measure", "upgrade", "confirm"})
+#: Those for which somebody has to do something first.
+_ORDER = ("no such label", "nobody", "running", "busy", "not yet", "next")
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A task that runs or waits. `why`: running, or what `analysis.staleness` says; `told` is for people."""
+
+    task: Task
+    why: str
+    told: str
+
+    @property
+    def seriousness(self) -> tuple[int, datetime, int]:
+        """What sorts tasks: those that nobody can do first, the oldest first."""
+        return _ORDER.index(self.why), self.task.due_at, self.task.id
+
+
+def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now: datetime) -> list[Open]:
+    """Every task with why it waits, those first that nobody can do.
+
+    `said` is what some that run wait for before they measure, by task.
+    """
+    tasks = list(tasks)
+    there = present(alive(morning.seen, now, morning.patience.silent_minutes))
+    running = [task for task in tasks if task.state == "running"]
+    living = {one.owner for one in there}
+    away = [one for one in morning.seen if one.owner not in living]
+    # By whether a job holds its machine for itself.
+    asleep = {True: takers(away), False: takers(filter(thinks, away))}
+    able = {True: takers(filter(measures, there)), False: takers(filter(thinks, there))}
+    busy = {
+        alone: {_machine(each) for each in running if (each.job in MEASURING) == alone}
+        for alone in (True, False)
+    }
+    found: list[Open] = []
+    for task in tasks:
+        if task.state == "running":
+            told = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
+            found.append(Open(task, "running", told))
+            continue
+        alone = task.job in MEASURING
+        because = waiting(task, able[alone], busy[alone], now)
+        silent = asleep[alone].of(task.label)
+        found.append(Open(task, because.why, _because(task, because, silent, alone=alone)))
+    return sorted(found, key=lambda one: one.seriousness)
+
+
+def table(items: Sequence[Open], now: datetime) -> str:
+    """What runs and what waits."""
+    columns = [("State", False), ("Task", False), ("Due", False), ("Where", False), ("Why", False)]
+    rows = (
+        (
+            markup.chip(one.task.state),
+            f"{escape(one.task.schedule)}<small>{escape(_what(one.task))}</small>",
+            f"{wording.ago(one.task.due_at, now)}<small>{wording.utc(one.task.due_at)}</small>",
+            escape(_machine(one.task) or one.task.label or "any machine"),
+            _why(one),
+        )
+        for one in items
+    )
+    return markup.table("What runs and what waits", columns, rows, folded=True)
+
+
+def frame(items: Iterable[Open]) -> pd.DataFrame:
+    """The same for a CSV file."""
+    rows = [
+        (
+            one.task.id,
+            one.task.state,
+            one.task.schedule,
+            one.task.part,
+            one.task.job,
+            one.task.label,
+            _machine(one.task),
+            one.task.due_at,
+            one.task.started_at,
+            one.task.run_id or "",
+            one.told,
+        )
+        for one in items
+    ]
+    columns = ("task", "state", "schedule", "part", "job", "label", "machine", "due_at", "started_at")
+    return pd.DataFrame(rows, columns=[*columns, "run", "why"])
+
+
+def _because(task: Task, because: Waiting, silent: Sequence[str], *, alone: bool) -> str:
+    why = because.why
+    if why in ("nobody", "no such label") and silent:
+        return f"{some(silent)} would do it and {'is' if len(silent) == 1 else 'are'} silent"
+    if why == "nobody":
+        kind = "that measures " if alone else ""
+        return f"no scheduler {kind}is there: start one with pyrometer scheduler"
+    if why == "no such label":
+        joining = f", or by pyrometer fleet join --label {task.label}" if "=" in task.label else ""
+        return (
+            f'no scheduler that is there has the label "{task.label}": a machine gets it by machine_labels '
+            f"in its pyrometer.toml{joining}"
+        )
+    return in_its_turn(because, task.attempts, task.not_before)
+
+
+def _running(task: Task, now: datetime) -> str:
+    again = f", attempt {task.attempts}" if task.attempts > 1 else ""
+    return f"for {in_words(now - task.started_at)}{again}" if task.started_at else f"it began{again}"
+
+
+def _why(one: Open) -> str:
+    tone = "bad" if one.why in ("nobody", "no such label") else "quiet"
+    sign = "× " if tone == "bad" else ""
+    run = f" {markup.link(links.run(one.task.run_id), 'Run →')}" if one.task.run_id else ""
+    return f'<span class="py-reason py-{tone}">{escape(sign + one.told)}</span>{run}'
+
+
+def _what(task: Task) -> str:
+    return " · ".join(part for part in (task.job, task.part, f"task {task.id}") if part)
+
+
+def _machine(task: Task) -> str:
+    return (task.owner or "").partition("/")[0]

@@ -1,0 +1,68 @@
+"""The overview where people measure by hand: what ran last, what failed and why, and the newest numbers."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from dashboard.components import frames, load, markup, parts, run_source, tables, wording
+from dashboard.overview import headlines, problems, sparkline
+from dashboard.overview import load as asked
+from db.records import Headline, RunSummary
+
+#: Runs in which what failed is looked for, and those among which such runs are looked for.
+SEARCHED, _AMONG = 5, 20
+#: Series whose newest number is shown, those of the newest runs.
+SERIES = 20
+
+
+def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
+    """The last run, what did not end ok, and the newest latencies with their course."""
+    own = load.own_runs(url, _AMONG)
+    mixed = bool(own) and not all(run_source.measured(run.id) for run in runs)
+    last = (own or runs)[0]
+    spare = 0
+    if last.counts.get("skipped"):
+        spare = sum(not problems.needed(outcome) for outcome in load.outcomes(url, last.id))
+    parts.html(tables.last_run(last, load.count_runs(url), now, own=mixed, spare=spare))
+    _failures(url, runs, own, now, mixed=mixed)
+    _headlines(url, now)
+
+
+def _failures(
+    url: str, runs: Sequence[RunSummary], own: Sequence[RunSummary], now: datetime, *, mixed: bool
+) -> None:
+    # What a comparison leaves out tells nothing of the cases: its own page tells of it.
+    comparing = asked.compared(url, tuple(run.id for run in own))
+    alone = [run for run in own if run.id not in comparing]
+    searched = alone if own else run_source.to_search(runs, ())
+    found = [item for item in load.failures(url, searched[:SEARCHED]) if problems.needed(item[1])]
+    if found:
+        which = f"last {SEARCHED} {'own ' if mixed else ''}runs"
+        parts.heading(f"Not ok in the {which}", lambda: frames.failures(found), "not-ok.csv")
+        parts.html(tables.failures(found, now))
+
+
+def _headlines(url: str, now: datetime) -> None:
+    known = load.headlines(url, "latency")
+    if not known:
+        return
+    own = [headline for headline in known if run_source.measured(headline.latest.run)]
+    shown = sorted(own or known, key=_newest_first)[:SERIES]
+    parts.heading("Latest latency", lambda: frames.headlines(own or known), "latest-latency.csv")
+    parts.caption(
+        "Changes are against the run before on the same hardware and profile: a hint, not a verdict. Lower "
+        "is better; n replicates, with their range."
+    )
+    course = asked.newest_points(url, tuple(each.key for each in shown), headlines.COURSE)
+    pictures = {
+        key: sparkline.sparkline([point.point for point in points], wording.metric(key.metric).unit, "runs")
+        for key, points in course.items()
+    }
+    parts.html(tables.headlines(shown, now, pictures))
+    if (more := len(own or known) - len(shown)) > 0:
+        parts.html(markup.link("/trends", f"and {more:,} more series: Trends →"))
+
+
+def _newest_first(one: Headline) -> tuple[object, ...]:
+    """The newest run's, by name; what is the machine's own comes last."""
+    key, own = one.key, headlines.is_canary(one.key)
+    return -one.latest.started_at.timestamp(), own, key.case, key.hardware, key.profile

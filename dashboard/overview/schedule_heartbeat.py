@@ -1,0 +1,121 @@
+"""What schedulers say that they serve: their timetables, read from the facts that they leave."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, cast
+
+from analysis.staleness import alive
+from configuration.tables.alerts import AlertSettings
+from db.queue.records import SchedulerSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """From when on a machine counts as silent, a night that nobody began as late, a machine as disturbed."""
+
+    silent_minutes: int
+    overdue_hours: int
+    disturbed_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A schedule as one scheduler or several serve it: `by` are their machines, in order.
+
+    `alive`: one of them was seen lately. `next` are the moments at which it fires that were announced last;
+    of a scheduler that died some lie in the past. `labels` is empty for any machine.
+    """
+
+    schedule: str
+    job: str
+    cron: str
+    timezone: str
+    enabled: bool
+    built_in: bool
+    suite: str
+    environments: tuple[str, ...]
+    baseline: str
+    labels: tuple[str, ...]
+    next: tuple[datetime, ...] = ()
+    by: tuple[str, ...] = ()
+    alive: bool = False
+
+
+def patience(seen: Sequence[SchedulerSeen]) -> Patience:
+    """What the scheduler that was seen last was told of it; where none says anything, the defaults."""
+    usual = AlertSettings()
+    for one in sorted(seen, key=lambda one: one.seen_at, reverse=True):
+        minutes, hours = (one.facts.get(name) for name in ("silent_minutes", "overdue_hours"))
+        if isinstance(minutes, int) and isinstance(hours, int) and min(minutes, hours) > 0:
+            share = one.facts.get("disturbed_share")
+            # An earlier version says nothing of it.
+            return Patience(minutes, hours, share if isinstance(share, float) else usual.disturbed_share)
+    return Patience(usual.silent_minutes, usual.overdue_hours, usual.disturbed_share)
+
+
+def measures(one: SchedulerSeen) -> bool:
+    """Whether a scheduler measures, or only plans and thinks; one that says nothing of it may measure."""
+    return one.facts.get("measures") is not False
+
+
+def thinks(one: SchedulerSeen) -> bool:
+    """Whether a scheduler does what measures nothing; a node of a fleet is there to measure alone."""
+    return one.facts.get("head") is None
+
+
+def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) -> list[Served]:
+    """Every schedule that any scheduler serves, by name; alike ones of several schedulers once."""
+    living = {one.owner for one in alive(seen, now, silent_minutes)}
+    together: dict[Served, list[tuple[SchedulerSeen, tuple[datetime, ...]]]] = defaultdict(list)
+    for one in seen:
+        zone = str(one.facts.get("timezone") or "UTC")
+        for body in _bodies(one.facts.get("schedules")):
+            together[_about(body, zone)].append((one, _moments(body.get("next"))))
+    found: list[Served] = []
+    for about, own in together.items():
+        _, announced = max(own, key=lambda each: each[0].seen_at)
+        by = tuple(sorted({one.machine for one, _ in own}))
+        found.append(replace(about, next=announced, by=by, alive=any(one.owner in living for one, _ in own)))
+    return sorted(found, key=lambda each: (each.schedule, not each.alive, each.cron))
+
+
+def _about(body: Mapping[str, Any], zone: str) -> Served:
+    """What is served, without who serves it."""
+    return Served(
+        schedule=str(body.get("schedule") or ""),
+        job=str(body.get("job") or ""),
+        cron=str(body.get("cron") or ""),
+        timezone=zone,
+        enabled=body.get("enabled") is True,
+        built_in=body.get("built_in") is True,
+        suite=str(body.get("suite") or ""),
+        environments=_texts(body.get("environments")),
+        baseline=str(body.get("baseline") or ""),
+        labels=_texts(body.get("labels")),
+    )
+
+
+# Another version may have written it: what cannot be read is not shown.
+
+
+def _bodies(value: object) -> list[Mapping[str, Any]]:
+    listed = cast(list[object], value) if isinstance(value, list) else []
+    return [cast(Mapping[str, Any], each) for each in listed if isinstance(each, Mapping)]
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(map(str, cast(list[object], value))) if isinstance(value, list) else ()
+
+
+def _moments(value: object) -> tuple[datetime, ...]:
+    found: list[datetime] = []
+    for text in _texts(value):
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            continue
+        if moment.tzinfo is not None:
+            found.append(moment)
+    return tuple(sorted(found))

@@ -1,0 +1,265 @@
+"""How each part of a schedule stands this morning: its newest night, those before, whether it is late."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from analysis.staleness import (
+    GONE_FOR_GOOD,
+    RUNS_BEFORE,
+    Coverage,
+    Disturbed,
+    Silence,
+    Why,
+    alive,
+    coverage,
+    disturbed,
+    present,
+    shown,
+    takers,
+    unplanned,
+    unplanned_since,
+    waiting,
+)
+from dashboard.components import wording
+from dashboard.overview.schedule_heartbeat import Patience, Served, measures
+from db.night_records import NightTask
+from db.queue.records import SchedulerSeen
+from db.records import RunSummary
+from db.runs.outcome_counts import Ending
+
+#: Nights of a part that are shown one by one.
+NIGHTS = 14
+
+#: A part is asked for no more that so many fires in a row had no task for.
+_WITHOUT = 2
+_OVER = ("done", "failed", "lost", "cancelled")
+#: The worst first; what is not asked for any more comes last.
+_ORDER = ("late", "failed", "lost", "missed", "cancelled", "waiting", "running", "done", "not asked for")
+_MISSING = ("failed", "lost", "missed", "cancelled")
+
+#: When a night was due, and what became of it.
+Night = tuple[datetime, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A part of a schedule. `tasks` and `nights` are the newest first, and there is at least one of each.
+
+    `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
+    night waits, None where it does not. `asked_for`: some scheduler still does, as far as anybody can tell.
+    `summary` is the run of the newest task that has one. `coverage` is that of the newest night that is over,
+    None where there is nothing to hold it against. `failed` of its outcomes crashed, were wrong or the like;
+    `disturbed` says how many the machine spoiled, where that is worth a word. `spent` are the seconds of all
+    attempts at the newest task that are over, and how many those are; None before there are any.
+    """
+
+    tasks: tuple[NightTask, ...]
+    nights: tuple[Night, ...]
+    late: Silence | None = None
+    waits: Why | None = None
+    asked_for: bool = True
+    summary: RunSummary | None = None
+    coverage: Coverage | None = None
+    spent: tuple[float, int] | None = None
+    failed: int = 0
+    disturbed: Disturbed | None = None
+
+    @property
+    def newest(self) -> NightTask:
+        """The task of the newest night."""
+        return self.tasks[0]
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Schedule and part: what tells it from every other."""
+        return self.newest.schedule, self.newest.part
+
+    @property
+    def state(self) -> str:
+        """In a word how it stands: late, what became of its newest night, or not asked for."""
+        if not self.asked_for:
+            return "not asked for"
+        return "late" if self.late else self.nights[0][1]
+
+    @property
+    def forsaken(self) -> bool:
+        """Whether its newest night waits, not for long yet, and nobody is there who could take it up."""
+        return self.asked_for and not self.late and self.waits in ("nobody", "no such label")
+
+    @property
+    def fell(self) -> int:
+        """How many cases used to be measured and were not in the newest night."""
+        return len(self.coverage.fell) if self.coverage and self.asked_for else 0
+
+    @property
+    def blank(self) -> bool:
+        """Whether its newest night is done and has no number: whatever it measured ended some other way."""
+        counts = self.summary.counts if self.summary and self.summary.id == self.newest.run_id else {}
+        return self.state == "done" and any(counts.values()) and not counts.get("ok")
+
+    @property
+    def tone(self) -> wording.Tone:
+        """How good that is: the worst of its task, of how its cases ended, and of what disturbed them."""
+        tone = "bad" if self.fell or self.forsaken or self.blank else wording.status(self.state).tone
+        spoiled = self.asked_for and (self.failed > 0 or self.disturbed is not None)
+        return "odd" if spoiled and tone != "bad" else tone
+
+    @property
+    def missing(self) -> int:
+        """How many of the nights shown brought nothing whole."""
+        return sum(state in _MISSING for _, state in self.nights)
+
+    @property
+    def measured(self) -> NightTask | None:
+        """The newest night that is over and has a run."""
+        return next((task for task in self.tasks if task.run_id and task.state in _OVER), None)
+
+    @property
+    def last_done(self) -> NightTask | None:
+        """The newest night that is done."""
+        return next((task for task in self.tasks if task.state == "done"), None)
+
+    @property
+    def runs_before(self) -> tuple[str, ...]:
+        """The runs of the nights before `measured` that its coverage is held against, newest first."""
+        over = self.measured
+        done = [task for task in self.tasks if task.run_id and task.state == "done"]
+        earlier = [task.run_id or "" for task in done if over and task.due_at < over.due_at]
+        return tuple(earlier[:RUNS_BEFORE])
+
+    @property
+    def seriousness(self) -> tuple[int, int, tuple[str, str]]:
+        """What sorts parts, the worst first."""
+        place = _ORDER.index(self.state) if self.state in _ORDER else 0
+        # What fell, or has nobody, weighs as much as a night that failed.
+        return (min(place, 1) if self.tone == "bad" else place, -self.fell, self.name)
+
+
+def standings(
+    tasks: Iterable[NightTask],
+    missed: Mapping[str, Sequence[datetime]],
+    seen: Sequence[SchedulerSeen],
+    plan: Sequence[Served],
+    now: datetime,
+    patience: Patience,
+    overdue: Mapping[str, Silence],
+) -> list[Standing]:
+    """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
+
+    `overdue` are the nights that nobody began, by name.
+    """
+    tasks = list(tasks)
+    parts: dict[tuple[str, str], list[NightTask]] = defaultdict(list)
+    for task in tasks:
+        parts[task.schedule, task.part].append(task)
+    hours, minutes = patience.overdue_hours, patience.silent_minutes
+    able = takers(one for one in present(alive(seen, now, minutes)) if measures(one))
+    busy = {task.machine for task in tasks if task.state == "running"}
+    fires = {name: {task.due_at for task in own} for name, own in _by_schedule(tasks).items()}
+    off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
+    unplanned_ones = _unplanned(tasks, missed, plan, off, now)
+    served = _served(plan)
+    found: list[Standing] = []
+    for (schedule, part), own in parts.items():
+        name = shown(schedule, part)
+        since = unplanned_ones.get(schedule)
+        late = overdue.get(name) or (since and unplanned(name, since, now, hours)) or None
+        # Two fires without a task for a part: it was taken out of the schedule.
+        dropped = sum(due_at > own[0].due_at for due_at in fires[schedule]) >= _WITHOUT
+        # One that is switched off fires only by hand, and nothing of it is missing.
+        silent_since = own[0].due_at if schedule in off else since
+        gone = silent_since is not None and now - silent_since > GONE_FOR_GOOD
+        asked_for = (served is None or schedule in served) and not dropped and not gone
+        without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
+        nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
+        waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
+        found.append(Standing(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
+    return sorted(found, key=lambda one: one.seriousness)
+
+
+def with_results(
+    one: Standing,
+    summaries: Mapping[str, RunSummary],
+    endings: Mapping[str, Sequence[Ending]],
+    spent: Mapping[int, tuple[float, int]],
+    disturbed_share: float,
+) -> Standing:
+    """A part with its newest run, its coverage, its time and what disturbed it.
+
+    `endings` are by run, `spent` is by task; what was disturbed counts from `disturbed_share` on.
+    """
+    run = next((task.run_id for task in one.tasks if task.run_id), None)
+    over, before = one.measured, one.runs_before
+    told = coverage(over, before, endings, whole=over.state == "done") if over and before else None
+    ended = endings.get(over.run_id or "", ()) if over else ()
+    spoiled = disturbed(over.machine if over else "", [{each.status: each.count} for each in ended])
+    return replace(
+        one,
+        summary=summaries.get(run or ""),
+        coverage=told,
+        spent=spent.get(one.newest.id),
+        failed=sum(each.count for each in ended if wording.status(each.status).tone == "bad"),
+        disturbed=spoiled if spoiled.reported(disturbed_share) else None,
+    )
+
+
+def _by_schedule(tasks: Iterable[NightTask]) -> dict[str, list[NightTask]]:
+    found: dict[str, list[NightTask]] = defaultdict(list)
+    for task in tasks:
+        found[task.schedule].append(task)
+    return found
+
+
+def _nights(own: Iterable[NightTask], missed: Iterable[datetime]) -> list[Night]:
+    """What became of each moment."""
+    found: dict[datetime, str] = dict.fromkeys(missed, "missed")
+    for task in own:
+        found[task.due_at] = task.state
+    return list(found.items())
+
+
+def _missed_of(
+    own: Sequence[NightTask], missed: Iterable[datetime], fires: Collection[datetime]
+) -> list[datetime]:
+    """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
+
+    None before its first task where an earlier one of `fires` had none for it, and none after its newest
+    where a later one had none: it joined the schedule meanwhile, or left it.
+    """
+    joined, left = own[-1].due_at > min(fires), own[0].due_at < max(fires)
+    return [at for at in missed if not (joined and at < own[-1].due_at) and not (left and at > own[0].due_at)]
+
+
+def _unplanned(
+    tasks: Iterable[NightTask],
+    missed: Mapping[str, Sequence[datetime]],
+    plan: Iterable[Served],
+    off: Collection[str],
+    now: datetime,
+) -> dict[str, datetime]:
+    """By schedule, since when a fire of it is missing in the queue."""
+    announced: dict[str, list[datetime]] = defaultdict(list)
+    living: set[str] = set()
+    for each in plan:
+        if each.enabled:
+            announced[each.schedule] += each.next
+            living |= {each.schedule} if each.alive else set()
+    found: dict[str, datetime] = {}
+    for schedule, own in _by_schedule(tasks).items():
+        # Where somebody looks at the clock nothing is missing: what is due is planned within seconds.
+        if schedule in living or schedule in off:
+            continue
+        due = sorted({task.due_at for task in own} | set(missed.get(schedule, ())), reverse=True)
+        since = unplanned_since(due, announced[schedule], now)
+        if since is not None:
+            found[schedule] = since
+    return found
+
+
+def _served(plan: Sequence[Served]) -> frozenset[str] | None:
+    """The schedules that somebody serves; None where nobody lives who could say so."""
+    if not any(each.alive for each in plan):
+        return None
+    return frozenset(each.schedule for each in plan)

@@ -1,0 +1,351 @@
+"""What the nights found, as HTML tables and panels; every text from the database is escaped."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from html import escape
+from typing import Any
+from urllib.parse import urlsplit
+
+import pandas as pd
+
+from analysis.ratios import in_ratios
+from analysis.words import percent
+from dashboard.components import filters, links, markup, wording
+from db.findings.records import Finding, FindingGroup, TriageEntry
+from reports.text.finding_text import (
+    STATES,
+    TRIAGES,
+    because,
+    goes_on,
+    interval,
+    kind,
+    moved,
+    stricter,
+    verdict_word,
+)
+
+_TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
+Rows = Sequence[Mapping[str, Any]]
+
+#: The groups of findings as a choice among them says them.
+GROUPS: Mapping[FindingGroup, str] = {
+    FindingGroup.OPEN: "Open regressions",
+    FindingGroup.IMPROVEMENT: "Improvements",
+    FindingGroup.WAITING: "Not confirmed yet",
+    FindingGroup.UNCLEAR: "Unclear",
+    FindingGroup.KNOWN: "Triaged or muted",
+    FindingGroup.CLOSED: "Closed",
+}
+
+
+def table(items: Sequence[Finding], now: datetime) -> str:
+    """A list of findings, each with a link to its page."""
+    columns = [
+        ("Case", False),
+        ("Metric", False),
+        ("Change", True),
+        ("What", False),
+        ("Where", False),
+        ("Since (UTC)", False),
+        ("Triage", False),
+        ("", False),
+    ]
+    rows = (
+        (
+            markup.case(one.key.case),
+            f'<span class="py-metric">{_metric(one)}</span>',
+            _change(one),
+            markup.chip(kind(one.state, one.direction)),
+            _two(one.machine, f"{one.key.hardware_label} · {one.key.profile_name}"),
+            _two(f"{one.at:%Y-%m-%d}", versions(one)),
+            escape(one.triage)
+            + "".join(f'<small class="py-mark">{each}</small>' for each in _marks(one, now)),
+            markup.link(links.finding(one.id), "Open\u00a0→"),
+        )
+        for one in items
+    )
+    return markup.table("Findings", columns, rows, folded=True)
+
+
+def counted(groups: Mapping[FindingGroup, int], chosen: filters.Findings) -> str:
+    """How many findings of the chosen schedule are in each group but the chosen one, with links.
+
+    Empty where there are none.
+    """
+    said = {
+        FindingGroup.OPEN: ("open regression", {}),
+        FindingGroup.IMPROVEMENT: ("improvement", {"state": "improvement"}),
+        FindingGroup.WAITING: ("candidate", {"state": "waiting"}),
+        FindingGroup.UNCLEAR: ("unclear finding", {"state": "unclear", "triage": "open"}),
+        FindingGroup.KNOWN: ("triaged or muted finding", {"state": "known"}),
+    }
+    told = [
+        markup.link(
+            links.findings(schedule=chosen.schedule, **address), f"{wording.plural(groups[group], words)} →"
+        )
+        for group, (words, address) in said.items()
+        if groups[group] and group is not chosen.group
+    ]
+    return f'<p class="py-quiet">Also: {" · ".join(told)}</p>' if told else ""
+
+
+def frame(items: Iterable[Finding]) -> pd.DataFrame:
+    """The same for a CSV file; ratios are new / old."""
+    return pd.DataFrame(
+        [
+            in_ratios(
+                {
+                    "id": one.id,
+                    "what": kind(one.state, one.direction),
+                    **{name: getattr(one.key, name) for name in _KEY},
+                    **{name: getattr(one, name) for name in _KEPT},
+                }
+            )
+            for one in items
+        ],
+        columns=["id", "what", *_KEY, *_COLUMNS],
+    )
+
+
+_KEY = ("case", "metric", "hardware_label", "profile_name")
+_FURTHER = (
+    *("machine", "schedule", "track", "at", "at_run", "before_run", "old_torch_version"),
+    *("new_torch_version", "found_at", "triage", "link"),
+)
+_KEPT = ("state", "direction", "change", "low", "high", *_FURTHER)
+_COLUMNS = ("state", "direction", "ratio", "ratio_low", "ratio_high", *_FURTHER)
+
+
+def title(one: Finding) -> str:
+    """A finding's title: which case, what of it, and in a sentence what happened."""
+    better = wording.metric(one.key.metric).better
+    better = "" if better == "neither" else f" {better.capitalize()} is better."
+    chip = markup.chip(kind(one.state, one.direction))
+    since = f"since the night of {one.at:%Y-%m-%d} (UTC)"
+    if one.shape == "drift":
+        # It has no first night: what is known is a night that it had not begun on.
+        since = f"slowly after the night of {one.before:%Y-%m-%d} (UTC)"
+    since += f", {versions(one)}"
+    return (
+        f"<p>{markup.link(links.findings(), '← All findings')} · Finding {one.id}</p>"
+        f'<div class="py-title">{markup.case(one.key.case)} {chip}</div>'
+        f"<p>{escape(f'{moved(one.key.metric, one.change)} {since}.{better}')}</p>"
+    )
+
+
+def cards(one: Finding, now: datetime) -> str:
+    """What matters most, in a row."""
+    why = because(one.state, one.evidence)
+    state = STATES.get(one.state, one.state) + (f"; {why}" if why else "")
+    before, after = links.run(one.before_run), links.run(one.at_run)
+    further = one.evidence.get("goes_on")
+    on = [markup.card("Goes on", "yes", escape(goes_on(further)))] if further else []
+    return markup.panels(
+        markup.card("Change", _change(one), escape(_shape(one))),
+        *on,
+        markup.card("State", escape(one.state), escape(state)),
+        markup.card(
+            "Between",
+            escape(f"{one.before:%m-%d} and {one.at:%m-%d}"),
+            f"{markup.link(before, 'Run before →')} {markup.link(after, 'Run after →')}",
+        ),
+        markup.card(
+            "Where", escape(one.machine), escape(f"{one.key.hardware_label}, {one.key.profile_name}")
+        ),
+        markup.card(
+            "Triage", escape(one.triage), escape("; ".join((TRIAGES.get(one.triage, ""), *_marks(one, now))))
+        ),
+    )
+
+
+def ways(one: Finding) -> str:
+    """Links to what the finding rests on, and to where people work on it."""
+    key = one.key
+    trend = links.trends(key.metric, key.hardware, key.profile, key.case, at=one.at_run)
+    told = [markup.link(trend, "Trend →")]
+    if run := one.evidence.get("run"):
+        told.append(markup.link(links.run(str(run)), "The session that measured it again →"))
+    if began_as := one.evidence.get("began_as"):
+        told.append(markup.link(links.finding(int(began_as)), f"Goes on from finding {began_as} →"))
+    if further := (one.evidence.get("goes_on") or {}).get("finding"):
+        told.append(markup.link(links.finding(int(further)), f"Went on: finding {further} →"))
+    if one.returns_of is not None:
+        told.append(
+            markup.link(links.finding(one.returns_of), f"Was called fixed: finding {one.returns_of} →")
+        )
+    if one.link:
+        told.append(_outside(one.link))
+    return f"<p>{' · '.join(told)}</p>"
+
+
+def _outside(address: str) -> str:
+    """A link out of here, where it is one that a browser may follow."""
+    try:
+        safe = urlsplit(address).scheme in ("http", "https")
+    except ValueError:
+        safe = False
+    if not safe:
+        return escape(address)
+    return f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{escape(address)}</a>'
+
+
+def verdict(one: Finding) -> str:
+    """What the pairs of the session say; nothing where there was none."""
+    told = one.evidence.get("verdict")
+    if not told:
+        return ""
+    unit = str(told.get("unit") or "")
+    sides = [f"{each.get('name')} (torch {each.get('torch')})" for each in one.evidence.get("compared") or ()]
+    rebuilt = "yes: other packages may lie beside its PyTorch" if one.evidence.get("rebuilt") else "no"
+    old, new = (_quantity(told.get(side), unit) for side in ("old", "new"))
+    pairs = {
+        "old": ", ".join(each for each in (old, *sides[:1]) if each),
+        "new": ", ".join(each for each in (new, *sides[1:2]) if each),
+        "pairs of processes": told.get("pairs"),
+        "interval": _interval(told),
+        "confidence": wording.percent(told["confidence"]) if told.get("confidence") else None,
+        "smallest change it could see": percent(told["smallest"]).lstrip("+")
+        if told.get("smallest") is not None
+        else None,
+        "a side was built anew": rebuilt,
+    }
+    return markup.panels(markup.facts("Verdict of the session", verdict_word(told), pairs), kind="py-facts")
+
+
+def changes(rows: Rows) -> str:
+    """What differs between the nights before and after."""
+    cells = (
+        [escape(str(row.get(name) or wording.NONE)) for name in ("kind", "name", "before", "after")]
+        for row in rows
+    )
+    columns = [("Of", False), ("What", False), ("Before", False), ("After", False)]
+    return markup.table("What changed", columns, cells, tall=True, folded=True)
+
+
+def neighbours(rows: Rows) -> str:
+    """What the same session says of other techniques of the workload."""
+    cells = (
+        (
+            markup.case(str(row.get("case"))),
+            escape(verdict_word(row)),
+            escape(_interval(row)),
+            escape(str(row.get("pairs"))),
+        )
+        for row in rows
+    )
+    columns = [("Case", False), ("Verdict", False), ("Change", True), ("Pairs", True)]
+    return markup.table("Neighbours", columns, cells, folded=True)
+
+
+def moved_with(rows: Rows) -> str:
+    """The cases of single operators that moved in the same nights."""
+    cells = (
+        (
+            markup.case(str(row.get("case"))),
+            escape(wording.metric(str(row.get("metric"))).title),
+            escape(_interval(row)),
+            markup.chip(kind(str(row.get("state")), str(row.get("direction")))),
+            markup.link(links.finding(int(row.get("finding") or 0)), "Open →"),
+        )
+        for row in rows
+    )
+    columns = [("Operator", False), ("Metric", False), ("Change", True), ("State", False), ("", False)]
+    return markup.table("Operators that moved too", columns, cells, folded=True)
+
+
+def operators(told: Mapping[str, Any]) -> str:
+    """The operator tables of both sides subtracted, the largest difference first."""
+    rows: Rows = told.get("rows") or ()
+    cells = (
+        (
+            escape(str(row.get("name"))),
+            escape(str(row.get("kind"))),
+            *(escape(_microseconds(row.get(name))) for name in ("self_us_a", "self_us_b", "delta_us")),
+        )
+        for row in rows
+    )
+    columns = [
+        ("Operator", False),
+        ("Kind", False),
+        ("Old µs", True),
+        ("New µs", True),
+        ("New - old µs", True),
+    ]
+    runs = [str(told.get(side)) for side in ("old_run", "new_run")]
+    traced = " and ".join(markup.link(links.run(run), run) for run in runs)
+    return (
+        markup.table("Operators", columns, cells, tall=True) + f'<p class="py-quiet">Traced in {traced}.</p>'
+    )
+
+
+def evidence_frame(told: Rows | Mapping[str, Any]) -> pd.DataFrame:
+    """A part of the evidence for a CSV file, in ratios: rows, what has rows, or one row by itself."""
+    rows: Rows = told.get("rows") or [told] if isinstance(told, Mapping) else told
+    return pd.DataFrame([in_ratios(row) for row in rows])
+
+
+def log_frame(entries: Sequence[TriageEntry]) -> pd.DataFrame:
+    """What people did with it, for a CSV file."""
+    return pd.DataFrame([asdict(each) for each in entries])
+
+
+def log(entries: Sequence[TriageEntry]) -> str:
+    """What people did with it, first thing first."""
+    cells = (
+        (escape(wording.utc(each.at)), escape(each.who), escape(each.action), _reason(each.text))
+        for each in entries
+    )
+    columns = [("When", False), ("Who", False), ("What", False), ("Why", False)]
+    return markup.table("Triage", columns, cells, folded=True)
+
+
+def versions(one: Finding) -> str:
+    """PyTorch's before and after."""
+    old, new = one.old_torch_version or wording.NONE, one.new_torch_version or wording.NONE
+    return f"torch {new}" if old == new else f"torch {old} → {new}"
+
+
+def _change(one: Finding) -> str:
+    # Only what was measured again is good or bad news.
+    tone = _TONES.get(one.direction, "quiet") if one.state == "confirmed" else "quiet"
+    told = interval(one.change, one.low, one.high)
+    return f'<span class="py-{tone}">{escape(told)}</span><small>{escape(one.direction)}</small>'
+
+
+def _shape(one: Finding) -> str:
+    seen: Mapping[str, Any] = one.evidence.get("detected") or {}
+    beside = "seen beside the baseline's own move" if seen.get("relative") else ""
+    return "; ".join(part for part in (f"a {one.shape}", beside, stricter(one.evidence)) if part)
+
+
+def _marks(one: Finding, now: datetime) -> list[str]:
+    marks = ["returned"] if one.returns_of is not None else []
+    if one.muted_until is not None and one.muted_until > now:
+        marks.append(f"muted until {one.muted_until:%Y-%m-%d}")
+    return marks
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    change = row.get("change")
+    return wording.NONE if change is None else interval(float(change), row.get("low"), row.get("high"))
+
+
+def _quantity(value: Any, unit: str) -> str | None:
+    return wording.quantity(float(value), unit) if isinstance(value, int | float) else None
+
+
+def _microseconds(value: Any) -> str:
+    return f"{value:,.1f}" if isinstance(value, int | float) else wording.NONE
+
+
+def _reason(text: str) -> str:
+    return f'<span class="py-reason">{escape(text)}</span>'
+
+
+def _metric(one: Finding) -> str:
+    return _two(wording.metric(one.key.metric).title, f"{one.schedule} · {one.track}")
+
+
+def _two(strong: str, *small: str) -> str:
+    return escape(strong) + "".join(f"<small>{escape(each)}</small>" for each in small if each)

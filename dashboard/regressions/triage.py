@@ -1,0 +1,87 @@
+"""What people say of a finding, and a form to say it in."""
+
+from datetime import UTC, datetime, time, timedelta
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from dashboard.auth import reader
+from dashboard.components import load, parts
+from dashboard.overview import load as overview
+from dashboard.server.errors import NotAllowed
+from db.findings.records import Finding
+
+#: What can be done, as it is written in the log, and as a person reads it.
+_ACTIONS = {
+    "acknowledge": "Acknowledge: somebody looks after it",
+    "expected": "Expected: known and accepted",
+    "fixed": "Fixed: opens again should it return",
+    "mute": "Mute: tell nothing of it until a day",
+    "note": "Note",
+    "link": "Link to an issue",
+}
+#: These say nothing without a text, and what it is called; with the others it is the reason.
+_TEXTS = {"note": "Note", "link": "Address of the issue"}
+_WEEKS = 2
+
+
+def section(url: str, one: Finding) -> None:
+    """A form that writes into the log; for those who may not, or where this database takes none, why."""
+    if refused := reader.triage_refused():
+        st.caption(parts.plain(refused))
+        return
+    if refused := load.triage_refused(url):
+        st.caption(parts.plain(f"Nobody can triage from here. {refused}"))
+        return
+    somebody = reader.current()
+    name = somebody.name if somebody else ""
+    # Outside of the form: what is asked for depends on it.
+    action = st.selectbox(
+        "What", list(_ACTIONS), format_func=lambda name: _ACTIONS[name], key="triage-action"
+    )
+    with st.form("triage", clear_on_submit=False):
+        text = st.text_input(_TEXTS.get(action, "Why"), key="triage-text", max_chars=2000)
+        muted = _until() if action == "mute" else None
+        if name:
+            st.caption(parts.plain(f"Noted under your name: {name}"))
+        who = name or st.text_input("Who says so", key="triage-who", max_chars=100)
+        if not st.form_submit_button("Save"):
+            return
+    if problem := complaint(action, text, who):
+        st.warning(problem)
+        return
+    try:
+        load.triage(url, one.id, action, who.strip(), text.strip(), muted)
+    except NotAllowed as refusal:
+        st.warning(parts.plain(str(refusal)))
+        return
+    # The first page tells of it too, and whoever comes from here would find it as it was.
+    overview.recent_findings.clear()
+    st.rerun()
+
+
+def _until() -> datetime:
+    """The moment at which a silence ends: the beginning in UTC of a day to come."""
+    today = datetime.now(UTC).date()
+    tomorrow, usual = today + timedelta(days=1), today + timedelta(weeks=_WEEKS)
+    day = st.date_input("Muted until", usual, key="triage-until", min_value=tomorrow, format="YYYY-MM-DD")
+    return datetime.combine(day, time(), UTC)
+
+
+def complaint(action: str, text: str, who: str) -> str:
+    """Why something cannot be noted, in one sentence; empty where it can."""
+    if not who.strip():
+        return "Who says so? A name, so that others know whom to ask."
+    if action in _TEXTS and not text.strip():
+        return "A note says something, and a link is an address."
+    if action == "link" and not _is_address(text.strip()):
+        return "A link is an address that begins with http:// or https://."
+    return ""
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts_of = urlsplit(text)
+    except ValueError:
+        return False
+    return parts_of.scheme in ("http", "https") and bool(parts_of.hostname)

@@ -1,0 +1,109 @@
+"""What a machine could tell when a run was made, and what not and why: a run's facts as tables."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from dashboard.components import markup
+from db.records import Run
+from runner.telemetry.capability import Capability, Probe
+
+#: Where a run's facts hold what was found: `gpu` as NVML answered, `cpu` as the kernel did.
+FACT = "telemetry"
+
+
+def tables(run: Run) -> str:
+    """Present and absent capabilities of every device, each with how or why; empty for a run without."""
+    told = _facts(run)
+    parts: list[str] = []
+    probe = _probe(told)
+    if probe is not None:
+        driver = f" · driver {probe.driver}, CUDA {probe.cuda}" if probe.driver else ""
+        if probe.absent:
+            parts.append(f'<h3 class="py-place">GPUs{escape(driver)}</h3>{markup.notes([probe.absent])}')
+        for gpu in probe.gpus:
+            part = f" · part of {gpu.mig_of}" if gpu.mig_of else ""
+            name = f"GPU {gpu.index}: {gpu.name}"
+            parts.append(f'<h3 class="py-place">{escape(name)} · {escape(gpu.uuid + part + driver)}</h3>')
+            parts.append(_table(name, gpu.capabilities))
+    if kernel := _kernel(told):
+        parts.append('<h3 class="py-place">CPUs and processes</h3>')
+        parts.append(_table("CPUs and processes", kernel))
+    return "".join(parts)
+
+
+def listed(run: Run) -> list[tuple[str, str, str]]:
+    """Every capability of every device: whose, which, and `present` or `absent` with how or why."""
+    told = _facts(run)
+    probe = _probe(told)
+    gpus = [(f"GPU {gpu.index}: {gpu.name}", gpu.capabilities) for gpu in probe.gpus] if probe else []
+    return [
+        (whose, _spelled(each), f"{'present' if each.present else 'absent'}: {each.detail}")
+        for whose, own in [*gpus, ("CPUs and processes", _kernel(told))]
+        for each in own
+    ]
+
+
+def absent(run: Run) -> list[str]:
+    """What the machine of a run cannot tell, each as one line with its reason."""
+    told = _facts(run)
+    lines: list[str] = []
+    probe = _probe(told)
+    if probe is not None:
+        lines += [f"No GPU is read: {probe.absent}."] if probe.absent else []
+        lines += [
+            f"{gpu.name}: no {_spelled(each)} ({each.detail})."
+            for gpu in probe.gpus
+            for each in gpu.capabilities
+            if not each.present
+        ]
+    lines += [f"No {_spelled(each)} ({each.detail})." for each in _kernel(told) if not each.present]
+    # Eight GPUs of one kind say the same eight times.
+    return list(dict.fromkeys(lines))
+
+
+def present(run: Run) -> list[str]:
+    """What the machine of a run can tell, by name; GPUs of one kind say it once."""
+    told = _facts(run)
+    probe = _probe(told)
+    gpus = [each for gpu in probe.gpus for each in gpu.capabilities] if probe is not None else []
+    return list(dict.fromkeys(_spelled(each) for each in (*gpus, *_kernel(told)) if each.present))
+
+
+def _facts(run: Run) -> Mapping[str, Any]:
+    told = run.facts.get(FACT)
+    return told if isinstance(told, Mapping) else {}
+
+
+def _probe(told: Mapping[str, Any]) -> Probe | None:
+    # Another version may have written it: what cannot be read is not shown.
+    try:
+        return Probe.from_body(told["gpu"])
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+def _kernel(told: Mapping[str, Any]) -> list[Capability]:
+    try:
+        return [Capability(**each) for each in told["cpu"]]
+    except (KeyError, TypeError):
+        return []
+
+
+def _table(label: str, capabilities: Sequence[Capability]) -> str:
+    columns = [("Capability", False), ("", False), ("How, or why not", False)]
+    rows = (
+        (
+            escape(_spelled(each)),
+            '<span class="py-good">✓ present</span>'
+            if each.present
+            else '<span class="py-odd">– absent</span>',
+            f'<span class="py-reason">{escape(each.detail)}</span>',
+        )
+        for each in capabilities
+    )
+    return markup.table(f"Capabilities of {label}", columns, rows)
+
+
+def _spelled(capability: Capability) -> str:
+    return capability.name.replace("_", " ")

@@ -1,0 +1,73 @@
+"""All that a run knows of itself: of its machine, environments and profile; as panels and as a CSV file."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import pandas as pd
+import streamlit as st
+
+from analysis.comparison.comparison import COMPARED, DECIDED
+from dashboard.components import markup, parts, run_source
+from dashboard.runs import capabilities
+from db.records import Run
+
+#: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
+_ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)
+
+_LARGEST = 2**63 - 1
+
+
+def section(run: Run) -> None:
+    """The command that made a run, and all it knows of itself."""
+    parts.heading("Facts", lambda: frame(run), f"facts-{run.id}.csv")
+    # Of what a script submitted the command tells nothing that anybody could type again.
+    if run_source.measured(run.id) or run_source.imported(run.id):
+        parts.code(run.command)
+    parts.html(panels(run))
+    if told := capabilities.tables(run):
+        with st.expander("What this machine could tell of GPUs and CPUs, and what not"):
+            parts.html(told)
+
+
+def panels(run: Run) -> str:
+    """A panel of facts for each thing that the run is made of."""
+    return markup.panels(*(markup.facts(*each) for each in _about(run)), kind="py-facts")
+
+
+def frame(run: Run) -> pd.DataFrame:
+    """Every fact in a row, what the machine could tell among them, for CSV."""
+    told: list[tuple[str, str, str, object]] = [
+        (of.lower(), called, name, _whole(value))
+        for of, called, facts in _about(run)
+        for name, value in markup.named(facts)
+    ]
+    told += [("capability", *each) for each in capabilities.listed(run)]
+    # As they are: a column of another kind would round a number, or make one of a missing one.
+    return pd.DataFrame(told, columns=["of", "called", "fact", "value"], dtype=object)
+
+
+def _whole(value: object) -> object:
+    """A fact as a CSV file has it, with all its digits."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(markup.printed, cast("Sequence[object]", value)))
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    # pandas holds none that is larger.
+    return markup.printed(value) if isinstance(value, int) and abs(value) > _LARGEST else value
+
+
+def _about(run: Run) -> list[tuple[str, str, Mapping[str, Any]]]:
+    """What the run is made of, what that is called, and its facts."""
+    facts = {name: value for name, value in run.facts.items() if name not in _ELSEWHERE}
+    own = {"suite": run.suite, "harness": run.harness, "planned": run.planned}
+    environments: list[tuple[str, str, Mapping[str, Any]]] = [
+        ("Environment", e.name, {"torch": e.torch_version or "none", "python": e.python_version, **e.facts})
+        for e in run.environments
+    ]
+    return [
+        ("Machine", run.machine.name, {**run.machine.hardware.facts, **run.machine.facts}),
+        *environments,
+        ("Profile", run.profile.name, run_source.said_elsewhere(run, run.profile.settings)),
+        ("Run", run.id, {**own, **run_source.said_elsewhere(run, facts)}),
+    ]

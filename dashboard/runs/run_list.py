@@ -1,0 +1,79 @@
+"""The list of runs: which ones, a page at a time, all of it in the address."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import streamlit as st
+
+from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
+from dashboard.components.query_params import ALL, Query, meant, offered, pick, spelled
+from dashboard.components.views import View
+from db.records import RunsOnly
+
+#: Runs on one page of the list.
+PAGE = 50
+#: How a run can stand.
+STATES = ("running", "complete", "interrupted")
+
+
+@dataclass(frozen=True, slots=True)
+class RunList(View):
+    """Which runs are listed, as addresses have it: see `picking.spelled`.
+
+    `picking.ALL` leaves nothing out. Another choice begins at the first page.
+    """
+
+    suite: str
+    machine: str
+    state: str
+
+    def query(self) -> dict[str, list[str]]:
+        """The whole selection as a URL's query."""
+        return {"suite": [self.suite], "machine": [self.machine], "state": [self.state]}
+
+    @property
+    def only(self) -> RunsOnly:
+        """What the database is asked for."""
+        return RunsOnly(meant(self.suite), meant(self.machine), meant(self.state))
+
+    def address(self, page: int) -> str:
+        """A page of the list, from 1."""
+        return links.runs(page, **{name: value for name, (value,) in self.query().items()})
+
+
+def selection(query: Query, suites: list[str], machines: list[str]) -> tuple[RunList, list[str]]:
+    """The selection in `query`, and complaints."""
+    complaints: list[str] = []
+    offers = {"suite": suites, "machine": machines, "state": STATES}
+    chosen = [
+        pick(query, name, (ALL, *map(spelled, offer)), ALL, complaints) for name, offer in offers.items()
+    ]
+    return RunList(*chosen), complaints
+
+
+def section(url: str, query: Query, now: datetime) -> None:
+    """The list and its filters; of an empty database, what to type."""
+    parts.title("Runs")
+    if load.count_runs(url) == 0:
+        parts.nothing_measured()
+        return
+    suites, machines = load.suites_and_machines(url)
+    chosen, complaints = selection(query, suites, machines)
+    total = load.count_runs(url, chosen.only)
+    page = filters.page(query, total, PAGE, complaints)
+    parts.complain(complaints)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        parts.select("Suite", "suite", offered("All suites", suites), chosen)
+        parts.select("Machine", "machine", offered("All machines", machines), chosen)
+        parts.select("State", "state", offered("All states", STATES), chosen)
+    if total == 0:
+        st.text("No run of that kind.")
+        st.html(markup.link("/run", "All runs →"))
+        return
+    runs = load.recent_runs(url, PAGE, PAGE * (page - 1), chosen.only)
+    whole = partial(load.every_run, url, chosen.only)
+    parts.heading(wording.plural(total, "run"), lambda: frames.runs(whole()), "runs.csv")
+    parts.html(tables.runs(runs, now, load.sources(url, runs)))
+    if pager := markup.pager(chosen.address, page, -(-total // PAGE)):
+        st.html(pager)

@@ -1,0 +1,165 @@
+"""The dashboard as an ASGI application: Streamlit's pages, routes for machines, and who may reach them."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+from dashboard.auth.middleware import MAY_LOOK, Gate
+from dashboard.auth.policy import Rules
+from dashboard.server import database, front, metrics, warm
+from dashboard.server.settings import Settings
+from db.errors import DatabaseError
+
+#: Streamlit styles its elements inline, and Vega compiles its expressions: hence the two `unsafe-`.
+#: Everything comes from this server; nothing may frame it.
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "connect-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-frame-options", b"DENY"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+#: What programs ask, under whatever name they know this machine.
+_FOR_MACHINES = frozenset(("/readyz", "/metrics"))
+_READING = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+class SecurityHeaders:
+    """Adds the headers that keep other sites out of the page and the page away from other sites.
+
+    Where browsers come by https (`encrypted`), cookies travel by nothing else.
+    """
+
+    def __init__(self, app: ASGIApp, *, encrypted: bool = False) -> None:
+        self._app = app
+        self._encrypted = encrypted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent = [self._closed(name, value) for name, value in message.get("headers", ())]
+                message["headers"] = [*sent, *_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+    def _closed(self, name: bytes, value: bytes) -> tuple[bytes, bytes]:
+        open_cookie = name.lower() == b"set-cookie" and b"; secure" not in value.lower()
+        return name, value + b"; Secure" if self._encrypted and open_cookie else value
+
+
+class OwnNames:
+    """Refuses requests under a name that is not this server's, and all that would write.
+
+    A page elsewhere could give this server a name of its own (DNS rebinding) and read it as its own.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = _stopped(scope) if scope["type"] == "http" else None
+        await (answer or self._app)(scope, receive, send)
+
+
+def _stopped(scope: Scope) -> Response | None:
+    """The answer to a request that goes no further."""
+    if scope["method"] not in _READING:
+        # What is written goes over a page's WebSocket, which knows its reader and its origin.
+        return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    if scope["path"] in _FOR_MACHINES or is_host_allowed(host):
+        return None
+    return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
+
+
+class SameOrigin:
+    """Refuses WebSockets that another site's page opens.
+
+    Streamlit refuses them too, but asks a server outside for this machine's public address first.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            headers = dict(scope["headers"])
+            origin = headers.get(b"origin")
+            if origin is not None and _is_foreign(origin, headers.get(b"host")):
+                await send({"type": "websocket.close", "code": 1008})
+                return
+        await self._app(scope, receive, send)
+
+
+def _is_foreign(origin: bytes, host: bytes | None) -> bool:
+    """Whether an origin is another site than the one that was called, or none at all, as `http://[` is."""
+    try:
+        return urlsplit(origin).netloc != host
+    except ValueError:
+        return True
+
+
+def ready(request: Request) -> Response:
+    """200 when the database answers, 503 when it does not; why, is for those who may look."""
+    try:
+        database.check(Settings.from_environment().database_url)
+    except DatabaseError as error:
+        why = {"reason": str(error)} if request.scope.get(MAY_LOOK) else {}
+        return _json(503, {"status": "unavailable", **why})
+    return _json(200, {"status": "ready"})
+
+
+def metrics_text(request: Request) -> Response:
+    """The metrics for Prometheus; 503 when the database does not answer; why, as with `ready`."""
+    headers = {"cache-control": "no-store"}
+    try:
+        opened = database.opened(Settings.from_environment().database_url)
+        text = metrics.exposition(opened, datetime.now(UTC))
+    except DatabaseError as error:
+        why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
+        return Response(f"{why}\n", 503, headers=headers, media_type="text/plain")
+    return Response(text, headers=headers | {"content-type": metrics.CONTENT_TYPE})
+
+
+def _json(status: int, body: dict[str, str]) -> Response:
+    headers = {"cache-control": "no-store"}
+    return Response(json.dumps(body), status, headers=headers, media_type="application/json")
+
+
+def application(rules: Rules) -> st.App:
+    """The application under `rules`; one in a process, for Streamlit has no room for two."""
+    return st.App(
+        Path(__file__).parents[1] / "app.py",
+        lifespan=warm.while_serving,
+        secrets={"auth": dict(rules.provider)} if rules.provider else None,
+        routes=[
+            *front.routes(),
+            Route("/readyz", ready, methods=["GET"]),
+            Route("/metrics", metrics_text, methods=["GET"]),
+        ],
+        middleware=[
+            Middleware(SecurityHeaders, encrypted=rules.encrypted),
+            Middleware(OwnNames),
+            Middleware(SameOrigin),
+            Middleware(Gate, rules),
+            Middleware(front.Upwards),
+        ],
+    )

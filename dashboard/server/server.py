@@ -1,0 +1,112 @@
+"""Serving the dashboard: one process, one port, one line when it is ready."""
+
+import errno
+import ipaddress
+import socket
+import sys
+from collections.abc import Sequence
+
+import uvicorn
+from streamlit import config
+from streamlit.auth_util import is_authlib_installed
+
+from dashboard.auth import reader
+from dashboard.auth.middleware import STAMP
+from dashboard.auth.policy import Rules
+from dashboard.server.asgi import application
+from dashboard.server.errors import AddressUnusable, LoginUnusable, PortBusy
+
+
+def serve(host: str, port: int, names: Sequence[str] = (), rules: Rules | None = None) -> None:
+    """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
+
+    Port 0 takes any free one. `names` are the names by which browsers call it, beside that in the rules'
+    `url`; with none, a server that listens beyond this machine goes by any. Without `rules` nobody logs in.
+    Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or LoginUnusable before anything
+    is served.
+    """
+    rules = rules or Rules()
+    if rules.login == "oidc" and not is_authlib_installed():
+        raise LoginUnusable('login "oidc" needs Authlib: install pyrometer[oidc]')
+    listener = _listen(host, port)
+    port = listener.getsockname()[1]
+    # First of all: only an application that is there says where .streamlit/config.toml lies, and the first
+    # option that is set reads the files.
+    app = application(rules)
+    # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
+    own = ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else []
+    if allowed := [*own, *names, *([rules.host] if rules.host else [])]:
+        config.set_option("server.allowedHosts", allowed)
+    config.set_option("server.port", port)
+    config.set_option("server.trustedUserHeaders", {STAMP: reader.STAMPED})
+    reader.hold(rules)
+    settings = uvicorn.Config(
+        app,
+        # Who is at the other end is never what the other end says: a proxy's word is judged by the gate.
+        proxy_headers=False,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(settings, f"http://{_url_host(host)}:{port}")
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        # uvicorn has shut down by then and raises the signal again for those who wait for it.
+        return
+
+
+class _Server(uvicorn.Server):
+    """Says where it is once it listens."""
+
+    def __init__(self, config: uvicorn.Config, url: str) -> None:
+        super().__init__(config)
+        self._url = url
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        sys.stdout.write(f"Dashboard: {self._url}\n")
+        sys.stdout.flush()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket; bound here so that a busy port is one sentence and never a traceback."""
+    if not 0 <= port <= 65535:
+        # getaddrinfo would take such a number modulo 65536.
+        raise AddressUnusable(f"Cannot listen on {host}:{port}: a port is a number from 0 to 65535.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise AddressUnusable(f"Cannot listen on {host}:{port}: {_why(error)}.") from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortBusy(
+                f"Port {port} on {host} is taken; stop what listens there or choose another with --port."
+            ) from error
+        raise AddressUnusable(f"Cannot listen on {host}:{port}: {_why(error)}.") from error
+    return listener
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _url_host(host: str) -> str:
+    # Nobody can open 0.0.0.0 or ::, which mean every address of this machine.
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{shown}]" if ":" in shown else shown

@@ -1,0 +1,40 @@
+"""What the dashboard is told from outside."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: Holds the prices of hardware, as `Prices.text` writes them.
+PRICES = "PYROMETER_DASHBOARD_PRICES"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What an hour of all of a hardware costs, by its label; all in one `currency`, a word."""
+
+    currency: str = "USD"
+    per_hour: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def text(self) -> str:
+        """Both as one text, for the environment."""
+        return json.dumps({"currency": self.currency, "per_hour": dict(self.per_hour)})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`database_url`: what `open_database` accepts. `data_dir` holds the runs' folders."""
+
+    database_url: str
+    data_dir: str
+    prices: Prices = Prices()
+
+    @staticmethod
+    def from_environment() -> "Settings":
+        """The settings in the environment variables, with their defaults."""
+        return Settings(
+            os.environ.get("PYROMETER_DATABASE_URL") or "sqlite:///pyrometer.db",
+            os.environ.get("PYROMETER_DATA_DIR") or ".pyrometer",
+            Prices(**json.loads(os.environ.get(PRICES) or "{}")),
+        )

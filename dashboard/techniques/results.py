@@ -1,0 +1,225 @@
+"""What one run says of techniques: each case beside its baseline, with its gains and what it cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from analysis.claims_check import findings
+from analysis.comparison.case_results import BROKEN, side
+from analysis.speedups import ALONE, Gain, gains, refused
+from dashboard.runs.gains import Claimed
+from db.records import Measurement, Outcome, Run
+from runner.suites.published_claims import claims_for
+from runner.suites.reference_cases import baselines
+from runner.worker.case_key import CaseKey, CaseKeyError
+
+#: Metrics of one case by name.
+Metrics = Mapping[str, Measurement]
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What a case under a technique brought in one run.
+
+    `gains` are by kind. `own` are its metrics, `base` those of the baseline of its speed-up. `facts` are
+    those of its first replicate that ended well; without any, or with one that was wrong or not compiled,
+    `failed` says how they ended. `lost` is how many replicates did not end well, `refused` whether its gains
+    were refused whatever its numbers are: see `analysis.speedups.refused`.
+    """
+
+    case: str
+    key: CaseKey
+    run: str
+    environment: str
+    gains: Mapping[str, Gain]
+    own: Metrics
+    base: Metrics
+    facts: Mapping[str, Any]
+    failed: tuple[str, str] | None = None
+    lost: int = 0
+    refused: bool = False
+
+    @property
+    def speed_up(self) -> Gain | None:
+        """Its speed-up, if there is a ratio."""
+        return self.ratio("speed-up")
+
+    def ratio(self, kind: str) -> Gain | None:
+        """Its gain of a kind, if there is a ratio."""
+        gain = self.gains.get(kind)
+        return gain if gain is not None and gain.ratio is not None else None
+
+    @property
+    def tells(self) -> bool:
+        """Whether it has a ratio of any kind: what was measured without its baseline has none."""
+        return any(gain.ratio is not None for gain in self.gains.values())
+
+    @property
+    def alone(self) -> bool:
+        """Whether it and its baseline ended well without the other: in sessions of their own, or it alone."""
+        return self.failed is None and any(gain.reason in ALONE for gain in self.gains.values())
+
+    @property
+    def settles(self) -> bool:
+        """Whether it says what the technique brings: a ratio, or that it is broken or refused.
+
+        What ended well without a partner says nothing of that, nor what was skipped, lost or contended.
+        """
+        return self.tells or self.refused or (self.failed is not None and self.failed[0] in BROKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a run says of techniques in one of its environments.
+
+    `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
+    only what ended well tells. `spoilt` are the cases that nothing may be compared with, for a replicate was
+    wrong or ran something else (see `analysis.speedups.refused`). `unreached` are the replicates that a run
+    planned and has not come to, which one that is complete never will.
+    """
+
+    run: str
+    suite: str
+    started_at: datetime
+    torch_version: str
+    brought: tuple[Brought, ...]
+    metrics: Mapping[str, Metrics]
+    claimed: Claimed
+    on_cpu: bool
+    spoilt: frozenset[str]
+    state: str = "complete"
+    unreached: int = 0
+
+    @property
+    def tells(self) -> bool:
+        """Whether it has a ratio of any case."""
+        return any(one.tells for one in self.brought)
+
+
+def environment_of(run: Run, version: str) -> str | None:
+    """The fingerprint of a run's environment with a PyTorch version; the one given last is the candidate."""
+    found = [each.fingerprint for each in run.environments if each.torch_version == version]
+    return found[-1] if found else None
+
+
+def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequence[Measurement]) -> Reading:
+    """What a run says of techniques under a PyTorch version that it has.
+
+    Gains are made of pairs that were alive together, so only ever within the run; see `analysis.speedups`.
+    """
+    environment = environment_of(run, version)
+    own = [outcome for outcome in outcomes if outcome.environment == environment]
+    found = gains(own, baselines)
+    devices = [outcome.facts.get("device") for outcome in own if outcome.status == "ok"]
+    metrics: dict[str, dict[str, Measurement]] = {}
+    for each in measurements:
+        if each.environment == environment:
+            metrics.setdefault(each.case, {})[each.metric] = each
+    replicates: dict[str, list[Outcome]] = {}
+    for outcome in own:
+        replicates.setdefault(outcome.case, []).append(outcome)
+    brought = [
+        _brought(run.id, key, case, replicates, found.get((case, each[0].environment), ()), metrics)
+        for case, each in replicates.items()
+        if (key := key_of(case)) is not None and key != key.eager
+    ]
+    return Reading(
+        run.id,
+        run.suite,
+        run.started_at,
+        version,
+        tuple(brought),
+        metrics,
+        findings(own, found, claims_for),
+        bool(devices) and all(device == "cpu" for device in devices),
+        frozenset(case for case, each in replicates.items() if refused(each, ())),
+    )
+
+
+def best_of(readings: Sequence[Reading]) -> list[Brought]:
+    """Each case from the newest reading, or from an older one that has a ratio; newest come first.
+
+    An older one speaks only where the newer one settles nothing: what was wrong or crashed since has no
+    speed-up any more. In the order in which their runs measured them, so that cases of one workload stay
+    together.
+    """
+    found: dict[str, Brought] = {}
+    for reading in readings:
+        for one in reading.brought:
+            known = found.get(one.case)
+            # What ended well since is not broken any more.
+            if known is None or (not known.settles and (one.tells or (known.failed and one.settles))):
+                found[one.case] = one
+    return list(found.values())
+
+
+def eager_of(readings: Sequence[Reading]) -> list[Brought]:
+    """Every case under no technique, from the newest run that measured it."""
+    found: dict[str, Brought] = {}
+    for reading in readings:
+        for case, metrics in reading.metrics.items():
+            key = key_of(case)
+            if key is not None and key == key.eager and case not in found:
+                where = next(iter(metrics.values())).environment
+                found[case] = Brought(case, key, reading.run, where, {}, metrics, {}, {})
+    return list(found.values())
+
+
+def claims_of(readings: Sequence[Reading], shown: Sequence[Brought]) -> Claimed:
+    """The claims, each case's finding from the reading that speaks for the case elsewhere on the page."""
+    speaks = {one.case: one.run for one in shown}
+    found: dict[Any, list[tuple[str, str, Any]]] = {}
+    for reading in readings:
+        for claim, measured in reading.claimed.items():
+            # A claim may also be about a case under no technique, of which the newest speaks.
+            mine = [each for each in measured if speaks.setdefault(each[0], reading.run) == reading.run]
+            if mine:
+                found.setdefault(claim, []).extend(mine)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def key_of(case: str) -> CaseKey | None:
+    """A case key taken apart; None for a text that is none."""
+    try:
+        return CaseKey.parse(case)
+    except CaseKeyError:
+        return None
+
+
+def _brought(
+    run: str,
+    key: CaseKey,
+    case: str,
+    replicates: Mapping[str, Sequence[Outcome]],
+    own: Sequence[Gain],
+    metrics: Mapping[str, Metrics],
+) -> Brought:
+    mine = replicates[case]
+    kinds = {gain.kind: gain for gain in own}
+    well = [outcome for outcome in mine if outcome.status == "ok"]
+    base = metrics.get(kinds["speed-up"].against, {}) if "speed-up" in kinds else {}
+    return Brought(
+        case=case,
+        key=key,
+        run=run,
+        environment=mine[0].environment,
+        gains=kinds,
+        own=metrics.get(case, {}),
+        base=base,
+        facts=well[0].facts if well else {},
+        failed=_failed(mine),
+        lost=len(mine) - len(well),
+        refused=any(refused(mine, replicates.get(gain.against, ())) for gain in own),
+    )
+
+
+def _failed(replicates: Sequence[Outcome]) -> tuple[str, str] | None:
+    """How a case ended that did not end well, and why; with how many replicates where not all ended so."""
+    ended = side([(each.status, each.reason) for each in replicates])
+    if ended.status == "ok":
+        return None
+    alike = [each.reason for each in replicates if each.status == ended.status]
+    return ended.status, ended.reason if len(alike) < len(replicates) else alike[0]

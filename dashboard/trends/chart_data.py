@@ -1,0 +1,143 @@
+"""Everything that a view of trends draws, made once and kept for a few seconds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pandas as pd
+import streamlit as st
+
+from analysis.metrics import Better
+from dashboard.components import load
+from dashboard.trends import charts, frames, lines, marks, moves
+from dashboard.trends.charts import Look
+from dashboard.trends.frames import Levels
+from dashboard.trends.lines import Line
+from dashboard.trends.load import History, history
+from dashboard.trends.marks import Step
+from dashboard.trends.moves import Move
+from dashboard.trends.view import MAX_TRACKS, Axis, Trends, settled
+from db.records import SeriesKey
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What a view draws: its lines with the points of its tracks, and all that stands on and around them.
+
+    `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
+    order in which tracks are numbered. `levels` are what lines are set against, None on an absolute scale.
+    `sets` are the points as the chart has them by name: see `charts.point_sets`.
+    """
+
+    lines: tuple[Line, ...]
+    tracks: Mapping[str, str]
+    drawn: Mapping[str, str]
+    levels: Levels | None
+    look: Look
+    points: pd.DataFrame
+    sets: Mapping[str, pd.DataFrame]
+    versions: pd.DataFrame
+    moves: tuple[Move, ...]
+    marks: pd.DataFrame
+    steps: tuple[Step, ...]
+    ticks: pd.DataFrame
+
+
+def reach(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> tuple[History, Trends]:
+    """What is known of a view's lines; one that opens a run of longer ago has all points."""
+    known = of_view(url, keys, chosen)
+    if chosen.recent and chosen.at and chosen.at not in lines.runs(known.lines):
+        chosen = replace(chosen, points="all")
+        known = of_view(url, keys, chosen)
+    return known, chosen
+
+
+def of_view(url: str, keys: tuple[SeriesKey, ...], chosen: Trends) -> History:
+    """What is known of as many points as the view has."""
+    return history(url, keys, load.newest_points(len(keys), recent=chosen.recent))
+
+
+def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
+    """The view with what only its points can tell, and complaints: see `view.settled`."""
+    tracks = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
+    return settled(
+        chosen,
+        tracks,
+        [*lines.versions(known.lines), *lines.whole_versions(known.lines)],
+        lines.pinned(known.lines, known.told),
+        lines.runs(known.lines),
+    )
+
+
+# Shared and not copied, as the history: nobody changes it.
+@st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
+def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> Drawing:
+    """What a settled view draws, whichever point is opened; the lines must have a point."""
+    return of(of_view(url, keys, chosen), chosen, better)
+
+
+def of(known: History, chosen: Trends, better: Better) -> Drawing:
+    """What a settled view draws of a history."""
+    every = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
+    labels = lines.labels(known.lines, every, known.told)
+    kept = set(chosen.tracks) or _opening(known, chosen.axis, every)
+    shown = tuple(line.within(kept) for line in known.lines)
+    tracks = {track: label for track, label in labels.items() if track in kept}
+    levels = _levels(known.lines, chosen.baseline) if chosen.scale == "relative" else None
+    points = frames.points(shown, tracks, chosen.axis, levels)
+    along_versions = chosen.axis == "version"
+    versions = frames.version_names(shown) if along_versions else frames.version_changes(shown)
+    moved = [
+        *moves.found(shown, known.findings),
+        # By themselves versions stand in an order that is none of time.
+        *(() if along_versions else moves.seen(shown, known.findings, known.told, known.borders, better)),
+    ]
+    stepped = (
+        ()
+        if along_versions
+        else marks.steps(shown, known.changes, moves.levels(shown, known.told, known.borders))
+    )
+    marked = marks.moves(moved, chosen.axis, points, levels) if len(points) else pd.DataFrame()
+    look = replace(
+        frames.look(shown, chosen.scale),
+        tracks=1 if along_versions else len(tracks),
+        rules=not along_versions and not versions.empty,
+        moves="".join(sorted(set(marked["letter"]))) if len(marked) else "",
+        ticks=bool(stepped),
+    )
+    return Drawing(
+        lines=shown,
+        tracks=labels,
+        drawn=tracks,
+        levels=levels,
+        look=look,
+        points=points,
+        sets=charts.point_sets(points, look) if len(points) else {},
+        versions=versions,
+        moves=tuple(moved),
+        marks=marked,
+        steps=tuple(stepped),
+        ticks=marks.ticks(stepped),
+    )
+
+
+def _levels(drawn: Sequence[Line], baseline: str) -> Levels:
+    found = {line.letter: lines.level(line, baseline) for line in drawn}
+    return {letter: level for letter, level in found.items() if level is not None}
+
+
+def _opening(known: History, axis: Axis, every: Sequence[str]) -> set[str]:
+    """The tracks that are drawn where none is chosen: along dates those that a schedule measures.
+
+    Sessions that confirm a finding, upgrades and single runs are no nights: a line through them means nothing
+    between its points. Where no schedule measured anything, and along versions, they are all there is to see.
+    """
+    if axis == "version":
+        return set(every)
+    scheduled = lines.scheduled(known.lines, known.told) or set(every)
+    newest: dict[str, datetime] = {}
+    for line in known.lines:
+        for point, track in zip(line.points, line.tracks, strict=True):
+            newest[track] = max(newest.get(track, point.started_at), point.started_at)
+    # No more than can be told apart.
+    return set(sorted(scheduled, key=lambda track: newest[track], reverse=True)[:MAX_TRACKS])

@@ -1,0 +1,275 @@
+"""A recording made into small charts: which panels it has, and the frames that they draw."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dashboard.components import wording
+from dashboard.utilisation.window_charts import Panel, Scale, line_set
+from db.records import Recording
+from runner.telemetry.columns import COLUMNS
+
+#: Points drawn at most in one chart, all of its panels together; beyond, each bucket of a line keeps its
+#: smallest and its largest row.
+MAX_POINTS = 2000
+#: Rows above which nothing answers to the pointer: each row is a mark of its own in every panel.
+MAX_HOVERED = 250
+#: CPUs above which lines can no longer be told apart, and a map of colours shows them.
+MAX_LINES = 6
+#: Rows that lie further apart than this share of the row before are not joined.
+_APART = 0.5
+
+_Row = dict[str, Any]
+
+#: Panels of a GPU, top to bottom: title, scale, and the lines as column and label. The first four are one
+#: question asked of four sources, whose answers never share a panel.
+_GPU: Sequence[tuple[str, Scale, Mapping[str, str]]] = (
+    (wording.rung_title("gpm"), "percent", {"sm_utilisation": "SM utilisation"}),
+    (wording.rung_title("dcgm"), "percent", {"dcgm_sm_utilisation": "SM utilisation"}),
+    (wording.rung_title("samples"), "percent", {"gpu_busy": "GPU busy"}),
+    (wording.rung_title("polling"), "percent", {"gpu_busy_polled": "GPU busy"}),
+    (
+        "Occupancy, tensor cores, DRAM bandwidth (GPM)",
+        "percent",
+        {"sm_occupancy": "SM occupancy", "tensor": "tensor cores", "dram_bandwidth": "DRAM bandwidth"},
+    ),
+    (
+        "Occupancy, tensor cores, DRAM bandwidth (DCGM)",
+        "percent",
+        {
+            "dcgm_sm_occupancy": "SM occupancy",
+            "dcgm_tensor": "tensor cores",
+            "dcgm_dram_bandwidth": "DRAM bandwidth",
+        },
+    ),
+    (
+        "Arithmetic units (GPM)",
+        "zero",
+        {"fp32": "FP32", "fp16": "FP16", "tensor_half": "tensor FP16/BF16"},
+    ),
+    ("Power", "zero", {"power": "power"}),
+    ("Clocks", "zero", {"sm_clock": "SM clock", "memory_clock": "memory clock"}),
+    ("Temperature", "free", {"temperature": "GPU", "memory_temperature": "memory"}),
+    (
+        "GPU memory",
+        "zero",
+        {"memory_used": "used", "process_memory": "of this process", "memory_reserved": "driver's own"},
+    ),
+    ("Time the clock was held down", "zero", {"throttled": "throttled"}),
+    ("PCIe", "zero", {"pcie_tx": "sent", "pcie_rx": "received"}),
+    ("NVLink", "zero", {"nvlink_tx": "sent", "nvlink_rx": "received"}),
+)
+_HOST: Sequence[tuple[str, Scale, Mapping[str, str]]] = (
+    ("Measured CPUs busy, mean", "percent", {"cpu_busy": "busy"}),
+    (
+        "What others took",
+        "zero",
+        {"foreign": "foreign CPU", "steal": "steal", "delay": "run-queue delay"},
+    ),
+    ("Memory of the process tree", "zero", {"tree_memory": "tree memory"}),
+    ("CPU frequency", "zero", {"frequency": "frequency"}),
+    ("Run queue", "zero", {"run_queue": "runnable"}),
+    ("Context switches", "zero", {"switches": "switches"}),
+    ("Pages on the local NUMA node", "percent", {"pages_local": "local pages"}),
+)
+#: Drawn for nobody: it is power times a row's length, and stands in the CSV.
+_UNDRAWN = frozenset({"energy"})
+
+
+def panels(recording: Recording) -> tuple[Panel, ...]:
+    """The panels of a recording, top to bottom: one for each question to which it has an answer."""
+    found = [_each_cpu(recording), *(_panel(recording, *known) for known in (*_GPU, *_HOST))]
+    known = {column for _, _, lines in (*_GPU, *_HOST) for column in lines} | _UNDRAWN
+    more = [column for column in recording.values if column not in known and not _cpu(column)]
+    # A column of a newer sampler is shown under its own name rather than not at all.
+    found += [_panel(recording, column, "zero", {column: column}) for column in more]
+    return tuple(panel for panel in found if panel is not None)
+
+
+def untold(recording: Recording) -> list[str]:
+    """What was asked for in every row and never answered: whole panels, or a line of one."""
+    missing: list[str] = []
+    for title, _, named in (*_GPU, *_HOST):
+        asked = [column for column in named if column in recording.values]
+        silent = [column for column in asked if not _told(recording, column)]
+        whole = silent == asked and silent
+        missing += [title] if whole else [f"{title}: {named[column]}" for column in silent]
+    return missing
+
+
+def origin(recordings: Iterable[Recording]) -> int:
+    """Where the seconds of one window begin for all its devices, CLOCK_MONOTONIC in nanoseconds."""
+    return min((recording.started_ns[0] for recording in recordings if recording.started_ns), default=0)
+
+
+def length(recordings: Iterable[Recording]) -> float:
+    """How far the axis of all devices reaches, in seconds: to the next tenth after the last row."""
+    several = list(recordings)
+    first = origin(several)
+    last = max((recording.ended_ns[-1] for recording in several if recording.ended_ns), default=first)
+    return max(0.1, float(np.ceil((last - first) / 1e8)) / 10)
+
+
+def lines(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> dict[str, pd.DataFrame]:
+    """The lines of each panel by the name of its data: columns line, second, value, piece.
+
+    A line is stepped: a row's value holds from where it began to where it ended. Rows without a value, and
+    time without a row, lie between two pieces, which are never joined.
+    """
+    rows: dict[str, list[_Row]] = {}
+    pieces = count()
+    drawn_lines = [
+        (place, *line) for place, panel in enumerate(drawn) if not panel.heat for line in panel.lines
+    ]
+    for place, column, label in drawn_lines:
+        own = rows.setdefault(line_set(place), [])
+        for piece in _within(recording, column, max(4, MAX_POINTS // len(drawn_lines))):
+            own += _steps(recording, column, piece, origin_ns, (label, next(pieces)))
+    columns = ["line", "second", "value", "piece"]
+    return {name: pd.DataFrame(own, columns=columns) for name, own in rows.items()}
+
+
+def heat(recording: Recording, drawn: Sequence[Panel], origin_ns: int) -> pd.DataFrame:
+    """The map of all CPUs: columns began, ended (seconds), cpu, value; nothing where there is no value.
+
+    Of more cells than `MAX_POINTS` neighbouring rows are put together, by their mean over time.
+    """
+    columns = ["began", "ended", "cpu", "value"]
+    cells = [column for panel in drawn if panel.heat for column, _ in panel.lines]
+    if not cells:
+        return pd.DataFrame(columns=columns)
+    most = max(1, MAX_POINTS // len(cells))
+    groups = np.array_split(np.arange(len(recording.started_ns)), min(most, len(recording.started_ns)))
+    rows = [
+        {
+            "began": (recording.started_ns[int(group[0])] - origin_ns) / 1e9,
+            "ended": (recording.ended_ns[int(group[-1])] - origin_ns) / 1e9,
+            "cpu": int(column.removeprefix("cpu")),
+            "value": mean,
+        }
+        for column in cells
+        for group in groups
+        if (mean := _mean(recording, column, group.tolist())) is not None
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def hovered(recording: Recording, origin_ns: int) -> pd.DataFrame:
+    """What the pointer says of each row: began, ended (seconds), and every column in words."""
+    # Answers to nobody: its words would be put together for nothing.
+    if len(recording.started_ns) > MAX_HOVERED:
+        return pd.DataFrame(columns=["began", "ended", *recording.values], dtype="float64")
+    words = {
+        column: ["no value" if value is None else wording.significant(value, 4) for value in values]
+        for column, values in recording.values.items()
+    }
+    began = [(at - origin_ns) / 1e9 for at in recording.started_ns]
+    ended = [(at - origin_ns) / 1e9 for at in recording.ended_ns]
+    return pd.DataFrame({"began": began, "ended": ended, **words})
+
+
+def table(recording: Recording, origin_ns: int) -> pd.DataFrame:
+    """Every row and column of a recording, for CSV; empty cells where there is no value."""
+    seconds = {
+        "began_s": [(at - origin_ns) / 1e9 for at in recording.started_ns],
+        "ended_s": [(at - origin_ns) / 1e9 for at in recording.ended_ns],
+    }
+    named = {f"{column} ({_unit(column)})": list(each) for column, each in recording.values.items()}
+    return pd.DataFrame({"device": recording.device, "rung": recording.rung, **seconds, **named})
+
+
+def _each_cpu(recording: Recording) -> Panel | None:
+    columns = sorted((c for c in recording.values if _cpu(c)), key=lambda c: int(c.removeprefix("cpu")))
+    told = tuple((column, column.upper().replace("CPU", "CPU ")) for column in columns)
+    if not any(_told(recording, column) for column in columns):
+        return None
+    title = f"{told[0][1]} busy" if len(told) == 1 else "Each CPU busy"
+    return Panel(title, "%", "percent", told, heat=len(told) > MAX_LINES)
+
+
+def _panel(recording: Recording, title: str, scale: Scale, named: Mapping[str, str]) -> Panel | None:
+    told = tuple((column, label) for column, label in named.items() if _told(recording, column))
+    return Panel(title, _unit(told[0][0]), scale, told) if told else None
+
+
+def _told(recording: Recording, column: str) -> bool:
+    return any(value is not None for value in recording.values.get(column, ()))
+
+
+def _cpu(column: str) -> bool:
+    return column.startswith("cpu") and column.removeprefix("cpu").isdecimal()
+
+
+def _mean(recording: Recording, column: str, rows: Iterable[int]) -> float | None:
+    """The mean of some rows over the time they cover: some are thirty times as long as others."""
+    told = [
+        (recording.ended_ns[row] - recording.started_ns[row], value)
+        for row in rows
+        if (value := recording.values[column][row]) is not None
+    ]
+    whole = sum(length_ns for length_ns, _ in told)
+    return sum(length_ns * value for length_ns, value in told) / whole if whole else None
+
+
+def _unit(column: str) -> str:
+    if _cpu(column):
+        return "%"
+    return COLUMNS[column].unit if column in COLUMNS else ""
+
+
+def _within(recording: Recording, column: str, points: int) -> list[list[int]]:
+    """A line's pieces, of which as much is left out as it takes to draw them with so many points."""
+    # Every row is one point, and one more where a piece begins: here and there, or at every row.
+    pieces = _pieces(recording, column, points - 1)
+    enough = sum(len(piece) + 1 for piece in pieces) <= points
+    return pieces if enough else _pieces(recording, column, points // 2)
+
+
+def _pieces(recording: Recording, column: str, most: int) -> list[list[int]]:
+    """The rows of a line that are drawn, in stretches that nothing interrupts."""
+    values = recording.values[column]
+    kept = set(_kept(values, most))
+    stretches: list[list[int]] = [[]]
+    for row, value in enumerate(values):
+        if value is None or (row and _interrupted(recording, row - 1, row)):
+            stretches.append([])
+        if row in kept:
+            stretches[-1].append(row)
+    return [stretch for stretch in stretches if stretch]
+
+
+def _kept(values: Sequence[float | None], most: int) -> list[int]:
+    told = [row for row, value in enumerate(values) if value is not None]
+    if len(told) <= most:
+        return told
+    numbers = np.array([values[row] for row in told], dtype=np.float64)
+    kept: set[int] = set()
+    for bucket in np.array_split(np.arange(len(told)), most // 2):
+        own = numbers[bucket]
+        kept |= {told[bucket[int(own.argmin())]], told[bucket[int(own.argmax())]]}
+    return sorted(kept)
+
+
+def _interrupted(recording: Recording, before: int, after: int) -> bool:
+    length_ns = recording.ended_ns[before] - recording.started_ns[before]
+    return recording.started_ns[after] - recording.ended_ns[before] > _APART * length_ns
+
+
+def _steps(
+    recording: Recording, column: str, piece: Sequence[int], origin_ns: int, key: tuple[str, int]
+) -> list[_Row]:
+    values, (label, number) = recording.values[column], key
+    moments = [recording.started_ns[piece[0]], *(recording.ended_ns[row] for row in piece)]
+    held = [values[piece[0]], *(values[row] for row in piece)]
+    return [
+        {
+            "line": label,
+            "second": (moment - origin_ns) / 1e9,
+            "value": value,
+            "piece": number,
+        }
+        for moment, value in zip(moments, held, strict=True)
+    ]

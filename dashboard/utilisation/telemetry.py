@@ -1,0 +1,261 @@
+"""The parts of the utilisation page: a device's panels, all windows of a run, what is said without any."""
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from dashboard.components import filters, links, load, markup, parts, run_source, wording
+from dashboard.runs import capabilities
+from dashboard.utilisation import panels, window_charts
+from db.errors import DamagedTelemetry, SchemaTooNew
+from db.records import Recording, Run, TelemetryWindow
+
+#: Windows of a run in sight: a run of a thousand outcomes has thousands, and the CSV file has all.
+MOST_WINDOWS = 40
+
+
+def nothing_recorded(url: str) -> None:
+    """The page of a database without a single window: what to type, and what the machine cannot tell."""
+    runs = load.count_runs(url)
+    if runs == 0:
+        parts.nothing_measured()
+        return
+    latest = load.latest_run_id(url)
+    found = load.run(url, latest) if latest else None
+    with parts.lonely("No telemetry yet"):
+        st.write(f"{wording.plural(runs, 'run')} stored, none with telemetry. {wording.WITHOUT_TELEMETRY}")
+        st.html(markup.code("pyrometer run --suite smoke"))
+        if found:
+            st.write(parts.plain(f"Run {found[0].id}: {why_none(found[0])}."))
+        reasons = capabilities.absent(found[0]) if found else []
+        if reasons:
+            st.write("What the machine of the newest run cannot tell, and why:")
+            st.html(markup.notes(reasons))
+        else:
+            st.write("What this machine can tell, and what not and why:")
+            st.html(markup.code("pyrometer doctor"))
+
+
+def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> None:
+    """Why the run of an address, or else the newest one of ours, has no telemetry, and what records some.
+
+    Nothing where it has some, or where there is no such run.
+    """
+    own = next(iter(load.own_runs(url, 1)), None)
+    run_id = (own.id if own else None) if wanted in (None, "latest") else wanted
+    if run_id is None or any(window.run == run_id for window in newest) or load.windows(url, run_id):
+        return
+    found = load.run(url, run_id)
+    if found is None:
+        return
+    run, _ = found
+    which = "The newest run" if wanted in (None, "latest") else "Run"
+    parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
+    case = next((each.case for each in load.outcomes(url, run_id) if each.status == "ok"), "")
+    if case and run_source.measured(run_id):
+        suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
+        parts.caption("This measures a case of it with telemetry:")
+        parts.code(shlex.join(["pyrometer", "run", "--suite", suite, "--case", case]))
+
+
+def why_none(run: Run) -> str:
+    """Why a run may have no telemetry window, as the end of a sentence."""
+    if not run_source.measured(run.id):
+        return "Pyrometer did not measure it"
+    timing = run.facts.get("timing")
+    if isinstance(timing, Mapping) and timing.get("trace_steps"):
+        return "it was traced, not measured"
+    if isinstance(timing, Mapping) and not timing.get("observe_seconds"):
+        named = ", as where cases were named without `--suite`" if run.suite == "chosen" else ""
+        return f"it was measured without a telemetry window (`observe_seconds` is 0{named})"
+    return "no first process of a case ended well, or its windows are older than `telemetry_days`"
+
+
+def opening_run(newest: Sequence[TelemetryWindow]) -> str:
+    """The newest run with a utilisation, of the machine with the most such runs; without any, the newest run.
+
+    A single run elsewhere, or one whose devices told nothing, is not what people come for.
+    """
+    telling = {window.run: window.machine for window in newest if window.utilisation is not None}
+    if not telling:
+        return newest[0].run
+    # The first of several machines with as many is the one that was measured last.
+    (machine, _), *_ = Counter(telling.values()).most_common(1)
+    return next(run for run, where in telling.items() if where == machine)
+
+
+def choose_run(url: str, wanted: str | None, newest: Sequence[TelemetryWindow]) -> tuple[str, list[str]]:
+    """The run to show: the one the address names, or else one that has something to show, and why."""
+    if wanted is None:
+        return opening_run(newest), []
+    if wanted == "latest" or load.windows(url, wanted):
+        return (newest[0].run if wanted == "latest" else wanted), []
+    if load.run(url, wanted) is None:
+        known = list(dict.fromkeys(w.run for w in newest))
+        return newest[0].run, [f"{wording.no_such_run(wanted, known)} Shown is the newest with telemetry."]
+    return newest[0].run, [f"Run {wanted} has no telemetry; shown is the newest run that has some."]
+
+
+def runs_on_offer(newest: Sequence[TelemetryWindow], own: TelemetryWindow) -> Mapping[str, str]:
+    """The runs to choose from, newest first; the one that is shown is among them, however old it is."""
+    windows = [*newest, *([] if any(w.run == own.run for w in newest) else [own])]
+    return {w.run: f"{wording.utc(w.started_at)} · {w.machine} · {w.run}" for w in windows}
+
+
+def side_by_side(url: str, chosen: filters.Utilisation, windows: Sequence[TelemetryWindow]) -> None:
+    """The chosen devices beside each other, on one axis of seconds."""
+    found = [(window, _rows(url, window)) for window in windows]
+    kept = [recording for _, recording in found if not isinstance(recording, str)]
+    origin, seconds = panels.origin(kept), panels.length(kept)
+    for start in range(0, len(found), 2):
+        pair = found[start : start + 2]
+        columns = st.columns(2) if len(found) > 1 else [st.container()]
+        for column, (window, recording) in zip(columns, pair, strict=False):
+            with column:
+                _device(window, recording, origin, seconds)
+    address = links.outcome(chosen.run, chosen.case, chosen.environment, chosen.replicate)
+    parts.html(f"<p>{markup.link(address, 'The replicate and its samples →')}</p>")
+
+
+def _rows(url: str, window: TelemetryWindow) -> Recording | str:
+    """A recording, or why there is none: one that is damaged leaves the others as they are."""
+    try:
+        return load.recording(url, window) or "Its rows are not kept any more; the metrics made of them are."
+    except (DamagedTelemetry, SchemaTooNew) as error:
+        return str(error)
+
+
+def _device(window: TelemetryWindow, recording: Recording | str, origin: int, seconds: float) -> None:
+    name = " · ".join(wording.device(window.name, window.device))
+    if isinstance(recording, str):
+        parts.heading(parts.plain(name))
+        parts.html(markup.notes([recording]))
+        return
+    file = f"telemetry-{window.run}-{window.case.replace('/', '__')}-{window.device}.csv"
+    parts.heading(parts.plain(name), lambda: panels.table(recording, origin), file)
+    parts.html(cards(window))
+    drawn = panels.panels(recording)
+    if drawn:
+        rows = panels.hovered(recording, origin)
+        parts.chart(
+            window_charts.window(drawn, seconds, hovered=len(rows) > 0),
+            alt=wording.window_in_words(
+                name, [panel.heading for panel in drawn], window.rows, window.seconds
+            ),
+            sets=panels.lines(recording, drawn, origin),
+            heat=panels.heat(recording, drawn, origin),
+            rows=rows,
+        )
+    notes = [*recording.notes]
+    if missing := panels.untold(recording):
+        notes.append(f"No number in any row: {', '.join(missing)}.")
+    if notes:
+        parts.html(markup.notes(notes))
+
+
+def cards(window: TelemetryWindow) -> str:
+    """What a window comes to, in a row of numbers."""
+    what, source = wording.utilisation(window.device, window.rung)
+    shown = [markup.card(what, _value(window.utilisation, "%"), escape(f"mean · {source}"))]
+    if window.power is not None:
+        shown.append(markup.card("Power", _value(window.power, "W"), "mean"))
+    if window.temperature is not None:
+        shown.append(markup.card("Temperature", _value(window.temperature, "°C"), "highest"))
+    rows = escape(wording.plural(window.rows, "row"))
+    shown.append(markup.card("Window", _value(window.seconds, "s"), rows))
+    return markup.panels(*shown, kind="py-cards py-narrow")
+
+
+def all_windows(run_id: str, windows: Sequence[TelemetryWindow], case: str) -> None:
+    """The windows of the run, those of `case` first, each with the link that opens it; all of them as CSV."""
+    parts.heading("All windows of this run", lambda: frame(windows), f"telemetry-{run_id}.csv")
+    parts.caption(wording.ABOUT_WINDOWS)
+    parts.html(table(windows, case))
+
+
+def table(windows: Sequence[TelemetryWindow], case: str = "") -> str:
+    """The windows of a run by case, those of `case` first, one row per device."""
+    columns = [
+        ("Case", False),
+        ("Device", False),
+        ("Mean utilisation (%)", True),
+        ("Of what", False),
+        ("Power (W)", True),
+        ("Highest °C", True),
+        ("Rows", True),
+        ("Seconds", True),
+        ("", False),
+    ]
+
+    def two(first: str, second: str) -> str:
+        return f"{escape(first)}<small>{escape(second)}</small>"
+
+    several = len({w.environment for w in windows}) > 1
+    first = {(w.case, w.environment): w.replicate for w in windows}
+    repeated = {w.case for w in windows if w.replicate != first[w.case, w.environment]}
+    ordered = sorted(windows, key=lambda window: (window.case != case, *_by_case(window)))
+    rows: list[tuple[str, ...]] = []
+    before: tuple[str, str, int] | None = None
+    for w in ordered[:MOST_WINDOWS]:
+        whose = (w.case, w.environment, w.replicate)
+        name = "" if whose == before else markup.case(w.case)
+        if name and several:
+            name += f"<small>{escape(w.environment_name)}</small>"
+        if name and w.case in repeated:
+            name += f"<small>replicate {w.replicate}</small>"
+        before = whose
+        address = links.utilisation(w.run, w.case, w.environment, w.replicate)
+        rows.append(
+            (
+                name,
+                two(*wording.device(w.name, w.device)),
+                f"<strong>{_value(w.utilisation, '')}</strong>",
+                two(*wording.utilisation(w.device, w.rung)),
+                _value(w.power, ""),
+                _value(w.temperature, ""),
+                str(w.rows),
+                _value(w.seconds, ""),
+                markup.link(address, "Open →") if name else "",
+            )
+        )
+    left = len(ordered) - MOST_WINDOWS
+    rest = markup.more(left, "more, which the CSV file has; any case is chosen above")
+    return markup.table("All windows of this run", columns, rows) + rest
+
+
+def frame(windows: Sequence[TelemetryWindow]) -> pd.DataFrame:
+    """The windows of a run, for CSV."""
+    rows = [
+        {
+            "run": w.run,
+            "case": w.case,
+            "environment": w.environment_name,
+            "torch": w.torch_version,
+            "machine": w.machine,
+            "hardware": w.hardware,
+            "replicate": w.replicate,
+            "device": w.device,
+            "name": w.name,
+            "rung": w.rung,
+            "utilisation_of": " · ".join(wording.utilisation(w.device, w.rung)),
+            "utilisation_percent": w.utilisation,
+            "power_w": w.power,
+            "temperature_c": w.temperature,
+            "rows": w.rows,
+            "seconds": w.seconds,
+        }
+        for w in sorted(windows, key=_by_case)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _by_case(window: TelemetryWindow) -> tuple[str, str, int, bool, str]:
+    return window.case, window.environment, window.replicate, window.device == wording.HOST, window.device
+
+
+def _value(value: float | None, unit: str) -> str:
+    return escape(wording.NONE if value is None else wording.quantity(value, unit))

@@ -1,0 +1,150 @@
+"""A copy of the whole database in one file, made while others read and write."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL
+
+from ..connection.connection import at_rest, in_a_sentence, parse_url, shown, sqlite_path
+from ..errors import BackupFailed, DatabaseUnavailable
+
+#: Pages copied at a stretch: between two of them Ctrl-C is heard.
+_PAGES_AT_ONCE = 4096
+#: What can only be about the file that is written.
+_OF_THE_COPY = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+
+def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0) -> int:
+    """Copy the database at `url` as it is at one moment to the file `target`, and return its bytes.
+
+    The copy of an SQLite database is a database; that of a Postgres one is an archive for `pg_restore`, and
+    needs `pg_dump` on PATH. It is checked and on the disk before it takes its name, so that there is a whole
+    one under that name or none. One that is there already stays unless `force` is true.
+
+    Raises BackupFailed with a way out, BadDatabaseUrl and DatabaseUnavailable.
+    """
+    parsed = parse_url(url)
+    source = sqlite_path(parsed)
+    if source is not None and not source.exists():
+        raise DatabaseUnavailable(f"There is no database {shown(parsed)}.")
+    with _replacing(target, source, force) as part:
+        if source is not None:
+            _copy(source, part, shown(parsed), timeout)
+        else:
+            _dump(parsed, part)
+    return target.stat().st_size
+
+
+@contextmanager
+def _replacing(target: Path, source: Path | None, force: bool) -> Generator[Path]:
+    """A file beside `target` that takes its name when it is written and on the disk."""
+    _refuse(target, source, force)
+    part = target.with_name(f"{target.name}.part-{os.getpid()}")
+    try:
+        part.unlink(missing_ok=True)
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        _refuse(target, source, force)
+        os.replace(part, target)
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise BackupFailed(f"No backup could be written to {target}: {error.strerror or error}.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _refuse(target: Path, source: Path | None, force: bool) -> None:
+    if not target.absolute().parent.is_dir():
+        raise BackupFailed(f"{target.absolute().parent} is no folder: make it first.")
+    if target.is_dir():
+        raise BackupFailed(f"{target} is a folder: name a file in it.")
+    if source is not None and target.exists() and target.samefile(source):
+        raise BackupFailed(f"{target} is the database itself: name another file.")
+    if target.with_name(f"{target.name}-wal").exists():
+        # Its log would be taken for that of the copy, and played into it.
+        raise BackupFailed(f"{target} is a database that is in use: name another file.")
+    if target.exists() and not force:
+        raise BackupFailed(f"{target} is there already: name another file, or replace it with --force.")
+
+
+def _copy(source: Path, part: Path, name: str, timeout: float) -> None:
+    uri = f"file:{quote(str(source))}?mode=rw{'&immutable=1' if at_rest(source) else ''}"
+    with (
+        in_a_sentence(name),
+        closing(sqlite3.connect(uri, uri=True, timeout=timeout)) as original,
+        closing(sqlite3.connect(part)) as copy,
+    ):
+        # One look at the database for all pages, whoever writes meanwhile.
+        original.execute("BEGIN")
+        original.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        try:
+            original.backup(copy, pages=_PAGES_AT_ONCE)
+        except sqlite3.OperationalError as error:
+            # The lowest byte is the kind of error, the others say more about it.
+            if error.sqlite_errorcode & 0xFF in _OF_THE_COPY:
+                raise BackupFailed(f"No backup could be written to {part.parent}: {error}.") from error
+            raise
+    # Immutable: no log is laid beside the copy.
+    with (
+        in_a_sentence(str(part)),
+        closing(sqlite3.connect(f"file:{quote(str(part))}?immutable=1", uri=True)) as copy,
+    ):
+        said = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if said != "ok":
+        raise BackupFailed(
+            f"The copy of {name} is damaged, as the database is ({said}): see `pyrometer db check`."
+        )
+
+
+def _dump(url: URL, part: Path) -> None:
+    program = shutil.which("pg_dump")
+    if program is None:
+        raise BackupFailed(
+            "There is no pg_dump on PATH. Install PostgreSQL's client programs, or run where they are: "
+            f"pg_dump --format=custom --file=pyrometer.dump '{shown(url)}'"
+        )
+    address, secret = _address(url)
+    # It asks nobody for a password, and none is on its command line, which all users of a machine can read.
+    command = [program, "--no-password", "--format=custom", f"--file={part}", f"--dbname={address}"]
+    _run(command, secret, f"pg_dump could not copy {shown(url)}")
+    checker = shutil.which("pg_restore", path=os.path.dirname(program)) or shutil.which("pg_restore")
+    if checker is not None:
+        _run([checker, "--list", str(part)], {}, "The copy cannot be read back")
+
+
+def _address(url: URL) -> tuple[str, dict[str, str]]:
+    """The connection string of a Postgres URL without its password, and the variable that holds that."""
+    # With the first Postgres URL anybody opens, and no sooner: it is an extra.
+    from psycopg.conninfo import make_conninfo
+
+    _, given = url.get_dialect()().create_connect_args(url)
+    named = {name: value for name, value in given.items() if "password" not in name and name != "context"}
+    password = given.get("password")
+    return make_conninfo("", **named), {"PGPASSWORD": str(password)} if password else {}
+
+
+def _run(command: list[str], secret: dict[str, str], complaint: str) -> None:
+    done = subprocess.run(
+        command,
+        env=os.environ | secret,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        why = done.stderr.strip().partition("\n")[0] or f"exit code {done.returncode}"
+        raise BackupFailed(f"{complaint}: {why.rstrip('.')}.")

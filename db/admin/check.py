@@ -1,0 +1,318 @@
+"""Is what a database holds sound? Everything is looked at and nothing written."""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, event, func, or_, select
+
+from ..connection.connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
+from ..connection.engine import Database
+from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
+from ..schema import core_tables as tables
+from ..schema import queue_tables
+from ..schema import version as schema
+from ..series.rollups import rollup_differences
+
+#: What `runner.execution.canary_runner` calls the environment of the canary, whose outcomes stand in no plan.
+_CANARY = "canary"
+#: What reading damaged rows may end in: SQLite and JSON notice only some of it themselves.
+NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+#: A damaged file has more to complain about than anybody reads.
+_COMPLAINTS = 100
+
+RESTORE = (
+    "Put the last backup in its place (`pyrometer db backup --help` says how), or name a new database: "
+    "the next command fills it from the journals."
+)
+STORE_AGAIN = (
+    "Remove the file `stored` beside the run's journal: the next `pyrometer run` or `pyrometer dashboard` "
+    "stores it again; if this is said after that, restore a backup."
+)
+IMPORT_AGAIN = (
+    "Import the file again that it came from: nothing is stored twice, and the definition is stored with it. "
+    "Without the file, submit a value of it in the very unit it was measured in; what a newer Pyrometer "
+    "measured, a newer Pyrometer knows."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it should be, and how to mend it: a sentence each."""
+
+    sentence: str
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One thing looked at: how many of what, what is wrong, and what else should be known."""
+
+    name: str
+    count: int
+    unit: str
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def looking(url: str, *, timeout: float = 5.0) -> Generator[Database]:
+    """The database at `url` as it is: no schema is made or changed, and nothing can be written.
+
+    Raises BadDatabaseUrl and DatabaseUnavailable.
+    """
+    parsed = parse_url(url)
+    path = sqlite_path(parsed)
+    if path is not None and not path.exists():
+        raise DatabaseUnavailable(f"There is no database {shown(parsed)}.")
+    with in_a_sentence(shown(parsed)):
+        engine = make_engine(parsed, timeout=timeout)
+    if path is not None:
+        event.listen(engine, "connect", _never_write)
+    else:
+        engine = engine.execution_options(postgresql_readonly=True, isolation_level="REPEATABLE READ")
+    with Database(shown(parsed), engine) as database:
+        yield database
+
+
+def guarded(name: str, unit: str, look: Callable[[], Checked]) -> Checked:
+    """What a look finds; damage that keeps it from looking is what it finds, too.
+
+    Raises DatabaseError where the database is out of reach, or is none of this Pyrometer's.
+    """
+    try:
+        return look()
+    except NOT_UNDERSTOOD as error:
+        return Checked(name, 0, unit, (Problem(damage(error), RESTORE),))
+
+
+def damage(error: Exception) -> str:
+    """A sentence about one of `NOT_UNDERSTOOD`; raises the error if it says nothing about what is stored."""
+    if isinstance(error, SchemaTooNew | BadDatabaseUrl):
+        raise error
+    if isinstance(error, DatabaseUnavailable) and not _is_damage(error.__cause__):
+        raise error
+    if isinstance(error, DatabaseError):
+        return str(error)
+    return f"What is stored cannot be understood: {type(error).__name__}: {error}."
+
+
+def _is_damage(cause: BaseException | None) -> bool:
+    driver = getattr(cause, "orig", cause)
+    if isinstance(driver, sqlite3.Error):
+        # The lowest byte is the kind of error, the others say more about it.
+        code = getattr(driver, "sqlite_errorcode", 0) & 0xFF
+        return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    # Postgres' class of internal errors, where index and page corruption are.
+    return str(getattr(driver, "sqlstate", "")).startswith("XX")
+
+
+def _never_write(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.execute("PRAGMA query_only = ON")
+
+
+def schema_check(database: Database) -> Checked:
+    """Whether the tables are those of this Pyrometer; nothing else can be checked where they are not."""
+    with database.reading() as connection:
+        revision = schema.revision_of(connection, database.name)
+    if revision is None:
+        mend = "Nothing was stored here yet: `pyrometer run` does."
+        return Checked("schema", 0, "revisions", (Problem(f"The database {database.name} is empty.", mend),))
+    if revision != schema.head():
+        sentence = f"The database has schema {revision}, this Pyrometer needs {schema.head()}."
+        return Checked("schema", 1, "revision", (Problem(sentence, "Run `pyrometer db upgrade`."),))
+    return Checked("schema", 1, "revision", notes=(revision,))
+
+
+def file_check(database: Database) -> Checked:
+    """Whether every page of an SQLite file is as it was written; a Postgres server looks after its own."""
+    with database.reading() as connection:
+        if connection.dialect.name != "sqlite":
+            return Checked("file", 0, "pages", notes=("a Postgres server checks its own",))
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        said = connection.exec_driver_sql(f"PRAGMA integrity_check({_COMPLAINTS})").scalars().all()
+    problems = [] if said == ["ok"] else [Problem(f"The file is damaged: {one}.", RESTORE) for one in said]
+    return Checked("file", pages, "pages", tuple(problems))
+
+
+def reference_check(database: Database) -> Checked:
+    """Whether every row that another one names is there."""
+    problems: list[Problem] = []
+    with database.reading() as connection:
+        if connection.dialect.name == "sqlite":
+            missing: dict[tuple[str, str], int] = defaultdict(int)
+            for table, _, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+                missing[table, parent] += 1
+            problems += [
+                Problem(f"{count} rows of table {table} name rows of {parent} that are not there.", RESTORE)
+                for (table, parent), count in missing.items()
+            ]
+        for table in (tables.Outcome, tables.Measurement):
+            for row in connection.execute(_strays(table)):
+                sentence = (
+                    f"Run {row.id} has {row.strays} {table.__tablename__}s of environments not its own."
+                )
+                problems.append(Problem(sentence, STORE_AGAIN))
+        names = len(tables.Base.metadata.tables)
+    return Checked("references", names, "tables", tuple(problems))
+
+
+def count_check(database: Database) -> Checked:
+    """Whether the counts on each run are those of its outcomes, and a complete run has all of them."""
+    run = tables.Run
+    with database.reading() as connection:
+        outcomes = _planned_outcomes(connection)
+        query = select(run.number, run.id, run.state, run.planned, run.counts)
+        runs = connection.execute(query.order_by(run.number)).all()
+    problems: list[Problem] = []
+    for row in runs:
+        found = outcomes.get(row.number, {})
+        if {status: n for status, n in row.counts.items() if n} != found:
+            sentence = f"Run {row.id} counts {_in_words(row.counts)}, and has {_in_words(found)}."
+            problems.append(Problem(sentence, RESTORE))
+        elif row.state == "complete" and sum(found.values()) != row.planned:
+            sentence = f"Run {row.id} is complete with {sum(found.values())} of {row.planned} outcomes."
+            problems.append(Problem(sentence, STORE_AGAIN))
+    return Checked("counts", len(runs), "runs", tuple(problems))
+
+
+def point_check(database: Database) -> Checked:
+    """Whether each measurement stands at its run's time and on its hardware, and its numbers in order."""
+    point, run, series = tables.Measurement, tables.Run, tables.Series
+    misplaced = point.started_at != run.started_at
+    elsewhere = or_(series.hardware_id != run.hardware_id, series.profile_id != run.profile_id)
+    disordered = or_(
+        point.n < 1,
+        point.smallest > point.point,
+        point.point > point.largest,
+        point.low > point.point,
+        point.point > point.high,
+    )
+    query = (
+        select(run.id, func.count().label("points"))
+        .select_from(point)
+        .join(run, run.number == point.run_number)
+        .join(series, series.id == point.series_id)
+    )
+    faults = (
+        (misplaced, "stand at another time"),
+        (elsewhere, "stand under another hardware or profile"),
+        (disordered, "contradict themselves"),
+    )
+    problems: list[Problem] = []
+    with database.reading() as connection:
+        count = connection.execute(select(func.count()).select_from(point)).scalar_one()
+        for condition, what in faults:
+            for row in connection.execute(query.where(condition).group_by(run.id)):
+                problems.append(Problem(f"{row.points} measurements of run {row.id} {what}.", RESTORE))
+    return Checked("points", count, "measurements", tuple(problems))
+
+
+def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
+    """Whether each metric that has a series is one of our own `catalogue`, or stored with its unit."""
+    series = tables.Series
+    query = select(series.metric, func.count().label("series")).group_by(series.metric)
+    with database.reading() as connection:
+        used = connection.execute(query.order_by(series.metric)).all()
+        defined = set(connection.execute(select(tables.Metric.name)).scalars())
+    problems = [
+        Problem(f"Metric {row.metric} has {row.series} series, and nothing says its unit.", IMPORT_AGAIN)
+        for row in used
+        if row.metric not in catalogue and row.metric not in defined
+    ]
+    return Checked("metrics", len(used), "metrics", tuple(problems))
+
+
+def rollup_check(database: Database) -> Checked:
+    """Whether the release rollups are what the measurements say."""
+    with database.reading() as connection:
+        count = connection.execute(select(func.count()).select_from(tables.ReleaseRollup)).scalar_one()
+    problems = [
+        Problem(
+            f"The rollup of {version} of {key.metric} of {key.case} on {key.hardware_label} under "
+            f"{key.profile_name} is not what its measurements say.",
+            "`pyrometer db rollups` makes all of them anew.",
+        )
+        for version, key in rollup_differences(database)
+    ]
+    return Checked("rollups", count, "rollups", tuple(problems))
+
+
+def queue_check(database: Database) -> Checked:
+    """Whether each task that runs has one attempt under way, its own, and no other task has any."""
+    task, attempt = queue_tables.Task, queue_tables.Attempt
+    under_way = (attempt.task_id == task.id) & (attempt.ended == "")
+    columns = (task.id, task.schedule, task.state, task.token)
+    query = (
+        select(*columns, func.count(attempt.token).label("under_way"), func.max(attempt.token).label("fence"))
+        .join(attempt, under_way, isouter=True)
+        .group_by(*columns)
+        .order_by(task.id)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    problems = [
+        Problem(
+            f"Task {row.id} of {row.schedule} is {row.state} under {'a' if row.token else 'no'} token, with "
+            f"attempts under way: {row.under_way}.",
+            f"`pyrometer schedule cancel {row.id}` ends it." if row.state == "running" else RESTORE,
+        )
+        for row in rows
+        if not (_held(row) if row.state == "running" else _free(row))
+    ]
+    return Checked("queue", len(rows), "tasks", tuple(problems))
+
+
+def _held(task: Row[*tuple[Any, ...]]) -> bool:
+    return task.token is not None and (task.under_way, task.fence) == (1, task.token)
+
+
+def _free(task: Row[*tuple[Any, ...]]) -> bool:
+    return task.token is None and task.under_way == 0
+
+
+#: Each look at the whole of a database, with its name and what it counts. The schema comes before them.
+WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
+    ("file", "pages", file_check),
+    ("references", "tables", reference_check),
+    ("counts", "runs", count_check),
+    ("points", "measurements", point_check),
+    ("rollups", "rollups", rollup_check),
+    ("queue", "tasks", queue_check),
+)
+
+
+def _strays(table: type[tables.Outcome] | type[tables.Measurement]) -> Select[*tuple[Any, ...]]:
+    link, run = tables.RunEnvironment, tables.Run
+    mine = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
+    return (
+        select(run.id, func.count().label("strays"))
+        .select_from(table)
+        .join(run, run.number == table.run_number)
+        .join(link, mine, isouter=True)
+        .where(link.run_number.is_(None))
+        .group_by(run.id)
+    )
+
+
+def _planned_outcomes(connection: Connection) -> dict[int, dict[str, int]]:
+    """By the number of a run, how many outcomes of each status it has, the canary's left out."""
+    outcome, environment = tables.Outcome, tables.Environment
+    canary = (environment.name == _CANARY) & (environment.torch_version == "")
+    query = (
+        select(outcome.run_number, outcome.status, func.count().label("outcomes"))
+        .join(environment, environment.id == outcome.environment_id)
+        .where(~canary)
+        .group_by(outcome.run_number, outcome.status)
+    )
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    for row in connection.execute(query):
+        found[row.run_number][row.status] = row.outcomes
+    return found
+
+
+def _in_words(counts: Any) -> str:
+    return ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "no outcome"

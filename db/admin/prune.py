@@ -1,0 +1,103 @@
+"""What does not stay for ever: recordings and samples of old runs, and what the queue did long ago."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select, tuple_
+from sqlalchemy.orm import aliased
+
+from ..connection.batches import in_parts
+from ..connection.engine import Database
+from ..queue.queries import BY_THE_TIMETABLE
+from ..records import Pruned
+from ..schema import core_tables as tables
+from ..schema.queue_tables import Attempt, Fire, Task
+
+Raw = type[tables.Telemetry] | type[tables.Samples]
+
+#: So many runs are pruned in one transaction: whoever waits to write comes in between.
+_RUNS_AT_ONCE = 25
+
+
+def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:
+    """Delete the recordings of runs that started before a moment, or with `dry_run` only count them.
+
+    Outcomes and measurements, and with them every metric that was made of a recording, stay for ever.
+    """
+    return (
+        _counted(database, tables.Telemetry, before)
+        if dry_run
+        else _deleted(database, tables.Telemetry, before)
+    )
+
+
+def prune_samples(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:
+    """Delete the samples of runs that started before a moment, or with `dry_run` only count them.
+
+    Counted are the outcomes that had any. They and their metrics stay for ever.
+    """
+    return (
+        _counted(database, tables.Samples, before) if dry_run else _deleted(database, tables.Samples, before)
+    )
+
+
+def prune_queue(database: Database, before: datetime, *, dry_run: bool = False) -> int:
+    """Delete the fires that were due before a moment with their tasks, or with `dry_run` only count them.
+
+    Those stay whose tasks are not over or made a run: histories are read from them. So does the newest of
+    each schedule, from which its timetable goes on.
+    """
+    count = select(func.count()).select_from(Fire).where(_forgettable(before))
+    with database.reading() as connection:
+        found = connection.execute(count).scalar_one()
+    if dry_run or not found:
+        return found
+    tasks = select(Task.id).where(
+        tuple_(Task.schedule, Task.due_at).in_(select(Fire.schedule, Fire.due_at).where(_forgettable(before)))
+    )
+    with database.writing() as connection:
+        connection.execute(delete(Attempt).where(Attempt.task_id.in_(tasks)))
+        connection.execute(delete(Task).where(Task.id.in_(tasks)))
+        return connection.execute(delete(Fire).where(_forgettable(before))).rowcount
+
+
+def _forgettable(before: datetime) -> ColumnElement[bool]:
+    """Whether a fire is old, over, without a run, and not where its timetable stands."""
+    later = aliased(Fire)
+    unsettled = or_(Task.state.in_(("waiting", "running")), Task.run_id.is_not(None))
+    newer = and_(later.schedule == Fire.schedule, later.due_at > Fire.due_at, later.how.in_(BY_THE_TIMETABLE))
+    return and_(
+        Fire.due_at < before,
+        ~exists().where(Task.schedule == Fire.schedule, Task.due_at == Fire.due_at, unsettled),
+        or_(Fire.how.not_in(BY_THE_TIMETABLE), exists().where(newer)),
+    )
+
+
+def _counted(database: Database, table: Raw, before: datetime) -> Pruned:
+    size = func.coalesce(func.sum(func.length(table.blob)), 0)
+    query = select(func.count(), size).where(table.run_number.in_(_old_runs(table, before)))
+    with database.reading() as connection:
+        count, size = connection.execute(query).one()
+    return Pruned(count, int(size))
+
+
+def _deleted(database: Database, table: Raw, before: datetime) -> Pruned:
+    with database.reading() as connection:
+        runs = connection.execute(_old_runs(table, before)).scalars().all()
+    sizes: list[int] = []
+    for some in in_parts(runs, _RUNS_AT_ONCE):
+        sizes += _deleted_of(database, table, some)
+    return Pruned(len(sizes), sum(sizes))
+
+
+def _deleted_of(database: Database, table: Raw, runs: Sequence[int]) -> list[int]:
+    statement = delete(table).where(table.run_number.in_(runs)).returning(func.length(table.blob))
+    with database.writing() as connection:
+        return list(connection.execute(statement).scalars())
+
+
+def _old_runs(table: Raw, before: datetime) -> Select[int]:
+    """The numbers of the runs that started before a moment and still have rows, oldest first."""
+    run = tables.Run
+    has_rows = exists().where(table.run_number == run.number)
+    return select(run.number).where(run.started_at < before, has_rows).order_by(run.started_at)

@@ -1,0 +1,196 @@
+"""How SQLite and Postgres are reached, and how their complaints become one sentence each."""
+
+import os
+import re
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, exc, make_url
+
+from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, ReadOnly
+from . import aggregates, sorted_points
+
+#: Execution option of a connection whose transactions take the write lock at once. On SQLite a
+#: transaction that begins with a read and writes later can fail without waiting; this one waits.
+WRITES = {"writes": True}
+
+#: Execution option for Postgres, whose statements of one transaction each see the newest state otherwise.
+READS = {"isolation_level": "REPEATABLE READ"}
+
+#: Errors that say something about what was asked, not about the state of the database.
+_OUR_MISTAKES = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
+
+
+def parse_url(text: str) -> URL:
+    """The URL in `text`, with the driver we use; raises BadDatabaseUrl with a way out."""
+    try:
+        url = make_url(text)
+    except (exc.ArgumentError, ValueError) as error:
+        without_password = re.sub("//.*@", "//***@", text)
+        raise BadDatabaseUrl(
+            f"{without_password!r} is no database URL; try sqlite:///pyrometer.db "
+            "or postgresql://user:password@host/database."
+        ) from error
+    backend = url.drivername.partition("+")[0]
+    if backend in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if backend != "sqlite":
+        raise BadDatabaseUrl(
+            f"{shown(url)} names {backend}, but only sqlite:/// and postgresql:// are understood."
+        )
+    if not url.database or url.database == ":memory:" or url.host:
+        raise BadDatabaseUrl(f"{shown(url)} names no file; try sqlite:///pyrometer.db.")
+    return url.set(drivername="sqlite+pysqlite")
+
+
+def shown(url: URL) -> str:
+    """`url` for people: without the password and our choice of driver."""
+    # A password may stand among the options too, where SQLAlchemy does not look for one.
+    options = {name: "hidden" if "password" in name else value for name, value in url.query.items()}
+    plain = url.set(drivername=url.drivername.partition("+")[0], query=options)
+    return plain.render_as_string(hide_password=True)
+
+
+def sqlite_path(url: URL) -> Path | None:
+    """The file of an SQLite URL, None for another database."""
+    if url.get_backend_name() != "sqlite" or url.database is None:
+        return None
+    return Path(url.database).absolute()
+
+
+def make_engine(url: URL, *, timeout: float, foreign_keys: bool = True) -> Engine:
+    """An engine that waits at most `timeout` seconds for a lock; nothing is connected yet."""
+    path = sqlite_path(url)
+    return _postgres_engine(url, timeout) if path is None else _sqlite_engine(path, timeout, foreign_keys)
+
+
+def at_rest(path: Path) -> bool:
+    """Whether nobody has an SQLite file open, and this process cannot lay the files beside it that it takes.
+
+    Then it can only be read as if it never changed. Whoever writes to it lays its log beside it first.
+    """
+    return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+
+
+class _AtRest(sqlite3.Connection):
+    """A connection to a file that is at rest; `found` is how the file was then, None for any other."""
+
+    found: tuple[int, ...] | None = None
+
+
+def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
+    # mode=rw: a file that was taken away must be missed, not made anew without tables.
+    uri = f"file:{quote(str(path))}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        found = _state(path) if at_rest(path) else None
+        connection = sqlite3.connect(
+            f"{uri}&immutable=1" if found else uri,
+            uri=True,
+            timeout=timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_AtRest,
+        )
+        connection.found = found
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
+        for known in (aggregates, sorted_points):
+            connection.create_aggregate(known.NAME, 1, known.AGGREGATE)
+        return connection
+
+    # What was read of a file at rest is remembered, and wrong as soon as somebody writes.
+    pool = QueuePool if os.access(path.parent, os.W_OK) else NullPool
+    engine = create_engine("sqlite+pysqlite://", creator=connect, poolclass=pool)
+
+    def remember_file(_connection: Any, record: Any) -> None:
+        record.info["file"] = _identity(path)
+
+    def miss_file(_connection: Any, record: Any, _proxy: Any) -> None:
+        # An open connection happily goes on writing to a deleted file.
+        if record.info["file"] != _identity(path):
+            raise exc.DisconnectionError("the database file was removed or replaced")
+
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    event.listen(engine, "connect", remember_file)
+    event.listen(engine, "checkout", miss_file)
+
+    def distrust(connection: Connection) -> None:
+        found = getattr(connection.connection.dbapi_connection, "found", None)
+        if found is not None and found != _state(path):
+            raise sqlite3.OperationalError("it was written while it was read, ask again")
+
+    event.listen(engine, "begin", begin)
+    event.listen(engine, "commit", distrust)
+    return engine
+
+
+def _postgres_engine(url: URL, timeout: float) -> Engine:
+    patience = {} if "connect_timeout" in url.query else {"connect_timeout": max(2, round(timeout))}
+    try:
+        engine = create_engine(url, pool_pre_ping=True, connect_args=patience)
+    except ImportError as error:
+        raise BadDatabaseUrl(
+            f"{shown(url)} needs the extra `postgres`: install pyrometer[postgres]."
+        ) from error
+
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.execute(f"SET lock_timeout = {round(timeout * 1000)}")
+        # Pages ask for few rows by their keys. By default Postgres takes every row for a turn of a disk, and
+        # reads whole tables instead; and it may compile for longer than any page takes.
+        connection.execute("SET random_page_cost = 1.1")
+        connection.execute("SET jit = off")
+        connection.commit()
+
+    event.listen(engine, "connect", prepare)
+    return engine
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """What differs after a file was written."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def in_a_sentence(name: str) -> Generator[None]:
+    """Turn what the driver, SQLAlchemy or the file system raises into a DatabaseError about `name`."""
+    try:
+        yield
+    except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
+        cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
+        if _is_forbidden(error):
+            raise ReadOnly(f"The database {name} may only be read by this account: {cause}.") from error
+        if isinstance(error, _OUR_MISTAKES):
+            raise DatabaseError(f"The database {name} refused a statement: {cause}.") from error
+        if isinstance(error, exc.DBAPIError | exc.TimeoutError | sqlite3.Error | OSError):
+            raise DatabaseUnavailable(f"The database {name} cannot be used now: {cause}.") from error
+        raise DatabaseError(f"The database {name} could not be used: {cause}.") from error
+
+
+def _is_forbidden(error: Exception) -> bool:
+    """Whether the database is there and this account may not write to it."""
+    driver = getattr(error, "orig", error)
+    if isinstance(driver, sqlite3.Error):
+        # The lowest byte is the kind of error, the others say more about it.
+        return getattr(driver, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY
+    # Postgres: insufficient privilege, and a transaction or a server that only reads.
+    return getattr(driver, "sqlstate", "") in ("42501", "25006")

@@ -1,0 +1,444 @@
+"""Findings: what detection saw, what became of it when it was measured again, and what people did with it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Insert, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy.orm import aliased
+
+from ..connection.engine import Database
+from ..records import SeriesKey
+from ..runs.upserts import insert_for
+from ..schema import core_tables as tables
+from ..schema import finding_tables
+from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
+from ..series.series_names import AnyRow, AnySelect, identity, series_key, series_names
+from .records import Facts, Finding, FindingGroup, NewFinding, TriageEntry, group_of
+
+Values = dict[str, Any]
+
+_FINDING, _TRIAGE = finding_tables.Finding, finding_tables.Triage
+
+#: What tells findings apart, and without the last but one, what tells apart where they may come again.
+_KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
+_WHERE = ("series_id", "schedule", "track", "label", "direction")
+
+#: In these states nothing was measured again yet: the newest look at the series knows best.
+_OPEN_STATES = ("candidate", "no longer")
+#: What was this is that, if a later look says so: then it is measured again, which nothing else does.
+_LATER = ("machine", "candidate")
+#: In these it was, and gave an answer that no later look takes back.
+_SETTLED = ("confirmed", "refuted")
+
+#: What an action makes of a finding's triage; the others leave that as it is.
+_BECOMES = {"acknowledge": "acknowledged", "expected": "expected", "fixed": "fixed"}
+
+
+def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:
+    """Store findings, and return each as it stands, in the same order.
+
+    One that is stored already (same series, track, label, first run after and direction) takes the new
+    numbers for as long as it is a candidate; from then on it stays as it is. One that was taken back (`no
+    longer`) is a candidate again, and so is one that was the machine's and is new as a candidate. One in a
+    series that is muted in this track and direction is muted with it.
+
+    Raises ValueError for a series, a run or an environment that is not stored.
+    """
+    if not new:
+        return []
+    with database.writing() as connection:
+        rows = _rows(connection, new, now)
+        muted = _muted(connection, rows, now)
+        for row in rows:
+            row["muted_until"] = muted.get(_where(row))
+        # Sorted, so that two writers of the same rows wait for each other in turn and never in a circle.
+        connection.execute(_upsert(connection.dialect.name), sorted(rows, key=_key))
+        query = _query().where(_FINDING.series_id.in_({row["series_id"] for row in rows}))
+        found = connection.execute(query).all()
+        stored = {tuple(getattr(row, name) for name in _KEY): _finding(row) for row in found}
+    return [stored[_key(row)] for row in rows]
+
+
+def decide(
+    database: Database,
+    finding_id: int,
+    state: str,
+    change: float,
+    low: float | None,
+    high: float | None,
+    evidence: Facts,
+    now: datetime,
+) -> Finding | None:
+    """Say what a finding came to, with what was measured; None if there is none of that id.
+
+    `evidence` is added to what there is. A confirmed one whose series, track and direction have one that was
+    called fixed is its return. The moment of a decision is that of the first that said so.
+    """
+    with database.writing() as connection:
+        about = select(_FINDING).where(_FINDING.id == finding_id).with_for_update()
+        found = connection.execute(about).mappings().first()
+        if found is None:
+            return None
+        values: Values = {
+            "state": state,
+            "change": change,
+            "low": low,
+            "high": high,
+            "evidence": {**found["evidence"], **evidence},
+            "decided_at": found["decided_at"] if found["state"] == state else now,
+        }
+        if state == "confirmed":
+            values["returns_of"] = _fixed_before(connection, found)
+        connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(values))
+        return _one(connection, finding_id)
+
+
+def note_evidence(database: Database, noted: Mapping[int, Facts]) -> None:
+    """Add to the evidence of findings, by id, and change nothing else; of an id that is not there nothing."""
+    if not noted:
+        return
+    with database.writing() as connection:
+        # In order, so that two writers of the same rows wait for each other in turn and never in a circle.
+        about = (
+            select(_FINDING.id, _FINDING.evidence).where(_FINDING.id.in_(list(noted))).order_by(_FINDING.id)
+        )
+        for row in connection.execute(about.with_for_update()).all():
+            evidence = {**row.evidence, **noted[row.id]}
+            connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(evidence=evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """A refuted finding that is to be measured once more: its nights are off by `change` (a log ratio)."""
+
+    change: float
+    evidence: Facts
+
+
+def reopen(database: Database, again: Mapping[int, Reopened]) -> None:
+    """Make refuted findings candidates again, by id, and add to their evidence; others stay as they are."""
+    if not again:
+        return
+    with database.writing() as connection:
+        refuted = _FINDING.id.in_(list(again)) & (_FINDING.state == "refuted")
+        about = select(_FINDING.id, _FINDING.evidence).where(refuted).order_by(_FINDING.id)
+        for row in connection.execute(about.with_for_update()).all():
+            one = again[row.id]
+            values: Values = {
+                "state": "candidate",
+                "change": one.change,
+                "low": None,
+                "high": None,
+                "decided_at": None,
+                "evidence": {**row.evidence, **one.evidence},
+            }
+            connection.execute(update(_FINDING).where(_FINDING.id == row.id).values(values))
+
+
+def set_state(database: Database, ids: Collection[int], state: str) -> None:
+    """Move findings to a state that needs no numbers: confirming, candidate again, no longer, machine.
+
+    Those that were confirmed or refuted meanwhile stay so.
+    """
+    movable = _FINDING.id.in_(ids) & _FINDING.state.not_in(_SETTLED)
+    with database.writing() as connection:
+        connection.execute(update(_FINDING).where(movable).values(state=state))
+
+
+def triage(
+    database: Database,
+    finding_id: int,
+    action: str,
+    who: str,
+    text: str,
+    until: datetime | None,
+    now: datetime,
+) -> Finding | None:
+    """Note what somebody did with a finding, and do it; None if there is none of that id.
+
+    acknowledge, expected, fixed: that is its triage from now on. mute: nothing is told of it before `until`
+    (None ends that). link: `text` is its link. note: only noted, as all of these are.
+
+    Raises ValueError for another action.
+    """
+    if action not in ACTIONS:
+        raise ValueError(f"{action!r} is nothing to do with a finding: one of {', '.join(ACTIONS)} is")
+    if action == "mute":
+        text = "; ".join(filter(None, (_until(until), text)))
+    # Only these columns: whoever only looks may write them, and no other.
+    changes: Values = {"mute": {"muted_until": until}, "link": {"link": text}}.get(action, {})
+    if action in _BECOMES:
+        changes = {"triage": _BECOMES[action]}
+    with database.writing() as connection:
+        if changes:
+            connection.execute(update(_FINDING).where(_FINDING.id == finding_id).values(changes))
+        found = _one(connection, finding_id)
+        if found is not None:
+            entry = {"finding_id": finding_id, "at": now, "who": who, "action": action, "text": text}
+            connection.execute(insert(_TRIAGE), entry)
+    return found
+
+
+def findings(
+    database: Database,
+    *,
+    states: Collection[str] | None = None,
+    triage: Collection[str] | None = None,
+    schedule: str | None = None,
+    direction: str | None = None,
+    since: datetime | None = None,
+    group: tuple[FindingGroup, datetime] | None = None,
+    newest: int = 200,
+) -> list[Finding]:
+    """The findings that were found last, newest first: all, or those in some states, triages, a schedule.
+
+    With `direction` only those that are worse, or better; with `since` those that were found, or decided, no
+    earlier; with `group` those that are in it at a moment.
+    """
+    query = _query().order_by(_FINDING.found_at.desc(), _FINDING.id.desc()).limit(newest)
+    if states is not None:
+        query = query.where(_FINDING.state.in_(states))
+    if triage is not None:
+        query = query.where(_FINDING.triage.in_(triage))
+    if schedule is not None:
+        query = query.where(_FINDING.schedule == schedule)
+    if direction is not None:
+        query = query.where(_FINDING.direction == direction)
+    if since is not None:
+        query = query.where(or_(_FINDING.found_at >= since, _FINDING.decided_at >= since))
+    if group is not None:
+        query = query.where(_in_group(*group))
+    with database.reading() as connection:
+        return [_finding(row) for row in connection.execute(query)]
+
+
+def silenced_at(now: datetime) -> ColumnElement[bool]:
+    """`Finding.silenced` as a condition."""
+    muted = _FINDING.muted_until.is_not(None) & (_FINDING.muted_until > now)
+    return or_(_FINDING.triage != "open", muted)
+
+
+def _in_group(group: FindingGroup, now: datetime) -> ColumnElement[bool]:
+    """That a finding is in a group at a moment, for all that `group_of` tells apart."""
+    kept: list[ColumnElement[bool]] = []
+    for silenced, condition in ((True, silenced_at(now)), (False, ~silenced_at(now))):
+        for direction in FINDING_DIRECTIONS:
+            states = [
+                each for each in FINDING_STATES if group_of(each, direction, silenced=silenced) is group
+            ]
+            kept.append(and_(_FINDING.state.in_(states), _FINDING.direction == direction, condition))
+    return or_(*kept)
+
+
+def findings_of_series(database: Database, keys: Collection[SeriesKey]) -> list[Finding]:
+    """Every finding in some series, the one first that happened first."""
+    wanted = {identity(key) for key in keys}
+    query = _query().where(
+        tables.BenchmarkCase.key.in_({key.case for key in keys}),
+        tables.Series.metric.in_({key.metric for key in keys}),
+    )
+    with database.reading() as connection:
+        found = [_finding(row) for row in connection.execute(query)]
+    here = [one for one in found if identity(one.key) in wanted]
+    return sorted(here, key=lambda one: (one.at, one.id))
+
+
+def finding(database: Database, finding_id: int) -> Finding | None:
+    """One finding; None if there is none of that id."""
+    with database.reading() as connection:
+        return _one(connection, finding_id)
+
+
+def triage_log(database: Database, finding_id: int) -> list[TriageEntry]:
+    """What people did with a finding, first thing first."""
+    query = (
+        select(_TRIAGE.finding_id, _TRIAGE.at, _TRIAGE.who, _TRIAGE.action, _TRIAGE.text)
+        .where(_TRIAGE.finding_id == finding_id)
+        .order_by(_TRIAGE.id)
+    )
+    with database.reading() as connection:
+        return [TriageEntry(*row) for row in connection.execute(query)]
+
+
+def _key(values: Values) -> tuple[Any, ...]:
+    return tuple(values[name] for name in _KEY)
+
+
+def _where(values: Values) -> tuple[Any, ...]:
+    return tuple(values[name] for name in _WHERE)
+
+
+def _until(until: datetime | None) -> str:
+    return f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else "no longer"
+
+
+def _rows(connection: Connection, new: Sequence[NewFinding], now: datetime) -> list[Values]:
+    """The rows of new findings, with the ids of all that they name."""
+    run, environment = tables.Run, tables.Environment
+    names = series_names().where(
+        tables.BenchmarkCase.key.in_({each.key.case for each in new}),
+        tables.Series.metric.in_({each.key.metric for each in new}),
+    )
+    series = {identity(series_key(row)): row.id for row in connection.execute(names)}
+    run_names = {name for each in new for name in (each.at_run, each.before_run)}
+    environment_names = {name for each in new for name in (each.old_environment, each.new_environment)}
+    runs = _by_name(connection, select(run.id, run.number).where(run.id.in_(run_names)))
+    environments = _by_name(
+        connection,
+        select(environment.fingerprint, environment.id).where(environment.fingerprint.in_(environment_names)),
+    )
+    try:
+        return [
+            {
+                "series_id": series[identity(each.key)],
+                "schedule": each.schedule,
+                "track": each.track,
+                "label": each.label,
+                "direction": each.direction,
+                "shape": each.shape,
+                "at_run": runs[each.at_run],
+                "before_run": runs[each.before_run],
+                "old_environment_id": environments[each.old_environment],
+                "new_environment_id": environments[each.new_environment],
+                "change": each.change,
+                "low": each.low,
+                "high": each.high,
+                "state": each.state,
+                "found_at": now,
+                "evidence": dict(each.evidence),
+                "group_key": each.group_key,
+                "triage": "open",
+                "link": "",
+            }
+            for each in new
+        ]
+    except KeyError as error:
+        raise ValueError(f"a finding is about {error.args[0]!r}, which is not stored") from error
+
+
+def _by_name(connection: Connection, query: AnySelect) -> dict[str, int]:
+    return {name: number for name, number in connection.execute(query)}
+
+
+def _muted(connection: Connection, rows: Sequence[Values], now: datetime) -> dict[tuple[Any, ...], datetime]:
+    """Until when findings of these series are muted, by what tells apart where they come again."""
+    columns = [getattr(_FINDING, name) for name in _WHERE]
+    query = (
+        select(*columns, func.max(_FINDING.muted_until).label("until"))
+        .where(_FINDING.series_id.in_({row["series_id"] for row in rows}), _FINDING.muted_until > now)
+        .group_by(*columns)
+    )
+    return {tuple(where): until for *where, until in connection.execute(query)}
+
+
+@cache
+def _upsert(dialect: str) -> Insert:
+    """Findings that take the place of those with the same key where nothing was measured again yet."""
+    statement = insert_for(dialect, _FINDING)
+    kept = {*_KEY, "id", "found_at", "decided_at", "triage", "muted_until", "link", "returns_of"}
+    newer = sorted(set(_FINDING.__table__.columns.keys()) - kept)
+    return statement.on_conflict_do_update(
+        index_elements=_KEY,
+        set_={name: statement.excluded[name] for name in newer},
+        # Not IN, which cannot be in a statement that is executed for many rows at once.
+        where=or_(
+            *(_FINDING.state == state for state in _OPEN_STATES),
+            (_FINDING.state == _LATER[0]) & (statement.excluded.state == _LATER[1]),
+        ),
+    )
+
+
+def _fixed_before(connection: Connection, found: RowMapping) -> int | None:
+    """The newest confirmed finding of the same series, track and direction that was called fixed."""
+    same = [getattr(_FINDING, name) == found[name] for name in _WHERE]
+    query = (
+        select(_FINDING.id)
+        .where(
+            *same,
+            _FINDING.id != found["id"],
+            _FINDING.state == "confirmed",
+            _FINDING.triage == "fixed",
+            _FINDING.found_at <= found["found_at"],
+        )
+        .order_by(_FINDING.found_at.desc(), _FINDING.id.desc())
+        .limit(1)
+    )
+    return connection.execute(query).scalar()
+
+
+def _one(connection: Connection, finding_id: int) -> Finding | None:
+    row = connection.execute(_query().where(_FINDING.id == finding_id)).first()
+    return None if row is None else _finding(row)
+
+
+@cache
+def _query() -> AnySelect:
+    """Findings with what they name; columns of both begin with those of `series_names`."""
+    first, last = aliased(tables.Run), aliased(tables.Run)
+    old, new = aliased(tables.Environment), aliased(tables.Environment)
+    columns = [column for column in _FINDING.__table__.columns if column.name != "id"]
+    return (
+        series_names()
+        .add_columns(
+            *columns,
+            _FINDING.id.label("finding_id"),
+            first.id.label("at_run_id"),
+            first.started_at.label("at"),
+            last.id.label("before_run_id"),
+            last.started_at.label("before"),
+            tables.Machine.name.label("machine"),
+            old.fingerprint.label("old_environment"),
+            old.torch_version.label("old_torch_version"),
+            new.fingerprint.label("new_environment"),
+            new.torch_version.label("new_torch_version"),
+        )
+        .join(_FINDING, _FINDING.series_id == tables.Series.id)
+        .join(first, first.number == _FINDING.at_run)
+        .join(last, last.number == _FINDING.before_run)
+        .join(tables.Machine, tables.Machine.id == first.machine_id)
+        .join(old, old.id == _FINDING.old_environment_id)
+        .join(new, new.id == _FINDING.new_environment_id)
+    )
+
+
+#: Fields of the record that are columns under the same name.
+_ALIKE = (
+    "schedule",
+    "track",
+    "label",
+    "direction",
+    "shape",
+    "at",
+    "before",
+    "machine",
+    "old_environment",
+    "old_torch_version",
+    "new_environment",
+    "new_torch_version",
+    "change",
+    "low",
+    "high",
+    "state",
+    "found_at",
+    "decided_at",
+    "evidence",
+    "group_key",
+    "triage",
+    "muted_until",
+    "link",
+    "returns_of",
+)
+
+
+def _finding(row: AnyRow) -> Finding:
+    """The finding in a row of `_query`."""
+    return Finding(
+        id=row.finding_id,
+        key=series_key(row),
+        at_run=row.at_run_id,
+        before_run=row.before_run_id,
+        **{name: getattr(row, name) for name in _ALIKE},
+    )

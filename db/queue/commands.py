@@ -1,0 +1,282 @@
+"""Fires, tasks and the attempts at them: each write is either repeatable or fenced by its attempt's token."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
+
+from ..connection.batches import in_parts
+from ..connection.bulk import insert_rows
+from ..connection.engine import Database
+from ..connection.sql_text import begins_with
+from ..runs.upserts import insert_for
+from ..schema import queue_tables
+from .queries import task_of
+from .records import SUPERSEDED, Facts, NewTask, SchedulerSeen, Task, machine_of
+
+Values = dict[str, Any]
+
+_FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+
+#: What was lost more than once rests for so many minutes at most.
+_LONGEST_REST_MINUTES = 60
+
+#: What a scheduler says of itself.
+_SAID = ("owner", "machine", "labels", "started_at", "seen_at", "beats", "version", "facts")
+
+
+def plan_fire(
+    database: Database, schedule: str, due_at: datetime, how: str, tasks: Sequence[NewTask], now: datetime
+) -> bool:
+    """Store one due moment of a schedule with its tasks; false, and nothing stored, where it is already."""
+    fire = insert_for(database.engine.dialect.name, _FIRE).on_conflict_do_nothing().returning(_FIRE.how)
+    values = {"schedule": schedule, "due_at": due_at, "how": how, "made_at": now}
+    with database.writing() as connection:
+        if connection.execute(fire, values).first() is None:
+            return False
+        if tasks:
+            connection.execute(insert(_TASK), [_new_task(schedule, due_at, each) for each in tasks])
+    return True
+
+
+def withdraw_missed(database: Database, schedule: str, after: datetime) -> int:
+    """Delete the `missed` fires of a schedule that are due later than `after`, and say how many those were.
+
+    For a clock that was set back: these moments are yet to come.
+    """
+    too_early = delete(_FIRE).where(_FIRE.schedule == schedule, _FIRE.how == "missed", _FIRE.due_at > after)
+    with database.writing() as connection:
+        return connection.execute(too_early).rowcount
+
+
+def claim(
+    database: Database,
+    *,
+    owner: str,
+    labels: Collection[str],
+    jobs: Collection[str],
+    token: str,
+    now: datetime,
+) -> Task | None:
+    """Take up the task that is due longest, of these jobs and for any machine or one of these labels.
+
+    Before others comes one whose run was begun on the owner's machine: only there it can be gone on with. It
+    is `running` then, under `token`, with an attempt more; asked again with that token, it is the answer
+    again for as long as the attempt is the task's. None where nothing waits. Of several who claim at once
+    each gets another task.
+    """
+    with database.writing() as connection:
+        tried = select(_ATTEMPT.task_id).where(_ATTEMPT.token == token)
+        if connection.execute(tried).first() is not None:
+            mine = connection.execute(select(_TASK).where(_TASK.token == token)).mappings().first()
+            return None if mine is None else task_of(mine)
+        task_id = connection.execute(_next_waiting(machine_of(owner), labels, jobs, now)).scalar()
+        if task_id is None:
+            return None
+        taken: Values = {"state": "running", "token": token, "owner": owner, "started_at": now}
+        # A beat too: whoever watches must not take a new attempt for an old one that stands still.
+        counted: Values = {"attempts": _TASK.attempts + 1, "beats": _TASK.beats + 1}
+        claimed = update(_TASK).where(_TASK.id == task_id).values(taken | counted).returning(_TASK)
+        task = task_of(connection.execute(claimed).mappings().one())
+        # Not by what the task counts: an attempt that was given back has its number, too.
+        number = select(func.coalesce(func.max(_ATTEMPT.number), 0) + 1).where(_ATTEMPT.task_id == task_id)
+        attempt: Values = {
+            "task_id": task_id,
+            "number": connection.execute(number).scalar_one(),
+            "token": token,
+            "owner": owner,
+            "started_at": now,
+            "ended": "",
+            "detail": "",
+        }
+        connection.execute(insert(_ATTEMPT), attempt)
+    return task
+
+
+def set_run(database: Database, token: str, run_id: str) -> bool:
+    """Note which run the task of this attempt makes; false where the attempt is no longer the task's."""
+    with database.writing() as connection:
+        mine = _change(connection, token, {"run_id": run_id})
+        if mine:
+            _note(connection, token, {"run_id": run_id})
+    return mine
+
+
+def beat(database: Database, token: str) -> bool:
+    """Show that the attempt lives; false where it is no longer the task's: stop at once."""
+    with database.writing() as connection:
+        return _change(connection, token, {"beats": _TASK.beats + 1})
+
+
+def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
+    """Show that these attempts live, in one statement; answers those that are still their tasks'."""
+    mine: set[str] = set()
+    if not tokens:
+        return frozenset()
+    with database.writing() as connection:
+        for some in in_parts(sorted(tokens)):
+            beaten = update(_TASK).where(_TASK.token.in_(some)).values(beats=_TASK.beats + 1)
+            mine |= {token for token in connection.execute(beaten.returning(_TASK.token)).scalars() if token}
+    return frozenset(mine)
+
+
+def finish(database: Database, token: str, state: str, result: Facts, error: str, now: datetime) -> bool:
+    """End the task of this attempt as `done` or `failed`; told again, it changes nothing and is true again.
+
+    False where the attempt is no longer the task's: nothing of it is stored, and it is marked `stale`.
+    Raises ValueError for another state.
+    """
+    if state not in ("done", "failed"):
+        raise ValueError(f"{state!r} is no end of a task that was tried")
+    over: Values = {"state": state, "token": None, "result": dict(result), "error": error, "ended_at": now}
+    with database.writing() as connection:
+        if _change(connection, token, over):
+            _note(connection, token, {"ended": state, "ended_at": now, "detail": error})
+            return True
+        ended = connection.execute(select(_ATTEMPT.ended).where(_ATTEMPT.token == token)).scalar()
+        if ended not in ("done", "failed"):
+            _note(connection, token, {"ended": "stale", "detail": f"came back {state} when it was {ended}"})
+        return ended == state
+
+
+def release(database: Database, token: str, detail: str, now: datetime) -> bool:
+    """Give a task back unfinished: it waits again, with its run, and this attempt does not count."""
+    waiting = _waiting() | {"attempts": _TASK.attempts - 1}
+    with database.writing() as connection:
+        mine = _change(connection, token, waiting)
+        if mine:
+            _note(connection, token, {"ended": "released", "ended_at": now, "detail": detail})
+    return mine
+
+
+def lose(database: Database, token: str, detail: str, now: datetime, most: int) -> str | None:
+    """Give an attempt up whose owner is gone; the task waits again, or is `lost` after `most` attempts.
+
+    From the second loss on nobody takes it up for minutes, each time twice as many. Answers the task's new
+    state, None where the attempt is no longer the task's.
+    """
+    with database.writing() as connection:
+        count = select(_TASK.attempts).where(_TASK.token == token).with_for_update()
+        made = connection.execute(count).scalar()
+        if made is None:
+            return None
+        lost: Values = {"state": "lost", "token": None, "ended_at": now, "error": detail}
+        changes = lost if made >= most else _waiting() | _rest(made, now)
+        _change(connection, token, changes)
+        _note(connection, token, {"ended": "lost", "ended_at": now, "detail": detail})
+    return str(changes["state"])
+
+
+def cancel(database: Database, task_id: int, now: datetime) -> bool:
+    """End a task that waits or runs; false for one that is over. Whoever runs it hears so when it beats."""
+    with database.writing() as connection:
+        found = select(_TASK.token).where(_TASK.id == task_id, _TASK.state.in_(("waiting", "running")))
+        row = connection.execute(found.with_for_update()).first()
+        if row is None:
+            return False
+        over: Values = {"state": "cancelled", "token": None, "ended_at": now}
+        connection.execute(update(_TASK).where(_TASK.id == task_id).values(over))
+        if row.token is not None:
+            _note(connection, row.token, {"ended": "cancelled", "ended_at": now})
+    return True
+
+
+def supersede(database: Database, schedule: str, before: datetime, now: datetime) -> int:
+    """End what waits of a schedule's fires that were due earlier and was never begun; says how many.
+
+    A later fire stands for them: a machine that was away for nights has one to catch up, not all. What was
+    fired by hand, and what has a run, waits on.
+    """
+    planned = select(_FIRE.due_at).where(
+        _FIRE.schedule == schedule, _FIRE.due_at < before, _FIRE.how.in_(("timetable", "caught up"))
+    )
+    waits = (_TASK.schedule == schedule, _TASK.state == "waiting", _TASK.run_id.is_(None))
+    over: Values = {"state": "cancelled", "ended_at": now, "error": SUPERSEDED}
+    with database.writing() as connection:
+        statement = update(_TASK).where(*waits, _TASK.due_at.in_(planned)).values(over)
+        return connection.execute(statement).rowcount
+
+
+def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
+    """Store what schedulers say of themselves, in the place of what they said before; each owner once."""
+    rows = [
+        (
+            *(each.owner, each.machine, each.labels, each.started_at),
+            *(each.seen_at, each.beats, each.version, dict(each.facts)),
+        )
+        for each in schedulers
+    ]
+    with database.writing() as connection:
+        insert_rows(connection, queue_tables.Scheduler, _SAID, rows, replacing=("owner",))
+
+
+def gone_all(database: Database, owners: Collection[str]) -> None:
+    """Forget schedulers that have stopped."""
+    table = queue_tables.Scheduler
+    with database.writing() as connection:
+        for some in in_parts(sorted(owners)):
+            connection.execute(delete(table).where(table.owner.in_(some)))
+
+
+def _new_task(schedule: str, due_at: datetime, task: NewTask) -> Values:
+    return {
+        "schedule": schedule,
+        "due_at": due_at,
+        "part": task.part,
+        "job": task.job,
+        "spec": dict(task.spec),
+        "label": task.label,
+        "state": "waiting",
+        "attempts": 0,
+        "beats": 0,
+        "not_before": task.not_before,
+        "result": {},
+        "error": "",
+    }
+
+
+def _next_waiting(machine: str, labels: Collection[str], jobs: Collection[str], now: datetime) -> Select[int]:
+    """The id of the task to be taken; on Postgres locked, and what others have locked passed over."""
+    mine = begins_with(_ATTEMPT.owner, f"{machine}/")
+    begun = exists().where(_ATTEMPT.task_id == _TASK.id, _ATTEMPT.run_id == _TASK.run_id, mine)
+    # Looked up for the few that have a run.
+    first = and_(_TASK.run_id.is_not(None), begun.correlate(_TASK))
+    return (
+        select(_TASK.id)
+        .where(
+            _TASK.state == "waiting",
+            _TASK.label.in_({"", *labels}),
+            _TASK.job.in_(jobs),
+            or_(_TASK.not_before.is_(None), _TASK.not_before <= now),
+        )
+        .order_by(first.desc(), _TASK.due_at, _TASK.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _waiting() -> Values:
+    """What makes a task wait again; its run stays, to go on with."""
+    return {"state": "waiting", "token": None, "owner": None, "started_at": None}
+
+
+def _rest(made: int, now: datetime) -> Values:
+    """When a task that was lost may be taken up again: the first time at once, for mostly one machine died.
+
+    What all machines share may be the cause: without a rest they would use up all attempts in seconds.
+    """
+    if made < 2:
+        return {}
+    return {"not_before": now + timedelta(minutes=min(2**made, _LONGEST_REST_MINUTES))}
+
+
+def _change(connection: Connection, token: str, values: Values) -> bool:
+    """Change the task whose running attempt has this token, and say whether there is one."""
+    changed = connection.execute(update(_TASK).where(_TASK.token == token).values(values))
+    return changed.rowcount == 1
+
+
+def _note(connection: Connection, token: str, values: Values) -> None:
+    """Change what is known of an attempt."""
+    connection.execute(update(_ATTEMPT).where(_ATTEMPT.token == token).values(values))

@@ -1,0 +1,223 @@
+"""What is asked of the queue: what runs, what waits, what became of it, and who is there to do it."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
+
+from ..connection.batches import in_parts
+from ..connection.engine import Database
+from ..schema import queue_tables
+from ..schema.types import PlainText
+from ..series.series_names import AnySelect
+from .records import SUPERSEDED, Attempt, Fire, SchedulerSeen, Task, machine_of
+
+_FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
+
+#: How the timetable itself makes fires; the others say nothing about when it was looked at.
+BY_THE_TIMETABLE = ("timetable", "caught up", "missed", "first seen")
+
+
+def running(database: Database) -> list[Task]:
+    """The tasks that run, those first that began first."""
+    return _tasks(
+        database, select(_TASK).where(_TASK.state == "running").order_by(_TASK.started_at, _TASK.id)
+    )
+
+
+def tasks(
+    database: Database,
+    *,
+    schedule: str | None = None,
+    job: str | None = None,
+    state: str | None = None,
+    newest: int = 50,
+) -> list[Task]:
+    """The tasks of the newest due moments, newest first; all, or those of a schedule, a job, a state."""
+    query = select(_TASK).order_by(_TASK.due_at.desc(), _TASK.id.desc()).limit(newest)
+    for column, wanted in ((_TASK.schedule, schedule), (_TASK.job, job), (_TASK.state, state)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    return _tasks(database, query)
+
+
+def waiting(
+    database: Database, *, labels: Collection[str] | None = None, oldest: int = 50
+) -> tuple[list[Task], int]:
+    """What waits, the tasks of the oldest due moments first, and how many there are beside those.
+
+    With `labels` only what is for one of them; the empty one is that of what asks for no machine.
+    """
+    wanted = _TASK.state == "waiting"
+    if labels is not None:
+        wanted &= _TASK.label.in_(labels)
+    query = select(_TASK).where(wanted).order_by(_TASK.due_at, _TASK.id).limit(oldest)
+    with database.reading() as connection:
+        found = [task_of(row) for row in connection.execute(query).mappings()]
+        many = connection.execute(select(func.count()).select_from(_TASK).where(wanted)).scalar_one()
+    return found, many - len(found)
+
+
+def waiting_for(database: Database, now: datetime) -> frozenset[tuple[str, str]]:
+    """The jobs and labels of what waits and may begin now: who has none of them need not try to claim."""
+    due = or_(_TASK.not_before.is_(None), _TASK.not_before <= now)
+    query = select(_TASK.job, _TASK.label).where(_TASK.state == "waiting", due).distinct()
+    with database.reading() as connection:
+        return frozenset((job, label) for job, label in connection.execute(query))
+
+
+def begun_on(database: Database) -> frozenset[str]:
+    """The machines on which the runs of what waits were begun, and can be gone on with."""
+    query = (
+        select(_ATTEMPT.owner)
+        .join(_TASK, _TASK.id == _ATTEMPT.task_id)
+        .where(_TASK.state == "waiting", _ATTEMPT.run_id == _TASK.run_id)
+    )
+    with database.reading() as connection:
+        return frozenset(map(machine_of, connection.execute(query).scalars()))
+
+
+def task(database: Database, task_id: int) -> Task | None:
+    """One task; None if there is none of that id."""
+    return next(iter(_tasks(database, select(_TASK).where(_TASK.id == task_id))), None)
+
+
+def task_of_run(database: Database, run_id: str) -> Task | None:
+    """The task that made a run, or tried to; None for a run that was started by hand."""
+    tried = select(_ATTEMPT.task_id).where(_ATTEMPT.run_id == run_id)
+    query = select(_TASK).where((_TASK.run_id == run_id) | _TASK.id.in_(tried)).order_by(_TASK.id)
+    return next(iter(_tasks(database, query)), None)
+
+
+def fires(database: Database, schedule: str, newest: int = 50) -> list[Fire]:
+    """The newest fires of a schedule with their tasks, newest first."""
+    page = select(_FIRE).where(_FIRE.schedule == schedule).order_by(_FIRE.due_at.desc()).limit(newest)
+    with database.reading() as connection:
+        rows = [dict(row) for row in connection.execute(page).mappings()]
+        moments = [row["due_at"] for row in rows]
+        wanted = select(_TASK).where(_TASK.schedule == schedule, _TASK.due_at.in_(moments)).order_by(_TASK.id)
+        of_moment: dict[datetime, list[Task]] = defaultdict(list)
+        for row in connection.execute(wanted).mappings():
+            of_moment[row["due_at"]].append(task_of(row))
+    return [Fire(**row, tasks=tuple(of_moment[row["due_at"]])) for row in rows]
+
+
+def last_due(database: Database) -> dict[str, datetime]:
+    """By schedule, the last due moment that the timetable has dealt with: fired, caught up or missed.
+
+    What was fired by hand or follows from something else says nothing about that.
+    """
+    query = (
+        select(_FIRE.schedule, func.max(_FIRE.due_at))
+        .where(_FIRE.how.in_(BY_THE_TIMETABLE))
+        .group_by(_FIRE.schedule)
+    )
+    with database.reading() as connection:
+        return {schedule: due_at for schedule, due_at in connection.execute(query)}
+
+
+def last_of_each(database: Database, *, state: str | None = None) -> dict[tuple[str, str], Task]:
+    """By schedule and part, the task of the newest due moment that is over; with `state`, that is over so."""
+    over = _TASK.ended_at.is_not(None) if state is None else _TASK.state == state
+    newest = (
+        select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
+        .where(over)
+        .group_by(_TASK.schedule, _TASK.part)
+    )
+    query = select(_TASK).where(tuple_(_TASK.schedule, _TASK.part, _TASK.due_at).in_(newest))
+    found = _tasks(database, query)
+    return {(each.schedule, each.part): each for each in found}
+
+
+def unbegun(database: Database, job: str) -> list[Task]:
+    """What shows since when nobody began a part: two tasks of each that waits, newest first.
+
+    They are the newest one that waits and the oldest since the newest one that somebody began, which waits
+    too or is superseded; often both are the same. However many nights that is, and however many parts.
+    """
+    named = (_TASK.schedule, _TASK.part)
+    left = (_TASK.job == job, _TASK.attempts == 0, _TASK.state.in_(("waiting", "cancelled")))
+    waits = select(*named).where(*left, _TASK.state == "waiting")
+    stands = or_(_TASK.state == "waiting", _TASK.error == SUPERSEDED)
+    query = select(*named, _TASK.due_at, _TASK.id, _TASK.state).where(
+        *left, stands, tuple_(*named).in_(waits)
+    )
+    since: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    with database.reading() as connection:
+        rows = connection.execute(query.order_by(_TASK.due_at)).all()
+        begun = _last_begun(connection, job, rows[0].due_at) if rows else {}
+        for schedule, part, due_at, task_id, state in rows:
+            if (last := begun.get((schedule, part))) is None or due_at > last:
+                since[schedule, part].append((task_id, state))
+        wanted: set[int] = set()
+        for own in since.values():
+            if waiting := [task_id for task_id, state in own if state == "waiting"]:
+                wanted |= {own[0][0], waiting[-1]}
+        found = [
+            task_of(row)
+            for some in in_parts(sorted(wanted))
+            for row in connection.execute(select(_TASK).where(_TASK.id.in_(some))).mappings()
+        ]
+    return sorted(found, key=lambda each: (each.due_at, each.id), reverse=True)
+
+
+def last_taken_up(database: Database, schedule: str) -> dict[str, datetime]:
+    """By part of a schedule, when somebody last took up one of its tasks; a part that nobody did is left out.
+
+    Of a task that was lost and waits again only its due moment is known.
+    """
+    at = func.coalesce(_TASK.started_at, _TASK.due_at)
+    query = (
+        select(_TASK.part, func.max(at))
+        .where(_TASK.schedule == schedule, _TASK.attempts > 0)
+        .group_by(_TASK.part)
+    )
+    with database.reading() as connection:
+        return {part: taken_up for part, taken_up in connection.execute(query)}
+
+
+def _last_begun(connection: Connection, job: str, since: datetime) -> dict[tuple[str, str], datetime]:
+    """By schedule and part, when the newest task was due that somebody began; of those due after `since`."""
+    begun = or_(_TASK.state.not_in(("waiting", "cancelled")), _TASK.attempts > 0)
+    query = (
+        select(_TASK.schedule, _TASK.part, func.max(_TASK.due_at))
+        .where(_TASK.job == job, _TASK.due_at > since, begun)
+        .group_by(_TASK.schedule, _TASK.part)
+    )
+    return {(schedule, part): due_at for schedule, part, due_at in connection.execute(query)}
+
+
+def attempts(database: Database, task_id: int) -> list[Attempt]:
+    """The attempts at a task, first one first."""
+    query = select(_ATTEMPT).where(_ATTEMPT.task_id == task_id).order_by(_ATTEMPT.number)
+    with database.reading() as connection:
+        return [Attempt(**dict(row)) for row in connection.execute(query).mappings()]
+
+
+def schedulers(database: Database) -> list[SchedulerSeen]:
+    """The schedulers that said they are there and did not say that they stop, by machine and owner."""
+    table = queue_tables.Scheduler
+    # As text: a thousand schedulers may say the same, and that is read once.
+    facts = type_coerce(table.facts, PlainText()).label("facts")
+    columns = (table.owner, table.machine, table.labels, table.started_at, table.seen_at, table.beats)
+    query = select(*columns, table.version, facts)
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    told = {text: json.loads(text) or {} for text in {row.facts or "{}" for row in rows}}
+    found = [
+        SchedulerSeen(row[0], row[1], tuple(row.labels), *row[3:7], told[row.facts or "{}"]) for row in rows
+    ]
+    # Not by the database: each has its own order of texts.
+    return sorted(found, key=lambda scheduler: (scheduler.machine, scheduler.owner))
+
+
+def task_of(row: RowMapping) -> Task:
+    """The task in a row with all columns of its table, which are those of the record."""
+    return Task(**dict(row))
+
+
+def _tasks(database: Database, query: AnySelect) -> list[Task]:
+    with database.reading() as connection:
+        return [task_of(row) for row in connection.execute(query).mappings()]

@@ -1,0 +1,90 @@
+"""What a fleet is made of: the newest run of each machine, and the environments that are in use."""
+
+from sqlalchemy import select
+
+from ..connection.engine import Database
+from ..night_records import EnvironmentUsed
+from ..schema import core_tables as tables
+
+#: In the ids of runs that a script submitted, and of no others. What is imported needs no such word: it has
+#: machines of its own.
+_SUBMITTED = "-submitted-"
+
+
+def newest_of_machines(database: Database) -> dict[str, str]:
+    """By machine fingerprint the id of its newest run; a machine without any is left out.
+
+    Runs that a script submitted are left out too: they are filed under the machine where that was typed.
+    """
+    run, machine = tables.Run, tables.Machine
+    newest = (
+        select(run.id)
+        .where(run.machine_id == machine.id, run.id.not_like(f"%{_SUBMITTED}%"))
+        .order_by(run.started_at.desc(), run.number.desc())
+        .limit(1)
+        .correlate(machine)
+        .scalar_subquery()
+    )
+    with database.reading() as connection:
+        rows = connection.execute(select(machine.fingerprint, newest.label("run"))).all()
+    return {row.fingerprint: row.run for row in rows if row.run is not None}
+
+
+def newest_named(database: Database, machine: str, name: str) -> str | None:
+    """The fingerprint of what an environment's name stood for last on a machine; None where it never did.
+
+    That is in the newest run of the machine that had one of that name, however many runs came after it.
+    """
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    here = select(tables.Machine.id).where(tables.Machine.name == machine)
+    query = (
+        select(environment.fingerprint)
+        .join(link, link.environment_id == environment.id)
+        .join(run, run.number == link.run_number)
+        .where(environment.name == name, run.machine_id.in_(here))
+        .order_by(run.started_at.desc(), run.number.desc(), link.position)
+        .limit(1)
+    )
+    with database.reading() as connection:
+        return connection.execute(query).scalar()
+
+
+def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
+    """The environments of so many of the newest runs, the one that was used last first.
+
+    The canary's, which has no PyTorch, is left out.
+    """
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    recent = (
+        select(run.number, run.id, run.started_at, run.machine_id)
+        .order_by(run.started_at.desc(), run.number.desc())
+        .limit(runs)
+        .subquery()
+    )
+    uses = (
+        select(link.environment_id, recent.c.id, recent.c.started_at, recent.c.machine_id)
+        .join(recent, recent.c.number == link.run_number)
+        .order_by(recent.c.started_at.desc(), recent.c.number.desc(), link.position.desc())
+    )
+    columns = (
+        environment.id,
+        environment.fingerprint,
+        environment.name,
+        environment.torch_version,
+        environment.python_version,
+    )
+    with database.reading() as connection:
+        rows = connection.execute(uses).all()
+        used = {row.environment_id: row for row in reversed(rows)}
+        named = select(*columns).where(environment.id.in_(list(used)), environment.torch_version != "")
+        about = {row[0]: row[1:] for row in connection.execute(named)}
+        machines = select(tables.Machine.id, tables.Machine.name)
+        names = {id: name for id, name in connection.execute(machines)}
+    counts: dict[int, int] = {}
+    for row in rows:
+        counts[row.environment_id] = counts.get(row.environment_id, 0) + 1
+    return [
+        EnvironmentUsed(*about[id], counts[id], used[id].id, used[id].started_at, names[used[id].machine_id])
+        for id in dict.fromkeys(row.environment_id for row in rows)
+        if id in about
+    ]

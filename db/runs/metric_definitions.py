@@ -1,0 +1,85 @@
+"""What metrics are that came from outside; those of our own catalogue are not stored."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select, update
+
+from ..connection.engine import Database
+from ..records import MetricDefinition
+from ..schema import core_tables as tables
+from .upserts import insert_missing
+
+
+def save_metrics(database: Database, definitions: Sequence[MetricDefinition]) -> None:
+    """Store the definitions that are not stored yet; of a name that is, the first title stays.
+
+    Raises ValueError, and stores nothing, for a name that stands for another unit or direction already (its
+    numbers would share a line with others that mean something else) or that cannot be printed.
+    """
+    if not definitions:
+        return
+    for each in definitions:
+        if not each.name.isprintable():
+            raise ValueError(f"{each.name!r} is no name of a metric")
+    table = tables.Metric
+    rows = [
+        {"name": each.name, "title": each.title, "unit": each.unit, "better": each.better}
+        for each in sorted(definitions, key=lambda each: each.name)
+    ]
+    with database.writing() as connection:
+        insert_missing(connection, table, rows)
+        found = connection.execute(select(table).where(table.name.in_({each.name for each in definitions})))
+        stored = {row.name: MetricDefinition(row.name, row.title, row.unit, row.better) for row in found}
+        for each in definitions:
+            known = stored[each.name]
+            if (each.unit, each.better) != (known.unit, known.better):
+                raise ValueError(
+                    f"metric {each.name} is stored as {_meaning(known)} and cannot also be {_meaning(each)}"
+                )
+
+
+def correct_metric(
+    database: Database,
+    name: str,
+    *,
+    title: str | None = None,
+    unit: str | None = None,
+    better: str | None = None,
+) -> MetricDefinition | None:
+    """Give the definition of a metric another title, unit or direction; None leaves what is stored.
+
+    Answers what is stored then; None where nothing is known of the metric. One that has series and no
+    definition gets one where unit and direction are given. No value changes: who corrects a unit says that it
+    was named wrongly, not measured otherwise.
+    """
+    table = tables.Metric
+    given = {"title": title, "unit": unit, "better": better}
+    changes = {column: value for column, value in given.items() if value is not None}
+    with database.writing() as connection:
+        query = select(table.title, table.unit, table.better).where(table.name == name)
+        stored = connection.execute(query.with_for_update()).mappings().first()
+        used = connection.execute(
+            select(tables.Series.id).where(tables.Series.metric == name).limit(1)
+        ).first()
+        if stored is None and (used is None or unit is None or better is None):
+            return None
+        values = {"title": name, **(stored or {}), **changes}
+        if stored is None:
+            insert_missing(connection, table, [{"name": name, **values}])
+        elif changes:
+            connection.execute(update(table).where(table.name == name).values(changes))
+        return MetricDefinition(name, **values)
+
+
+def metric_definitions(database: Database) -> dict[str, MetricDefinition]:
+    """Every stored definition by its name."""
+    with database.reading() as connection:
+        found = connection.execute(select(tables.Metric).order_by(tables.Metric.name))
+        return {row.name: MetricDefinition(row.name, row.title, row.unit, row.better) for row in found}
+
+
+def _meaning(definition: MetricDefinition) -> str:
+    unit = definition.unit or "a number without a unit"
+    return (
+        f"{unit}, better {definition.better}" if definition.better != "neither" else f"{unit}, no direction"
+    )

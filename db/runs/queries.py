@@ -1,0 +1,343 @@
+"""Everything that is read: one function per question, records for answers."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    UnaryExpression,
+    exists,
+    func,
+    select,
+    union_all,
+)
+
+from ..connection.batches import among, as_one, in_parts
+from ..connection.engine import Database
+from ..records import (
+    Environment,
+    Hardware,
+    Headline,
+    Machine,
+    Measurement,
+    Outcome,
+    Profile,
+    Run,
+    RunsOnly,
+    RunSummary,
+    SeriesKey,
+    SeriesPoint,
+)
+from ..schema import core_tables as tables
+from ..series.points import measured, measured_values, newest_run, of_series, points
+from ..series.series_names import AnySelect, by_name, identity, series_key, series_names
+from . import sample_codec
+from .beside import beside
+
+
+def recent_runs(
+    database: Database, *, limit: int = 50, offset: int = 0, only: RunsOnly | None = None
+) -> list[RunSummary]:
+    """The newest runs first, by when they started; without `only`, of all there are."""
+    # Turned to in the index alone: the runs before the page are passed over without a look at them.
+    numbers = select(tables.Run.number).where(*_those(only)).order_by(*_newest_run_first())
+    numbers = numbers.limit(limit).offset(offset)
+    page = numbers.subquery()
+    query = _summaries().join(page, page.c.number == tables.Run.number).order_by(*_newest_run_first())
+    with database.reading() as connection:
+        return _run_summaries(connection, query)
+
+
+def count_runs(database: Database, only: RunsOnly | None = None) -> int:
+    """How many runs there are."""
+    query = select(func.count()).select_from(tables.Run).where(*_those(only))
+    with database.reading() as connection:
+        return connection.execute(query).scalar_one()
+
+
+def suites_and_machines(database: Database) -> tuple[list[str], list[str]]:
+    """The suites that any run is of, and the names of the machines that any was made on."""
+    ran = exists().where(tables.Run.machine_id == tables.Machine.id)
+    with database.reading() as connection:
+        suites = connection.execute(select(tables.Run.suite).distinct()).scalars()
+        machines = connection.execute(select(tables.Machine.name).where(ran).distinct()).scalars()
+        # Sorted here: the order of texts is not that of every server.
+        return sorted(suites), sorted(machines)
+
+
+def run_summary(database: Database, run_id: str) -> RunSummary | None:
+    """One run as in a list; None if there is none of that id."""
+    with database.reading() as connection:
+        found = _run_summaries(connection, _summaries().where(tables.Run.id == run_id))
+    return found[0] if found else None
+
+
+def run_summaries(database: Database, run_ids: Collection[str]) -> dict[str, RunSummary]:
+    """Some runs as in a list, by their ids; those that there are not are left out."""
+    found: list[RunSummary] = []
+    with database.reading() as connection:
+        for some in in_parts(sorted(set(run_ids))):
+            found += _run_summaries(connection, _summaries().where(tables.Run.id.in_(some)))
+    return {summary.id: summary for summary in found}
+
+
+def run_ids(database: Database) -> frozenset[str]:
+    """The ids of all runs."""
+    with database.reading() as connection:
+        return frozenset(connection.execute(select(tables.Run.id)).scalars())
+
+
+def runs_by_age(database: Database) -> list[str]:
+    """The ids of all runs, the one that started first first; of those that started together by name."""
+    query = select(tables.Run.id, tables.Run.started_at)
+    with database.reading() as connection:
+        # Sorted here: the order of texts is not that of every server.
+        return [row.id for row in sorted(connection.execute(query), key=lambda row: (row.started_at, row.id))]
+
+
+def latest_run_id(database: Database) -> str | None:
+    """The id of the run that started last; None for an empty database."""
+    with database.reading() as connection:
+        return connection.execute(select(tables.Run.id).order_by(*_newest_run_first()).limit(1)).scalar()
+
+
+def run_record(database: Database, run_id: str) -> Run | None:
+    """Everything about one run but its outcomes; None if there is none of that id."""
+    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    with database.reading() as connection:
+        row = connection.execute(
+            select(
+                run,
+                machine.fingerprint.label("machine_fingerprint"),
+                machine.name.label("machine_name"),
+                machine.facts.label("machine_facts"),
+                hardware.fingerprint.label("hardware_fingerprint"),
+                hardware.label,
+                hardware.facts.label("hardware_facts"),
+                profile.fingerprint.label("profile_fingerprint"),
+                profile.name.label("profile_name"),
+                profile.settings,
+            )
+            .join(machine, machine.id == run.machine_id)
+            .join(hardware, hardware.id == run.hardware_id)
+            .join(profile, profile.id == run.profile_id)
+            .where(run.id == run_id)
+        ).first()
+        if row is None:
+            return None
+        environments = tuple(_environments(connection, row.number))
+    return Run(
+        id=row.id,
+        suite=row.suite,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        state=row.state,
+        machine=Machine(
+            row.machine_fingerprint,
+            row.machine_name,
+            Hardware(row.hardware_fingerprint, row.label, row.hardware_facts),
+            row.machine_facts,
+        ),
+        environments=environments,
+        profile=Profile(row.profile_fingerprint, row.profile_name, row.settings),
+        harness=row.harness,
+        planned=row.planned,
+        command=row.command,
+        notes=tuple(row.notes),
+        facts=row.facts,
+    )
+
+
+def outcomes_of_run(
+    database: Database, run_id: str, *, cases: Collection[str] | None = None
+) -> list[Outcome]:
+    """The outcomes of a run in the order in which they started, without their samples: all, or of `cases`."""
+    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
+    query = (
+        select(
+            case.key.label("case"),
+            environment.fingerprint.label("environment"),
+            outcome.replicate,
+            outcome.status,
+            outcome.reason,
+            outcome.phase,
+            outcome.started_at,
+            outcome.wall_seconds,
+            outcome.metrics,
+            outcome.facts,
+            outcome.log_tail,
+        )
+        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(case, case.id == outcome.case_id)
+        .join(environment, environment.id == outcome.environment_id)
+        .where(tables.Run.id == run_id)
+        .order_by(outcome.started_at, case.key, outcome.replicate, environment.id)
+    )
+    if cases is not None:
+        query = query.where(case.key.in_(set(cases)))
+    with database.reading() as connection:
+        return [Outcome(*row) for row in connection.execute(query).all()]
+
+
+def samples(
+    database: Database, run_id: str, case: str, environment: str, replicate: int
+) -> tuple[tuple[int, ...], ...] | None:
+    """The samples of one outcome in nanoseconds, block by block; None if it has none.
+
+    `environment` is a fingerprint.
+    """
+    table = tables.Samples
+    query = beside(select(table.codec, table.blob), table, run_id, case, environment, replicate)
+    with database.reading() as connection:
+        found = connection.execute(query).first()
+    return sample_codec.decode(found.codec, found.blob) if found else None
+
+
+def measurements_of_run(
+    database: Database, run_id: str, *, cases: Collection[str] | None = None
+) -> list[Measurement]:
+    """The measurements of a run, by case, environment and metric: all, or of `cases`."""
+    measurement, series, case = tables.Measurement, tables.Series, tables.BenchmarkCase
+    environment = tables.Environment
+    query = (
+        select(
+            case.key.label("case"),
+            environment.fingerprint.label("environment"),
+            series.metric,
+            *measured_values(),
+        )
+        .join(tables.Run, tables.Run.number == measurement.run_number)
+        .join(series, series.id == measurement.series_id)
+        .join(case, case.id == series.case_id)
+        .join(environment, environment.id == measurement.environment_id)
+        .where(tables.Run.id == run_id)
+        .order_by(case.key, environment.id, series.metric)
+    )
+    if cases is not None:
+        query = query.where(case.key.in_(set(cases)))
+    with database.reading() as connection:
+        return [Measurement(*row) for row in connection.execute(query).all()]
+
+
+def series_keys(database: Database) -> list[SeriesKey]:
+    """Every series there is, by case, metric, hardware and profile."""
+    with database.reading() as connection:
+        rows = connection.execute(series_names()).all()
+    return sorted((series_key(row) for row in rows), key=by_name)
+
+
+def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None = None) -> list[SeriesPoint]:
+    """All points of the series named by `keys`, by case and then by when their run started.
+
+    With `newest` so many of each series at most, so that a chart costs the same after years; of points that
+    started at the same moment as the oldest of these none is left out.
+    """
+    identities, dialect = {identity(key) for key in keys}, database.engine.dialect.name
+    query = series_names().where(
+        among(dialect, tables.BenchmarkCase.key, "cases"),
+        tables.Series.metric.in_({key.metric for key in keys}),
+    )
+    with database.reading() as connection:
+        named = connection.execute(query, {"cases": as_one(dialect, {key.case for key in keys})})
+        cases = {row.id: row.case for row in named if identity(series_key(row)) in identities}
+        return [point for _, point in points(connection, of_series(dialect, cases, newest), cases)]
+
+
+def headlines(database: Database, metric: str) -> list[Headline]:
+    """Of each series of `metric` the newest point and the newest of the runs before it, by case.
+
+    Of a run that measured several environments the one given last speaks: it is the candidate.
+    """
+    table, point = tables.Series, tables.Measurement
+    latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
+    previous = select(latest.c.id, newest_run(latest.c.id, other_than=latest.c.run))
+    # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
+    ends = union_all(select(latest), previous).cte("ends")
+    query = (
+        measured()
+        .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
+        # The time is part of the clustered key: with it a point is found, without it searched for.
+        .join(tables.Run, (tables.Run.number == ends.c.run) & (tables.Run.started_at == point.started_at))
+    )
+    by_run: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
+    with database.reading() as connection:
+        names = series_names().where(table.metric == metric)
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        cases = {series_id: key.case for series_id, key in keys.items()}
+        for series_id, each in points(connection, query, cases):
+            by_run[series_id][each.run] = each
+    found: list[Headline] = []
+    for series_id, of_runs in by_run.items():
+        *earlier, newest = of_runs.values()
+        found.append(Headline(keys[series_id], newest, earlier[-1] if earlier else None))
+    return sorted(found, key=lambda headline: by_name(headline.key))
+
+
+def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
+    run, machine = tables.Run, tables.Machine
+    if only is None:
+        return []
+    named = select(machine.id).where(machine.name == only.machine)
+    conditions: list[tuple[str, ColumnElement[bool]]] = [
+        (only.suite, run.suite == only.suite),
+        (only.machine, run.machine_id.in_(named)),
+        (only.state, run.state == only.state),
+    ]
+    return [condition for wanted, condition in conditions if wanted]
+
+
+def _newest_run_first() -> tuple[UnaryExpression[Any], UnaryExpression[Any]]:
+    return tables.Run.started_at.desc(), tables.Run.number.desc()
+
+
+def _summaries() -> AnySelect:
+    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    return (
+        select(
+            run.number,
+            run.id,
+            run.suite,
+            run.started_at,
+            run.ended_at,
+            run.state,
+            machine.name.label("machine"),
+            hardware.label.label("hardware"),
+            profile.name.label("profile"),
+            run.planned,
+            run.counts,
+        )
+        .join(machine, machine.id == run.machine_id)
+        .join(hardware, hardware.id == run.hardware_id)
+        .join(profile, profile.id == run.profile_id)
+    )
+
+
+def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]:
+    rows = [dict(row) for row in connection.execute(query).mappings()]
+    table, link, dialect = tables.Environment, tables.RunEnvironment, connection.dialect.name
+    used = (
+        select(link.run_number, table.torch_version)
+        .join(table, table.id == link.environment_id)
+        .where(among(dialect, link.run_number, "runs"), table.torch_version != "")
+        .order_by(link.position)
+    )
+    versions: dict[int, dict[str, None]] = defaultdict(dict)
+    numbers = as_one(dialect, [row["number"] for row in rows])
+    for number, version in connection.execute(used, {"runs": numbers}):
+        versions[number][version] = None
+    named = [tuple(versions[row.pop("number")]) for row in rows]
+    return [RunSummary(**row, torch_versions=each) for row, each in zip(rows, named, strict=True)]
+
+
+def _environments(connection: Connection, run: int) -> list[Environment]:
+    """The environments of the run of a number, in the order in which they were given."""
+    table, link = tables.Environment, tables.RunEnvironment
+    query = (
+        select(table.fingerprint, table.name, table.torch_version, table.python_version, table.facts)
+        .join(link, link.environment_id == table.id)
+        .where(link.run_number == run)
+        .order_by(link.position)
+    )
+    return [Environment(*row) for row in connection.execute(query)]

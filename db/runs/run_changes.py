@@ -1,0 +1,182 @@
+"""What differs between two runs besides their measurements: machine, harness, profile, environment."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ..connection.batches import in_parts
+from ..connection.engine import Database
+from ..findings.records import RunChange
+from ..schema import core_tables as tables
+
+#: What is told of a machine and differs every time.
+_RESTLESS = ("load",)
+#: Facts of an environment that name it, that others say shorter, or that are the machine's.
+_NOT_ITS_OWN = ("fingerprint", "build", "executable", "devices", "packages")
+
+#: By kind and name, what was so in a run.
+Told = Mapping[tuple[str, str], str]
+
+
+def run_changes(database: Database, before: str, after: str) -> list[RunChange]:
+    """What differs between two runs by all that is stored of them, but for their measurements.
+
+    Of a run that measured several environments the one given last speaks. Raises ValueError for a run that
+    is not stored.
+    """
+    return changes_along(database, [before, after]).get(after, [])
+
+
+def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[RunChange]]:
+    """By run, what differs from the run before it in `runs`; the first has nothing before it and is left out.
+
+    What `run_changes` says of each neighbouring two, in one reading. Raises ValueError for a run that is not
+    stored.
+    """
+    with database.reading() as connection:
+        told = _told(connection, set(runs))
+    if missing := sorted(set(runs) - told.keys()):
+        raise ValueError(f"run {missing[0]} was never stored")
+    return {after: _differences(told[before], told[after]) for before, after in pairwise(runs)}
+
+
+def changes_beside(
+    database: Database, histories: Sequence[Sequence[tuple[str, str]]]
+) -> list[list[list[RunChange]]]:
+    """For each history, what differs of each of its places from the one before; of the first, nothing.
+
+    A place is a run with one of its environments, as id and fingerprint; that environment is compared, and
+    not the one given last. A run that is gone differs from nothing.
+    """
+    runs = {run for history in histories for run, _ in history}
+    used = {environment for history in histories for _, environment in history}
+    with database.reading() as connection:
+        told = {
+            row.id: _of_the_run(row) for some in in_parts(sorted(runs)) for row in _rows(connection, some)
+        }
+        environments = {
+            row.fingerprint: _of_the_environment(row)
+            for some in in_parts(sorted(used))
+            for row in connection.execute(_ENVIRONMENTS.where(tables.Environment.fingerprint.in_(some)))
+        }
+
+    def between(one: tuple[str, str], other: tuple[str, str]) -> list[RunChange]:
+        if not {one[0], other[0]} <= told.keys() or not {one[1], other[1]} <= environments.keys():
+            return []
+        own = _differences(told[one[0]], told[other[0]])
+        # Mostly it is the same one, and its list of packages is long.
+        alike = one[1] == other[1]
+        return own if alike else own + _differences(environments[one[1]], environments[other[1]])
+
+    return [
+        [[], *(between(one, other) for one, other in pairwise(history))] if history else []
+        for history in histories
+    ]
+
+
+def _differences(before: Told, after: Told) -> list[RunChange]:
+    if before == after:
+        return []
+    both = sorted(before.keys() | after.keys())
+    pairs = ((key, before.get(key, ""), after.get(key, "")) for key in both)
+    return [RunChange(*key, one, other) for key, one, other in pairs if one != other]
+
+
+def _told(connection: Connection, runs: Collection[str]) -> dict[str, Told]:
+    """What is told of each run, its own environment included."""
+    found: dict[str, Told] = {}
+    for some in in_parts(sorted(runs)):
+        rows = _rows(connection, some)
+        environments = _environments(connection, [row.number for row in rows])
+        found |= {row.id: _of_the_run(row) | environments.get(row.number, {}) for row in rows}
+    return found
+
+
+def _rows(connection: Connection, runs: Sequence[str]) -> Sequence[Any]:
+    """Runs with their machines and profiles."""
+    run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
+    query = (
+        select(
+            run.id,
+            run.number,
+            run.harness,
+            run.facts,
+            machine.name.label("machine"),
+            hardware.label.label("hardware"),
+            hardware.facts.label("hardware_facts"),
+            profile.name.label("profile"),
+            profile.settings,
+        )
+        .join(machine, machine.id == run.machine_id)
+        .join(hardware, hardware.id == run.hardware_id)
+        .join(profile, profile.id == run.profile_id)
+        .where(run.id.in_(runs))
+    )
+    return connection.execute(query).all()
+
+
+def _of_the_run(row: Any) -> dict[tuple[str, str], str]:
+    conditions = {
+        name: value for name, value in row.facts.get("conditions", {}).items() if name not in _RESTLESS
+    }
+    harness = {"harness": row.harness, "cases": row.facts.get("user_version")}
+    profile = {"profile": row.profile, **row.settings}
+    how = {name: row.facts.get(name) for name in ("timing", "device")}
+    return {
+        **_named("machine", {"name": row.machine, **conditions}),
+        **_named("hardware", {"hardware": row.hardware, **row.hardware_facts}),
+        **_named("harness", harness),
+        **_named("profile", profile | how),
+    }
+
+
+def _environments(connection: Connection, numbers: Collection[int]) -> dict[int, dict[tuple[str, str], str]]:
+    """By run number, what is told of the environment given last; the canary's is none."""
+    table, link = tables.Environment, tables.RunEnvironment
+    used = (
+        select(link.run_number, link.environment_id)
+        .join(table, table.id == link.environment_id)
+        .where(link.run_number.in_(numbers), table.torch_version != "")
+        .order_by(link.position)
+    )
+    last = {number: environment for number, environment in connection.execute(used)}
+    # Read once and not once per run: the list of packages is long.
+    read = _ENVIRONMENTS.where(table.id.in_(set(last.values())))
+    told = {row.id: _of_the_environment(row) for row in connection.execute(read)}
+    return {number: told[environment] for number, environment in last.items()}
+
+
+_ENVIRONMENTS = select(
+    tables.Environment.id,
+    tables.Environment.fingerprint,
+    tables.Environment.torch_version,
+    tables.Environment.python_version,
+    tables.Environment.facts,
+)
+
+
+def _of_the_environment(row: Any) -> dict[tuple[str, str], str]:
+    own = {name: value for name, value in row.facts.items() if name not in _NOT_ITS_OWN}
+    return {
+        **_named("environment", {"torch": row.torch_version, "python": row.python_version}),
+        **_named("environment", own),
+        **_named("environment", _versions(row.facts.get("packages", ()))),
+    }
+
+
+def _versions(packages: Sequence[str]) -> dict[str, str]:
+    return {name: version for name, _, version in (each.partition("==") for each in packages)}
+
+
+def _named(kind: str, facts: Mapping[str, Any], within: str = "") -> dict[tuple[str, str], str]:
+    """Facts by kind and name, those within others after a dot; nothing is said of what is None or empty."""
+    found: dict[tuple[str, str], str] = {}
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            found |= _named(kind, value, f"{within}{name}.")
+        elif value not in (None, "", [], ()):
+            found[kind, f"{within}{name}"] = value if isinstance(value, str) else json.dumps(value)
+    return found

@@ -1,0 +1,122 @@
+"""Reads of runs that traced instead of measuring: their operator tables."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, Select, select, type_coerce
+
+from ..connection.engine import Database
+from ..connection.sql_text import begins_with
+from ..records import OperatorTable, SeriesKey
+from ..schema import core_tables as tables
+from ..schema.types import PlainText
+
+#: The suite of every such run; what `runner.execution.tracing` calls it.
+SUITE = "profile"
+#: What the facts of an outcome with a table hold; within a text of theirs each quote has a backslash
+#: before it.
+_HELD = '"operators":[{'
+#: How much of a fingerprint tells two labels apart.
+_FINGERPRINT = 8
+
+
+def operator_tables(
+    database: Database,
+    *,
+    run: str | None = None,
+    case: str | None = None,
+    workload: str | None = None,
+    like: str | None = None,
+    limit: int = 100,
+) -> list[OperatorTable]:
+    """The operator tables of a run, a case, a workload or of all, newest run first, then as they were traced.
+
+    With `like`, a run, only of runs of its hardware, profile and harness: others cannot be subtracted from
+    its tables. Of one run all are told, else the first `limit`.
+    """
+    query = _query().limit(limit) if run is None else _query().where(tables.Run.id == run)
+    if case is not None:
+        query = query.where(tables.BenchmarkCase.key == case)
+    if workload is not None:
+        query = query.where(begins_with(tables.BenchmarkCase.key, f"{workload}/"))
+    if like is not None:
+        query = query.where(*_like(like))
+    return _tables(database, query)
+
+
+def newest_operator_table(database: Database, series: SeriesKey, torch_version: str) -> OperatorTable | None:
+    """The newest table of a version of PyTorch in the case of a series, under its hardware and profile."""
+    query = _query().where(
+        tables.BenchmarkCase.key == series.case,
+        tables.Hardware.fingerprint == series.hardware,
+        tables.Profile.fingerprint == series.profile,
+        tables.Environment.torch_version == torch_version,
+    )
+    return next(iter(_tables(database, query.limit(1))), None)
+
+
+def _like(run: str) -> list[ColumnElement[bool]]:
+    table = tables.Run
+    alike = (table.hardware_id, table.profile_id, table.harness)
+    return [each == select(each).where(table.id == run).scalar_subquery() for each in alike]
+
+
+def _tables(database: Database, query: Select[*tuple[Any, ...]]) -> list[OperatorTable]:
+    with database.reading() as connection:
+        return [_table(row) for row in connection.execute(query) if row.facts.get("operators")]
+
+
+def _table(row: Row[*tuple[Any, ...]]) -> OperatorTable:
+    return OperatorTable(
+        run=row.id,
+        started_at=row.started_at,
+        case=row.key,
+        environment=row.environment,
+        torch_version=row.torch_version,
+        hardware=f"{row.hardware} ({row.hardware_fingerprint[:_FINGERPRINT]})",
+        profile=f"{row.profile} ({row.profile_fingerprint[:_FINGERPRINT]})",
+        device=str(row.facts.get("device", "")),
+        harness=row.harness,
+        rows=tuple(row.facts["operators"]),
+    )
+
+
+def _query() -> Select[*tuple[Any, ...]]:
+    """Outcomes that hold a table, with what tells these apart, newest run first."""
+    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
+    machine, hardware, profile = tables.Machine, tables.Hardware, tables.Profile
+    return (
+        select(
+            tables.Run.id,
+            tables.Run.started_at,
+            tables.Run.harness,
+            case.key,
+            environment.name.label("environment"),
+            environment.torch_version,
+            hardware.label.label("hardware"),
+            hardware.fingerprint.label("hardware_fingerprint"),
+            profile.name.label("profile"),
+            profile.fingerprint.label("profile_fingerprint"),
+            outcome.facts,
+        )
+        .select_from(outcome)
+        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(case, case.id == outcome.case_id)
+        .join(environment, environment.id == outcome.environment_id)
+        .join(machine, machine.id == tables.Run.machine_id)
+        .join(hardware, hardware.id == tables.Run.hardware_id)
+        .join(profile, profile.id == tables.Run.profile_id)
+        # Facts are compared as the text that they are stored as. A failed trace, which has no table, must not
+        # count toward a limit, nor what somebody else calls a profile.
+        .where(
+            tables.Run.suite == SUITE,
+            type_coerce(outcome.facts, PlainText()).contains(_HELD, autoescape=True),
+        )
+        .order_by(
+            tables.Run.started_at.desc(),
+            tables.Run.number.desc(),
+            outcome.started_at,
+            outcome.case_id,
+            outcome.environment_id,
+            outcome.replicate,
+        )
+    )

@@ -1,0 +1,291 @@
+"""The schema: what each table holds and what keeps its rows apart."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+# With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
+from . import finding_tables as finding_tables
+from . import queue_tables as queue_tables
+from .types import Base, Facts, one_of
+from .types import Json as Json
+from .types import PlainText as PlainText
+from .types import UtcTime as UtcTime
+
+#: What may be written in `outcome.status`; a test holds it equal to the worker's own list.
+STATUSES = (
+    "ok",
+    "skipped",
+    "unsupported",
+    "oom",
+    "timeout",
+    "crashed",
+    "wrong",
+    "not_compiled",
+    "contended",
+    "throttled",
+    "lost",
+)
+
+STATES = ("running", "complete", "interrupted")
+
+#: Which direction of a metric is better; a test holds it equal to the catalogue's own words.
+DIRECTIONS = ("lower", "higher", "neither")
+
+
+class Hardware(Base):
+    """What makes machines comparable."""
+
+    __tablename__ = "hardware"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    label: Mapped[str]
+    facts: Mapped[Facts]
+
+
+class Machine(Base):
+    """One host."""
+
+    __tablename__ = "machine"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    facts: Mapped[Facts]
+
+
+class Environment(Base):
+    """One interpreter with one PyTorch build."""
+
+    __tablename__ = "environment"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    torch_version: Mapped[str]
+    python_version: Mapped[str]
+    facts: Mapped[Facts]
+
+    __table_args__ = (Index(None, "torch_version"),)
+
+
+class Profile(Base):
+    """A measurement profile."""
+
+    __tablename__ = "profile"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    settings: Mapped[Facts]
+
+
+class BenchmarkCase(Base):
+    """One workload under one technique; the other columns are the parts of its key."""
+
+    __tablename__ = "benchmark_case"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    phase: Mapped[str]
+    parameters: Mapped[Facts]
+    technique: Mapped[Facts]
+
+
+class Series(Base):
+    """The identity of a series: what two measurements must share to be compared."""
+
+    __tablename__ = "series"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"))
+    metric: Mapped[str]
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+
+    __table_args__ = (
+        UniqueConstraint("case_id", "metric", "hardware_id", "profile_id"),
+        Index(None, "metric"),
+    )
+
+
+class Metric(Base):
+    """What a metric is that came from outside; ours are in the catalogue and have no row."""
+
+    __tablename__ = "metric"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    unit: Mapped[str]
+    better: Mapped[str]
+
+    __table_args__ = (CheckConstraint(one_of("better", DIRECTIONS), name="better"),)
+
+
+class Run(Base):
+    """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting.
+
+    The hardware is the run's and not the machine's: a host may be measured with and without its GPUs.
+    """
+
+    __tablename__ = "run"
+
+    number: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(unique=True)
+    suite: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    state: Mapped[str]
+    machine_id: Mapped[int] = mapped_column(ForeignKey("machine.id"))
+    profile_id: Mapped[int] = mapped_column(ForeignKey("profile.id"))
+    harness: Mapped[str]
+    planned: Mapped[int]
+    command: Mapped[str]
+    notes: Mapped[list[str]]
+    facts: Mapped[Facts]
+    counts: Mapped[dict[str, int]]
+    hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+
+    __table_args__ = (
+        CheckConstraint(one_of("state", STATES), name="state"),
+        Index(None, "started_at"),
+        Index(None, "suite", "started_at"),
+        Index(None, "machine_id", "started_at"),
+    )
+
+
+class RunEnvironment(Base):
+    """The environments of a run, in the order in which they were given."""
+
+    __tablename__ = "run_environment"
+
+    run_number: Mapped[int] = mapped_column(ForeignKey("run.number"), primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
+    position: Mapped[int]
+
+    __table_args__ = (Index(None, "environment_id"),)
+
+
+class Outcome(Base):
+    """How one planned replicate ended."""
+
+    __tablename__ = "outcome"
+
+    run_number: Mapped[int] = mapped_column(ForeignKey("run.number"), primary_key=True)
+    case_id: Mapped[int] = mapped_column(ForeignKey("benchmark_case.id"), primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
+    replicate: Mapped[int] = mapped_column(primary_key=True)
+    status: Mapped[str]
+    reason: Mapped[str]
+    phase: Mapped[str]
+    started_at: Mapped[datetime]
+    wall_seconds: Mapped[float]
+    metrics: Mapped[Facts]
+    facts: Mapped[Facts]
+    log_tail: Mapped[str]
+
+    __table_args__ = (CheckConstraint(one_of("status", STATUSES), name="status"),)
+
+
+def _of_an_outcome(name: str) -> ForeignKeyConstraint:
+    """That a row stands beside an outcome, under the outcome's own key."""
+    key = ("run_number", "case_id", "environment_id", "replicate")
+    return ForeignKeyConstraint(key, [f"outcome.{column}" for column in key], name=name)
+
+
+class Samples(Base):
+    """The raw samples of one outcome, apart from it so that lists never read them; `codec` says how to."""
+
+    __tablename__ = "samples"
+
+    run_number: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(primary_key=True)
+    replicate: Mapped[int] = mapped_column(primary_key=True)
+    codec: Mapped[int]
+    blob: Mapped[bytes] = mapped_column(LargeBinary)
+
+    __table_args__ = (_of_an_outcome("fk_samples_outcome"),)
+
+
+class Telemetry(Base):
+    """One device's recording beside one outcome; unlike all else it is not kept for ever.
+
+    What lists show stands in columns of their own and before the blob, so that no list ever reads that.
+    """
+
+    __tablename__ = "telemetry"
+
+    run_number: Mapped[int] = mapped_column(primary_key=True)
+    case_id: Mapped[int] = mapped_column(primary_key=True)
+    environment_id: Mapped[int] = mapped_column(primary_key=True)
+    replicate: Mapped[int] = mapped_column(primary_key=True)
+    device: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    rung: Mapped[str]
+    rows: Mapped[int]
+    seconds: Mapped[float]
+    utilisation: Mapped[float | None]
+    power: Mapped[float | None]
+    temperature: Mapped[float | None]
+    codec: Mapped[int]
+    blob: Mapped[bytes] = mapped_column(LargeBinary)
+
+    __table_args__ = (_of_an_outcome("fk_telemetry_outcome"),)
+
+
+class Measurement(Base):
+    """One point of a series.
+
+    `started_at` repeats the run's: journals arrive late and out of order, and only with the time inside
+    the clustered key are the newest points of a series its last rows.
+    """
+
+    __tablename__ = "measurement"
+
+    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    started_at: Mapped[datetime] = mapped_column(primary_key=True)
+    run_number: Mapped[int] = mapped_column(ForeignKey("run.number"), primary_key=True)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"), primary_key=True)
+    point: Mapped[float]
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    smallest: Mapped[float]
+    largest: Mapped[float]
+    spread: Mapped[float | None]
+    n: Mapped[int]
+
+    __table_args__ = (Index(None, "run_number"), {"sqlite_with_rowid": False})
+
+
+class ReleaseRollup(Base):
+    """What the measurements of one PyTorch version in one series come to; made anew from them at any time.
+
+    The version stands first in the clustered key: pages ask for few versions and many series. Between
+    `oldest_at` and `newest_at` lie all of the measurements, so that they are one stretch of their series.
+    `points` are theirs, sorted, eight bytes each: with them one more costs the same after years.
+    """
+
+    __tablename__ = "release_rollup"
+
+    torch_version: Mapped[str] = mapped_column(primary_key=True)
+    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    runs: Mapped[int]
+    median: Mapped[float]
+    lowest: Mapped[float]
+    highest: Mapped[float]
+    oldest_at: Mapped[datetime]
+    newest_at: Mapped[datetime]
+    points: Mapped[bytes] = mapped_column(LargeBinary)
+
+    __table_args__ = ({"sqlite_with_rowid": False},)

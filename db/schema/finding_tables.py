@@ -1,0 +1,89 @@
+"""The tables of detection: what it found, what people did with that, and what was told of it."""
+
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .types import Base, Facts, one_of
+
+FINDING_STATES = ("candidate", "confirming", "confirmed", "refuted", "unclear", "no longer", "machine")
+FINDING_DIRECTIONS = ("worse", "better")
+SHAPES = ("step", "drift")
+
+#: What a finding is to people; the words that change it are those of `ACTIONS`.
+TRIAGES = ("open", "acknowledged", "expected", "fixed")
+ACTIONS = ("acknowledge", "expected", "fixed", "mute", "note", "link")
+
+
+class Finding(Base):
+    """A change that detection saw in a series, as a schedule measured it.
+
+    `at_run` is the first run after it, `before_run` the last one before. Change and interval are log ratios.
+    """
+
+    __tablename__ = "finding"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"))
+    schedule: Mapped[str]
+    track: Mapped[str]
+    label: Mapped[str]
+    direction: Mapped[str]
+    shape: Mapped[str]
+    at_run: Mapped[int] = mapped_column(ForeignKey("run.number"))
+    before_run: Mapped[int] = mapped_column(ForeignKey("run.number"))
+    old_environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"))
+    new_environment_id: Mapped[int] = mapped_column(ForeignKey("environment.id"))
+    change: Mapped[float]
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    state: Mapped[str]
+    found_at: Mapped[datetime]
+    decided_at: Mapped[datetime | None]
+    evidence: Mapped[Facts]
+    group_key: Mapped[str]
+    triage: Mapped[str]
+    muted_until: Mapped[datetime | None]
+    link: Mapped[str]
+    returns_of: Mapped[int | None] = mapped_column(ForeignKey("finding.id"))
+
+    __table_args__ = (
+        UniqueConstraint("series_id", "schedule", "track", "label", "at_run", "direction"),
+        CheckConstraint(one_of("state", FINDING_STATES), name="state"),
+        CheckConstraint(one_of("direction", FINDING_DIRECTIONS), name="direction"),
+        CheckConstraint(one_of("shape", SHAPES), name="shape"),
+        CheckConstraint(one_of("triage", TRIAGES), name="triage"),
+        Index(None, "found_at"),
+    )
+
+
+class Triage(Base):
+    """What somebody did with a finding; rows are only ever added."""
+
+    __tablename__ = "triage"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    finding_id: Mapped[int] = mapped_column(ForeignKey("finding.id"))
+    at: Mapped[datetime]
+    who: Mapped[str]
+    action: Mapped[str]
+    text: Mapped[str]
+
+    __table_args__ = (CheckConstraint(one_of("action", ACTIONS), name="action"), Index(None, "finding_id"))
+
+
+class Notice(Base):
+    """What was told, or is to be; `sent` says which target had it when, and holds no secret."""
+
+    __tablename__ = "notice"
+
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(primary_key=True)
+    made_at: Mapped[datetime]
+    title: Mapped[str]
+    body: Mapped[str]
+    facts: Mapped[Facts]
+    sent: Mapped[dict[str, str]]
+
+    __table_args__ = (Index(None, "made_at"),)

@@ -1,0 +1,96 @@
+"""The tables of the queue: when a schedule was due, what there is to do for it, who tried, who is there."""
+
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from .types import Base, Facts, one_of
+
+#: How a fire came about.
+HOWS = ("timetable", "caught up", "by hand", "follow-up", "missed", "first seen")
+
+TASK_STATES = ("waiting", "running", "done", "failed", "lost", "cancelled")
+
+#: How an attempt ended; nothing while it runs.
+ENDS = ("", "done", "failed", "lost", "stale", "released", "cancelled")
+
+
+class Fire(Base):
+    """One due moment of one schedule, stored before any work for it."""
+
+    __tablename__ = "fire"
+
+    schedule: Mapped[str] = mapped_column(primary_key=True)
+    due_at: Mapped[datetime] = mapped_column(primary_key=True)
+    how: Mapped[str]
+    made_at: Mapped[datetime]
+
+    __table_args__ = (CheckConstraint(one_of("how", HOWS), name="how"),)
+
+
+class Task(Base):
+    """One thing to be done for a fire. `token` is the running attempt's: whoever else writes is too late."""
+
+    __tablename__ = "task"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    schedule: Mapped[str]
+    due_at: Mapped[datetime]
+    part: Mapped[str]
+    job: Mapped[str]
+    spec: Mapped[Facts]
+    label: Mapped[str]
+    state: Mapped[str]
+    attempts: Mapped[int]
+    token: Mapped[str | None] = mapped_column(unique=True)
+    owner: Mapped[str | None]
+    beats: Mapped[int]
+    run_id: Mapped[str | None]
+    not_before: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    result: Mapped[Facts]
+    error: Mapped[str]
+
+    __table_args__ = (
+        UniqueConstraint("schedule", "due_at", "part"),
+        ForeignKeyConstraint(["schedule", "due_at"], ["fire.schedule", "fire.due_at"]),
+        CheckConstraint(one_of("state", TASK_STATES), name="state"),
+        Index(None, "state", "due_at"),
+        Index(None, "due_at"),
+        Index(None, "run_id"),
+    )
+
+
+class Attempt(Base):
+    """One try at a task, under a token of its own."""
+
+    __tablename__ = "attempt"
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    token: Mapped[str] = mapped_column(unique=True)
+    owner: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    ended: Mapped[str]
+    detail: Mapped[str]
+    run_id: Mapped[str | None]
+
+    __table_args__ = (CheckConstraint(one_of("ended", ENDS), name="ended"), Index(None, "run_id"))
+
+
+class Scheduler(Base):
+    """A scheduler that lives, or did when it was last seen. Versions before this column say no `facts`."""
+
+    __tablename__ = "scheduler"
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    machine: Mapped[str]
+    labels: Mapped[list[str]]
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+    beats: Mapped[int]
+    version: Mapped[str]
+    facts: Mapped[Facts | None]

@@ -1,0 +1,91 @@
+"""Which schema a database has, and how it gets the one this program needs."""
+
+import threading
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, inspect, text
+
+from ..errors import BadDatabaseUrl, DatabaseError, SchemaTooNew
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+
+#: Named after us, so that a database shared with another Alembic user is not mistaken for ours.
+VERSION_TABLE = "pyrometer_schema"
+
+#: Key of the Postgres advisory lock under which a schema changes ("pyro" in ASCII).
+_LOCK = 0x7079726F
+
+#: Alembic keeps what it is doing in a module, so that two threads cannot both use it.
+_ALEMBIC = threading.Lock()
+
+
+def head() -> str:
+    """The revision this program needs."""
+    return max(_revisions(MIGRATIONS))
+
+
+def revision_of(connection: Connection, name: str) -> str | None:
+    """The revision of the database, None for an empty one.
+
+    Raises SchemaTooNew for a revision that this program does not know, and BadDatabaseUrl for a database
+    that holds somebody else's tables.
+    """
+    # One look: another process may just be making our tables, and then all of them are there or none.
+    tables = set(inspect(connection).get_table_names())
+    revision = _current(connection) if VERSION_TABLE in tables else None
+    others = tables - {VERSION_TABLE}
+    if revision is None and others:
+        raise BadDatabaseUrl(f"{name} holds other tables ({min(others)}, ...) and is no Pyrometer database.")
+    if revision is not None and revision not in _revisions(MIGRATIONS):
+        raise SchemaTooNew(
+            f"{name} was written by a newer Pyrometer (schema {revision}; this one knows up to {head()}): "
+            "install the newer one here too."
+        )
+    return revision
+
+
+def lock(connection: Connection) -> None:
+    """Let nobody else change the schema until this transaction ends (SQLite's write lock does so already)."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the database to `head()` inside the connection's transaction, which the caller commits."""
+    # Imported where it is wanted: a schema changes once a year, and every command would wait for it.
+    from alembic import command
+
+    config = _config(MIGRATIONS)
+    config.attributes["connection"] = connection
+    with _ALEMBIC:
+        command.upgrade(config, "head")
+    # Checked afterwards because SQLite rebuilds a table by dropping it, with foreign keys switched off.
+    if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+        raise DatabaseError(
+            "The migration would leave rows without the rows they refer to; nothing was changed."
+        )
+
+
+def _config(migrations: Path) -> "Config":
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _current(connection: Connection) -> str | None:
+    """What Alembic wrote down: one row, or none where nothing was ever finished."""
+    return connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
+
+
+@cache
+def _revisions(migrations: Path) -> frozenset[str]:
+    """Of every migration there is: its file begins with its revision, and the next one's is larger."""
+    return frozenset(file.name.partition("_")[0] for file in migrations.glob("versions/[0-9]*.py"))

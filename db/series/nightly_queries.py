@@ -1,0 +1,148 @@
+"""What is asked of the nights: which were due, which were missed, and what the newest ones measured."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from ..connection.batches import among, as_one
+from ..connection.engine import Database
+from ..night_records import LastFire, NightTask
+from ..queue.prometheus_counts import schedule_names
+from ..records import SeriesKey, SeriesPoint
+from ..schema import core_tables as tables
+from ..schema import queue_tables
+from .points import measured, points
+from .series_names import AnySelect, identity, series_key, series_names
+
+_FIRE, _TASK = queue_tables.Fire, queue_tables.Task
+
+#: By series, its points in some runs, oldest run first.
+Lines = dict[SeriesKey, tuple[SeriesPoint, ...]]
+
+
+def night_tasks(database: Database, since: datetime, newest: int) -> list[NightTask]:
+    """The newest tasks that measure and were due at `since` or later, newest first."""
+    before = (_TASK.due_at, _TASK.not_before, _TASK.state, _TASK.attempts, _TASK.owner, _TASK.run_id)
+    query = (
+        select(_TASK.id, _TASK.schedule, _TASK.part, _TASK.label, _TASK.spec)
+        .add_columns(*before, _TASK.started_at, _TASK.ended_at, _TASK.error)
+        .where(_TASK.job == "measure", _TASK.due_at >= since)
+        .order_by(_TASK.due_at.desc(), _TASK.id.desc())
+        .limit(newest)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+    told: list[tuple[Any, ...]] = [
+        (*row[:4], _said(row[4], "track"), _said(row[4], "baseline"), *row[5:]) for row in rows
+    ]
+    return [NightTask(*each) for each in told]
+
+
+def missed_fires(
+    database: Database, schedules: Collection[str], since: datetime
+) -> dict[str, list[datetime]]:
+    """By schedule the moments from `since` on that nobody was there for, newest first."""
+    query = select(_FIRE.schedule, _FIRE.due_at).where(
+        _FIRE.schedule.in_(set(schedules)), _FIRE.due_at >= since, _FIRE.how == "missed"
+    )
+    found: dict[str, list[datetime]] = defaultdict(list)
+    with database.reading() as connection:
+        for schedule, due_at in connection.execute(query.order_by(_FIRE.due_at.desc())):
+            found[schedule].append(due_at)
+    return dict(found)
+
+
+def last_fires(database: Database) -> list[LastFire]:
+    """Of every schedule that ever fired the newest fire, by schedule."""
+    with database.reading() as connection:
+        # One step along the key for each: schedules are few and fires many.
+        found = [_last_fire(connection, name) for name in schedule_names(connection)]
+    return sorted((each for each in found if each), key=lambda fire: fire.schedule)
+
+
+def points_of_runs(database: Database, runs: Collection[str], metrics: Collection[str]) -> Lines:
+    """All series of some metrics that have a point in these runs, with their points in them."""
+    table, dialect = tables.Measurement, database.engine.dialect.name
+    with database.reading() as connection:
+        numbers = _numbers(connection, runs)
+        there = select(table.series_id).where(table.run_number.in_(list(numbers)))
+        names = series_names().where(tables.Series.metric.in_(set(metrics)), tables.Series.id.in_(there))
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        query = measured().where(
+            table.run_number.in_(list(numbers)), among(dialect, table.series_id, "series")
+        )
+        return _lines(connection, query.params(series=as_one(dialect, keys)), keys)
+
+
+def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) -> Lines:
+    """The points that these series have in some runs; a series without any is left out."""
+    wanted = {identity(key) for key in keys}
+    table, dialect = tables.Measurement, database.engine.dialect.name
+    names = series_names().where(
+        tables.BenchmarkCase.key.in_({key.case for key in keys}),
+        tables.Series.metric.in_({key.metric for key in keys}),
+    )
+    with database.reading() as connection:
+        named = [(row.id, series_key(row)) for row in connection.execute(names)]
+        found = {id: key for id, key in named if identity(key) in wanted}
+        numbers = _numbers(connection, runs)
+        if not found or not numbers:
+            return {}
+        query = measured().where(
+            table.series_id.in_(list(found)),
+            # One stretch of each series, and what does not belong left out.
+            table.started_at.between(min(numbers.values()), max(numbers.values())),
+            among(dialect, table.run_number, "runs"),
+        )
+        return _lines(connection, query.params(runs=as_one(dialect, numbers)), found)
+
+
+def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
+    """Those of some runs that set several PyTorches against each other."""
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    query = (
+        select(run.id)
+        .join(link, link.run_number == run.number)
+        .join(environment, environment.id == link.environment_id)
+        .where(run.id.in_(set(runs)), environment.torch_version != "")
+        .group_by(run.id)
+        .having(func.count() > 1)
+    )
+    with database.reading() as connection:
+        return frozenset(connection.execute(query).scalars())
+
+
+def _said(spec: Any, name: str) -> str:
+    return str(spec.get(name) or "")
+
+
+def _last_fire(connection: Connection, schedule: str) -> LastFire | None:
+    newest = select(_FIRE.due_at, _FIRE.how).where(_FIRE.schedule == schedule, _FIRE.how != "first seen")
+    fire = connection.execute(newest.order_by(_FIRE.due_at.desc()).limit(1)).first()
+    if fire is None:
+        return None
+    query = (
+        select(_TASK.state, func.count(), func.max(_TASK.error))
+        .where(_TASK.schedule == schedule, _TASK.due_at == fire.due_at)
+        .group_by(_TASK.state)
+    )
+    rows = sorted(connection.execute(query).all(), key=lambda row: row[0])
+    error = next((row[2] for row in rows if row[2]), "")
+    return LastFire(schedule, fire.due_at, fire.how, {state: many for state, many, _ in rows}, error)
+
+
+def _numbers(connection: Connection, runs: Collection[str]) -> dict[int, datetime]:
+    """When some runs started, by their numbers."""
+    query = select(tables.Run.number, tables.Run.started_at).where(tables.Run.id.in_(set(runs)))
+    return {number: started_at for number, started_at in connection.execute(query)}
+
+
+def _lines(connection: Connection, query: AnySelect, keys: dict[int, SeriesKey]) -> Lines:
+    found: dict[int, list[SeriesPoint]] = defaultdict(list)
+    cases = {series: key.case for series, key in keys.items()}
+    for series, point in points(connection, query, cases):
+        found[series].append(point)
+    return {keys[series]: tuple(each) for series, each in found.items()}

@@ -1,0 +1,137 @@
+"""The histories that detection reads: what a schedule's nights measured, series by series."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ..connection.batches import among, as_one, in_parts
+from ..connection.engine import Database
+from ..findings.records import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
+from ..runs.run_changes import changes_along as changes_along
+from ..runs.run_changes import changes_beside as changes_beside
+from ..runs.run_changes import run_changes as run_changes
+from ..schema import core_tables as tables
+from ..schema import queue_tables
+from .series_names import by_name, series_key, series_names
+
+_TASK = queue_tables.Task
+
+#: The tasks whose runs make histories.
+_MEASURED = (_TASK.job == "measure", _TASK.state.in_(("done", "failed")), _TASK.run_id.is_not(None))
+
+
+def history(
+    database: Database, track: Track, metrics: Collection[str], *, newest: int = 180
+) -> list[SeriesHistory]:
+    """The series of some metrics over the `newest` runs of a track, each with its points oldest first.
+
+    The runs are those that its `measure` tasks made and ended, well or not. The canary's series are among
+    them. Series come by case, metric, hardware and profile.
+    """
+    with database.reading() as connection:
+        sides = _sides(connection, _run_ids(connection, track), newest)
+        names = series_names().where(tables.Series.metric.in_(metrics))
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        points = _points(connection, sides, keys)
+    found = [SeriesHistory(keys[series], tuple(each)) for series, each in points.items()]
+    return sorted(found, key=lambda each: by_name(each.key))
+
+
+def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]:
+    """Whom the environments of some runs (ids) were measured for, in no order; unknown runs are left out."""
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    columns = run.id, environment.fingerprint, environment.name, environment.torch_version
+    query = (
+        select(*columns)
+        .join(link, link.run_number == run.number)
+        .join(environment, environment.id == link.environment_id)
+        .order_by(link.position)
+    )
+    asked = select(_TASK.run_id, _TASK.spec).where(_TASK.job == "measure")
+    found: list[Any] = []
+    specs: dict[str, Any] = {}
+    with database.reading() as connection:
+        for some in in_parts(sorted(set(runs))):
+            found += connection.execute(query.where(run.id.in_(some)))
+            specs |= {str(id): spec for id, spec in connection.execute(asked.where(_TASK.run_id.in_(some)))}
+    last = {id: fingerprint for id, fingerprint, _, torch_version in found if torch_version}
+    return [
+        MeasuredFor(
+            id,
+            fingerprint,
+            name,
+            last.get(id, fingerprint) == fingerprint,
+            _track(specs.get(id, {})),
+            str(specs.get(id, {}).get("baseline") or ""),
+        )
+        for id, fingerprint, name, _ in found
+    ]
+
+
+def _track(spec: Any) -> str:
+    return str(spec.get("track", ""))
+
+
+def _run_ids(connection: Connection, track: Track) -> list[str | None]:
+    """The ids of the runs of a track's tasks."""
+    query = select(_TASK.run_id, _TASK.spec).where(
+        *_MEASURED, _TASK.schedule == track.schedule, _TASK.label == track.label
+    )
+    return [run for run, spec in connection.execute(query) if _track(spec) == track.track]
+
+
+def _sides(
+    connection: Connection, run_ids: Sequence[str | None], newest: int
+) -> dict[tuple[int, int], HistoryRun]:
+    """The environments of the newest of these runs by run number and environment id, oldest run first."""
+    run, machine, link, environment = tables.Run, tables.Machine, tables.RunEnvironment, tables.Environment
+    columns = (
+        run.id,
+        run.started_at,
+        environment.fingerprint,
+        environment.torch_version,
+        machine.name,
+        run.harness,
+    )
+    query = (
+        select(run.number, environment.id.label("environment"), link.position, *columns)
+        .join(machine, machine.id == run.machine_id)
+        .join(link, link.run_number == run.number)
+        .join(environment, environment.id == link.environment_id)
+    )
+    rows = [row for some in in_parts(run_ids) for row in connection.execute(query.where(run.id.in_(some)))]
+    rows.sort(key=lambda row: (row.started_at, row.number, row.position))
+    recent = {number: None for number in reversed([row.number for row in rows])}
+    kept = set(list(recent)[:newest])
+    return {(row[0], row[1]): HistoryRun(*row[3:]) for row in rows if row.number in kept}
+
+
+def _points(
+    connection: Connection, sides: dict[tuple[int, int], HistoryRun], series: Collection[int]
+) -> dict[int, list[HistoryPoint]]:
+    """By series the points of the runs in `sides`, in their order."""
+    if not sides:
+        return {}
+    places = {side: place for place, side in enumerate(sides)}
+    moments = [each.started_at for each in sides.values()]
+    table, dialect = tables.Measurement, connection.dialect.name
+    query = select(
+        table.series_id, table.run_number, table.environment_id, table.point, table.spread, table.n
+    ).where(
+        # One stretch of each series, and what does not belong left out: to look each run's points up by its
+        # number costs a step into the table for every one of them.
+        among(dialect, table.series_id, "series"),
+        table.started_at.between(min(moments), max(moments)),
+        among(dialect, table.run_number, "runs"),
+    )
+    about = {"series": as_one(dialect, series), "runs": as_one(dialect, {number for number, _ in sides})}
+    found: dict[int, list[tuple[int, HistoryPoint]]] = defaultdict(list)
+    for series_id, number, environment, point, spread, n in connection.execute(query, about):
+        side = number, environment
+        found[series_id].append((places[side], HistoryPoint(sides[side], point, spread, n)))
+    return {
+        series_id: [point for _, point in sorted(each, key=lambda one: one[0])]
+        for series_id, each in found.items()
+    }

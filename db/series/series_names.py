@@ -1,0 +1,46 @@
+"""Series by the names that they go by outside."""
+
+from typing import Any
+
+from sqlalchemy import Row, Select, select
+
+from ..records import SeriesKey
+from ..schema import core_tables as tables
+
+# Columns are read by name; their types are those of the records that they end in.
+AnySelect = Select[*tuple[Any, ...]]
+AnyRow = Row[*tuple[Any, ...]]
+
+
+def series_names() -> AnySelect:
+    """The series, each with its id and the columns of its key."""
+    table, case, hardware, profile = tables.Series, tables.BenchmarkCase, tables.Hardware, tables.Profile
+    return (
+        select(
+            table.id,
+            case.key.label("case"),
+            table.metric,
+            hardware.fingerprint.label("hardware"),
+            hardware.label.label("hardware_label"),
+            profile.fingerprint.label("profile"),
+            profile.name.label("profile_name"),
+        )
+        .join(case, case.id == table.case_id)
+        .join(hardware, hardware.id == table.hardware_id)
+        .join(profile, profile.id == table.profile_id)
+    )
+
+
+def series_key(row: AnyRow) -> SeriesKey:
+    """The key in a row that begins with the columns of `series_names`."""
+    return SeriesKey(*row[1:7])
+
+
+def identity(key: SeriesKey) -> tuple[str, str, str, str]:
+    """A key without its labels, which may have been written differently."""
+    return key.case, key.metric, key.hardware, key.profile
+
+
+def by_name(key: SeriesKey) -> tuple[str, ...]:
+    """What keys are sorted by for people."""
+    return key.case, key.metric, key.hardware_label, key.profile_name, key.hardware, key.profile

@@ -1,0 +1,173 @@
+"""Recordings of telemetry windows: what each comes to, lists of them, and one whole."""
+
+from math import isfinite
+from typing import Any
+
+from sqlalchemy import Connection, exists, func, select
+
+from ..connection.engine import Database
+from ..records import Recording, TelemetryWindow
+from ..runs.beside import beside
+from ..schema import core_tables as tables
+from ..series.series_names import AnyRow, AnySelect
+from . import codec as telemetry_codec
+
+#: The column that a rung is about; that of `none` is the host's, and no GPU has it.
+UTILISATION = {
+    "gpm": "sm_utilisation",
+    "dcgm": "dcgm_sm_utilisation",
+    "samples": "gpu_busy",
+    "polling": "gpu_busy_polled",
+    "none": "cpu_busy",
+}
+
+
+def stored_values(recording: Recording) -> dict[str, Any]:
+    """A recording as a row of its table, but for the outcome it belongs to.
+
+    Raises ValueError for columns of different lengths.
+    """
+    codec, blob = telemetry_codec.encode(recording)
+    span = (recording.started_ns[0], recording.ended_ns[-1]) if recording.started_ns else (0, 0)
+    return {
+        "device": recording.device,
+        "name": recording.name,
+        "rung": recording.rung,
+        "rows": len(recording.started_ns),
+        "seconds": (span[1] - span[0]) / 1e9,
+        "utilisation": _mean(recording, UTILISATION.get(recording.rung, "")),
+        "power": _mean(recording, "power"),
+        "temperature": max((value for _, value in _known(recording, "temperature")), default=None),
+        "codec": codec,
+        "blob": blob,
+    }
+
+
+def _mean(recording: Recording, column: str) -> float | None:
+    """The mean of a column over the time its rows cover; None where there is no such time."""
+    known = _known(recording, column)
+    whole = sum(length for length, _ in known)
+    return sum(length * value for length, value in known) / whole if whole else None
+
+
+def _known(recording: Recording, column: str) -> list[tuple[int, float]]:
+    """The values of a column that are numbers, each with its row's length in nanoseconds."""
+    rows = zip(recording.started_ns, recording.ended_ns, recording.values.get(column, ()), strict=False)
+    return [(end - start, value) for start, end, value in rows if value is not None and isfinite(value)]
+
+
+def windows(
+    database: Database, *, run: str | None = None, case: str | None = None, limit: int = 100
+) -> list[TelemetryWindow]:
+    """The recordings of a run, of a case key, of both or of all, newest run and then newest outcome first."""
+    with database.reading() as connection:
+        runs = _runs(connection, run, case, limit)
+        query = _windows().where(tables.Telemetry.run_number.in_(list(runs)))
+        if case is not None:
+            query = query.where(tables.BenchmarkCase.key == case)
+        rows = connection.execute(query).all()
+    places = {number: place for place, number in enumerate(runs)}
+    # Stable: within a run they stay as they came.
+    rows = sorted(rows, key=lambda row: places[row[0]])[:limit]
+    return [_window(runs[row[0]], row) for row in rows]
+
+
+def recording(
+    database: Database, run: str, case: str, environment: str, replicate: int, device: str
+) -> Recording | None:
+    """One recording with all its rows; None if there is none, or none any more.
+
+    `environment` is a fingerprint. Raises DamagedTelemetry for one that cannot be read back and SchemaTooNew
+    for one in a form that is not known here.
+    """
+    table = tables.Telemetry
+    columns = select(table.device, table.name, table.rung, table.codec, table.blob)
+    query = beside(columns, table, run, case, environment, replicate).where(table.device == device)
+    with database.reading() as connection:
+        found = connection.execute(query).first()
+    if found is None:
+        return None
+    rows = telemetry_codec.decode(found.codec, found.blob)
+    return Recording(
+        found.device, found.name, found.rung, rows.started_ns, rows.ended_ns, rows.values, rows.notes
+    )
+
+
+def _runs(connection: Connection, run: str | None, case: str | None, windows: int) -> dict[int, AnyRow]:
+    """A run, or the newest ones that have so many windows together, by number: no look at all the others."""
+    table, telemetry, machine = tables.Run, tables.Telemetry, tables.Machine
+    mine = telemetry.run_number == table.number
+    if case is not None:
+        key = tables.BenchmarkCase
+        mine &= telemetry.case_id == select(key.id).where(key.key == case).scalar_subquery()
+    query = (
+        select(
+            table.number,
+            table.id,
+            table.started_at,
+            tables.Hardware.label.label("hardware"),
+            machine.name.label("machine"),
+            select(func.count()).where(mine).correlate(table).scalar_subquery().label("windows"),
+        )
+        .join(machine, machine.id == table.machine_id)
+        .join(tables.Hardware, tables.Hardware.id == table.hardware_id)
+        .where(exists().where(mine).correlate(table))
+        .order_by(table.started_at.desc(), table.number.desc())
+        .limit(windows)
+    )
+    if run is not None:
+        query = query.where(table.id == run)
+    found: dict[int, AnyRow] = {}
+    # Read as far as needed: counting is what costs.
+    with connection.execute(query, execution_options={"yield_per": 16}) as rows:
+        for row in rows:
+            found[row.number] = row
+            windows -= row.windows
+            if windows <= 0:
+                break
+    return found
+
+
+def _window(run: AnyRow, row: AnyRow) -> TelemetryWindow:
+    values: list[Any] = [run.id, run.started_at, *row[1:5], run.hardware, run.machine, *row[5:]]
+    return TelemetryWindow(*values)
+
+
+def _windows() -> AnySelect:
+    """What the records of a list hold beside their run, without a look at any blob; newest outcome first."""
+    table, outcome = tables.Telemetry, tables.Outcome
+    case, environment = tables.BenchmarkCase, tables.Environment
+    return (
+        select(
+            table.run_number,
+            case.key,
+            environment.fingerprint,
+            environment.name,
+            environment.torch_version,
+            table.replicate,
+            table.device,
+            table.name,
+            table.rung,
+            table.rows,
+            table.seconds,
+            table.utilisation,
+            table.power,
+            table.temperature,
+        )
+        .join(
+            outcome,
+            (outcome.run_number == table.run_number)
+            & (outcome.case_id == table.case_id)
+            & (outcome.environment_id == table.environment_id)
+            & (outcome.replicate == table.replicate),
+        )
+        .join(case, case.id == table.case_id)
+        .join(environment, environment.id == table.environment_id)
+        .order_by(
+            outcome.started_at.desc(),
+            table.case_id,
+            table.environment_id,
+            table.replicate.desc(),
+            table.device,
+        )
+    )

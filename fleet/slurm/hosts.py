@@ -1,0 +1,29 @@
+"""The nodes of a Slurm cluster as places."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scheduled_jobs.scheduler.hosts import PlaceSeen
+
+from ..hosts import FleetPlaces
+from .engine import SlurmEngine
+
+
+class SlurmPlaces(FleetPlaces):
+    """Places that take what asks for them by name alone while others have them and one like them is free.
+
+    A job is for one node, so that a run can be gone on with where it began: it would wait for that node all
+    night while its neighbour stands idle.
+    """
+
+    def look(self) -> Sequence[PlaceSeen]:
+        """The places that are there now, by name; none while Slurm is away."""
+        engine = self._engine
+        if not isinstance(engine, SlurmEngine):
+            return super().look()
+        return [
+            replace(seen, only_by=engine.names(seen.place.machine))
+            if seen.place.machine in engine.left_to_others
+            else seen
+            for seen in super().look()
+        ]

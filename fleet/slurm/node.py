@@ -1,0 +1,80 @@
+"""What a job does on its node: carries out the order in its folder, and leaves nothing running.
+
+SIGTERM is handed on, so that a run can keep what it measured. It comes from a head that asks for the end,
+shortly before the time limit, and with `scancel`.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from scheduled_jobs.jobs.context import Ended
+from scheduled_jobs.scheduler.child_process import Child
+from scheduled_jobs.scheduler.process_identity import machine_name
+
+from .job import JobFolder, Order, tell_host
+
+#: Exit code of a run that somebody asked to end.
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Carry out the order in the folder that the first argument names."""
+    job = JobFolder(Path(sys.argv[1]))
+    try:
+        order = job.order
+    except OSError as error:
+        sys.exit(f"the order in {job.path} cannot be read: {error.strerror or error}")
+    if order is None:
+        sys.exit(f"there is no order in {job.path}: do the nodes see that folder?")
+    if not job.begin():
+        sys.exit("this order was taken by another job, or before this one was started anew")
+    began, asked = time.monotonic(), False
+    if job.stop.exists():
+        ended, asked = Ended(_INTERRUPTED, None, ""), True
+    else:
+        try:
+            ended, asked = _carried_out(job, order)
+        except OSError as error:
+            where = f": {error.filename}" if error.filename else ""
+            ended = Ended(None, None, f"it cannot be started: {error.strerror or error}{where}")
+    body = {"code": ended.code, "signal": ended.signal, "sentence": ended.sentence}
+    job.tell_end({**body, "asked": asked, "seconds": time.monotonic() - began})
+
+
+def _carried_out(job: JobFolder, order: Order) -> tuple[Ended, bool]:
+    """How the command ended, and whether somebody asked it to."""
+    data = Path(order.data_dir)
+    data.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        tell_host(data.parent, machine_name())
+    own = data.parent / "environments"
+    with suppress(FileExistsError):
+        # Nodes that cannot use the head's environments have a folder of their own beside their runs.
+        (data / "environments").symlink_to(own if own.is_dir() else order.environments)
+    with tempfile.TemporaryDirectory(prefix="pyrometer-", ignore_cleanup_errors=True) as local:
+        # SQLite wants a file system of the machine itself. The head reads the journal, and never this.
+        ours = {
+            "PYROMETER_DATABASE_URL": f"sqlite:///{local}/pyrometer.db",
+            "PYROMETER_DATA_DIR": str(data),
+        }
+        variables = {**os.environ, **order.variables, **ours}
+        child = Child(order.command, job.logs, Path(order.folder), variables)
+        asked: list[int] = []
+
+        def ask(number: int, frame: object) -> None:
+            asked.append(number)
+            child.ask()
+
+        signal.signal(signal.SIGTERM, ask)
+        child.over(None)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return child.end(), bool(asked)
+
+
+if __name__ == "__main__":
+    main()

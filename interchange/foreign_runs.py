@@ -1,0 +1,267 @@
+"""From points of a foreign file to runs of ours."""
+
+import hashlib
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from analysis.metrics import METRICS, Better
+from analysis.replicates import summarise
+from db.records import (
+    Environment,
+    Hardware,
+    Machine,
+    Measurement,
+    MetricDefinition,
+    Outcome,
+    Profile,
+    Run,
+)
+
+from .errors import Place
+from .imported import ImportedRun, Problem
+from .value_checks import objection
+
+#: How the name of a run begins whose time nobody tells.
+_UNDATED = "undated"
+#: What a part of a case key may be made of; anything else is written as in a URL, so that no two names meet.
+_PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$&;'\"?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What all points of one foreign run share.
+
+    `identity` tells the run apart from others of its format, suite, machine and time: a commit, a job. The
+    same origin is the same run, so that what is imported twice is stored once. `hardware` is a label, and
+    machines that share it are compared.
+
+    Where nobody tells the time, `dated` is False and `started_at` a stand-in: each copy of the file has
+    another, so that it tells no runs apart, and `identity` holds a digest of all that was measured.
+    """
+
+    format: str
+    suite: str
+    started_at: datetime
+    dated: bool = True
+    identity: str = ""
+    machine: str = "unknown"
+    hardware: str = "unknown"
+    torch_version: str = ""
+    environment: str = ""
+    python_version: str = ""
+    environment_facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One metric of one case: a finite value for each fresh process.
+
+    `case` is made by `case_key`. A metric of our own catalogue must be the same statistic in the same unit;
+    any other has a name that no other format uses for something else. Its values are those that its unit lets
+    stand (see `plausible`), unless `unbound`: who measured it says what it may be.
+    """
+
+    case: str
+    metric: str
+    unit: str
+    better: Better
+    values: tuple[float, ...]
+    place: Place
+    title: str = ""
+    unbound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a case ended that gave no numbers, well or badly: an outcome's status and the file's reason."""
+
+    case: str
+    status: str
+    reason: str
+
+
+def case_key(
+    name: str, phase: str, parameters: Mapping[str, Any] | None = None, technique: str = "eager"
+) -> str:
+    """The key of a foreign case, `name/phase/parameters/technique`, spelled so that it can be taken apart.
+
+    `phase` is `infer`, `train`, or `call` for what is neither. Parameters are sorted; those that are None
+    are left out.
+    """
+    given = {plain(key): plain(str(value)) for key, value in (parameters or {}).items() if value is not None}
+    pairs = ",".join(f"{key}={value}" for key, value in sorted(given.items()) if key and value)
+    return f"{plain(name) or '-'}/{phase}/{pairs or '-'}/{technique}"
+
+
+def plain(text: str) -> str:
+    """A text as a part of a case key: separators, spaces and the unprintable as `%` and hexadecimal bytes."""
+    if _PLAIN.issuperset(text):
+        return text
+    return "".join(
+        each if each in _PLAIN else "".join(f"%{byte:02X}" for byte in each.encode(errors="replace"))
+        for each in text
+    )
+
+
+def slug(text: str) -> str:
+    """A metric's name out of a foreign one: lower-case letters, digits, dots and underscores."""
+    return re.sub(r"[^a-z0-9.]+", "_", text.lower()).strip("_.")
+
+
+def assembled(
+    origin: Origin, points: Iterable[Point], failures: Iterable[Failure] = ()
+) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[Problem, ...]]:
+    """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
+
+    Of two points of one case and metric the first counts. A metric in another unit or direction than in our
+    catalogue, or than before, is set aside, for it is not the same metric, and so is a number that its unit
+    does not let stand.
+    """
+    kept: dict[tuple[str, str], Point] = {}
+    definitions: dict[str, MetricDefinition] = {}
+    problems: list[Problem] = []
+    for point in points:
+        if reason := _unusable(point, kept, definitions):
+            problems.append(Problem(point.place, reason))
+            continue
+        kept[point.case, point.metric] = point
+        if point.metric not in METRICS:
+            definition = MetricDefinition(point.metric, point.title or point.metric, point.unit, point.better)
+            definitions.setdefault(point.metric, definition)
+    environment = _environment(origin)
+    good = _outcomes(origin, environment, kept.values())
+    outcomes = (*good, *_failed(origin, environment, failures, good))
+    measurements = tuple(_measurement(point, environment) for point in kept.values())
+    run = _run(origin, environment, len(outcomes))
+    return ImportedRun(run, outcomes, measurements), tuple(definitions.values()), tuple(problems)
+
+
+def _unusable(
+    point: Point, kept: Mapping[tuple[str, str], Point], definitions: Mapping[str, MetricDefinition]
+) -> str:
+    if not point.values:
+        return "there is no value"
+    if (point.case, point.metric) in kept:
+        return f"{point.metric} of {point.case} is there twice; the first counts"
+    known = METRICS.get(point.metric) or definitions.get(point.metric)
+    if known is not None and known.unit != point.unit:
+        return f"{point.metric} is in {known.unit}, not in {point.unit}"
+    if known is not None and known.better != point.better:
+        return f"of {point.metric} {known.better} is better, not {point.better}"
+    if point.unbound:
+        return ""
+    name = f"{point.metric} {point.case}"
+    return next(filter(None, (objection(name, point.unit, point.better, each) for each in point.values)), "")
+
+
+def _run(origin: Origin, environment: Environment, planned: int) -> Run:
+    machine = machine_called(origin.machine, origin.hardware)
+    started = origin.started_at.astimezone(UTC)
+    time = started.isoformat() if origin.dated else _UNDATED
+    own = digest(origin.format, origin.suite, time, origin.identity, machine.fingerprint)
+    return Run(
+        id=run_id(started if origin.dated else None, origin.format, own),
+        suite=origin.suite,
+        started_at=started,
+        ended_at=None,
+        state="complete",
+        machine=machine,
+        environments=(environment,),
+        profile=Profile(digest("profile", origin.format), origin.format, {"imported_from": origin.format}),
+        harness=origin.format,
+        planned=planned,
+        command=f"pyrometer import --format {origin.format}",
+        notes=tuple(map(str, origin.facts.get("notes", ()))),
+        facts={**origin.facts, "imported_from": origin.format},
+    )
+
+
+def machine_called(name: str, hardware: str, facts: Mapping[str, Any] | None = None) -> Machine:
+    """A machine of which only names are known; those whose `hardware` is the same label are compared."""
+    made = Hardware(digest("hardware", hardware), hardware, {"imported": True})
+    return Machine(digest("machine", name, hardware), name, made, facts or {})
+
+
+def run_id(started_at: datetime | None, format: str, own: str) -> str:
+    """The name of a foreign run, by the digest `own`; None for one that nobody dates."""
+    name = slug(format).replace("_", "-")
+    if started_at is None:
+        # Without a time nothing else tells two runs apart.
+        return f"{_UNDATED}-{name}-{own[:16]}"
+    at = started_at.astimezone(UTC)
+    # Not %Y, which leaves out the zeros of early years.
+    return f"{at.year:04d}{at:%m%d-%H%M%S}-{name}-{own[:8]}"
+
+
+def is_undated(run: str) -> bool:
+    """Whether a run of that name has no time of its own."""
+    return run.startswith(f"{_UNDATED}-")
+
+
+def _environment(origin: Origin) -> Environment:
+    name = origin.environment or origin.torch_version or "unknown"
+    facts = dict(origin.environment_facts)
+    about = json.dumps(
+        [origin.torch_version, origin.python_version, name, facts], sort_keys=True, default=str
+    )
+    return Environment(digest("environment", about), name, origin.torch_version, origin.python_version, facts)
+
+
+def _outcomes(origin: Origin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:
+    by_case: dict[str, list[Point]] = {}
+    for point in points:
+        by_case.setdefault(point.case, []).append(point)
+    return [
+        _outcome(origin, environment, case, replicate, "ok", "", _nth(replicate, own))
+        for case, own in by_case.items()
+        for replicate in range(max(len(point.values) for point in own))
+    ]
+
+
+def _nth(replicate: int, points: Iterable[Point]) -> dict[str, float]:
+    return {point.metric: point.values[replicate] for point in points if replicate < len(point.values)}
+
+
+def _failed(
+    origin: Origin, environment: Environment, failures: Iterable[Failure], good: Iterable[Outcome]
+) -> list[Outcome]:
+    """What failed, numbered after the replicates that went well."""
+    taken = Counter(outcome.case for outcome in good)
+    failed: list[Outcome] = []
+    for each in dict.fromkeys(failures):
+        number = taken[each.case]
+        if number and each.status == "ok":
+            # It went well, and its numbers have said so.
+            continue
+        taken[each.case] += 1
+        failed.append(_outcome(origin, environment, each.case, number, each.status, each.reason, {}))
+    return failed
+
+
+def _outcome(
+    origin: Origin,
+    environment: Environment,
+    case: str,
+    replicate: int,
+    status: str,
+    reason: str,
+    metrics: Mapping[str, float],
+) -> Outcome:
+    started = origin.started_at.astimezone(UTC)
+    return Outcome(case, environment.fingerprint, replicate, status, reason, "", started, 0.0, metrics)
+
+
+def _measurement(point: Point, environment: Environment) -> Measurement:
+    return Measurement(point.case, environment.fingerprint, point.metric, **asdict(summarise(point.values)))
+
+
+def digest(*parts: str) -> str:
+    """Sixteen hexadecimal digits for these texts."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,106 @@
+"""The formats that can be imported, and which of them a file has."""
+
+import re
+from pathlib import Path
+from typing import Protocol
+
+from . import own
+from .errors import UnknownFormat
+from .imported import Imported
+from .importers import (
+    action_benchmark,
+    asv,
+    dynamo_csv,
+    oss_v3,
+    pytest_benchmark,
+    submitted,
+    timm_csv,
+    torchbench,
+)
+from .importers.optimum import optimum
+
+
+class Importer(Protocol):
+    """A module that reads one format.
+
+    `NAME` is what `--format` takes, `TITLE` a phrase for people. `knows` says whether a file or folder looks
+    like one of it and never raises; `read` raises BadFile.
+    """
+
+    @property
+    def NAME(self) -> str:
+        """The word for it."""
+        ...
+
+    @property
+    def TITLE(self) -> str:
+        """The phrase for it."""
+        ...
+
+    def knows(self, path: Path, /) -> bool:
+        """Whether it looks like one of this format."""
+        ...
+
+    def read(self, path: Path, /) -> Imported:
+        """What it holds; raises BadFile."""
+        ...
+
+
+#: In the order in which they are asked: what is told by its content comes before what is told by its name.
+FORMATS: tuple[Importer, ...] = (
+    own,
+    oss_v3,
+    torchbench,
+    pytest_benchmark,
+    action_benchmark,
+    asv,
+    optimum,
+    dynamo_csv,
+    timm_csv,
+)
+
+#: The name that `interchange.foreign_runs` gives to a run, with the format in its midst.
+_FOREIGN_RUN = re.compile(r"(?:\d{8}-\d{6}|undated)-(.+)-[0-9a-f]{8,16}")
+
+
+def chosen(name: str | None) -> tuple[Importer, ...]:
+    """The importer called `name`, or all; raises UnknownFormat."""
+    found = FORMATS if name is None else tuple(each for each in FORMATS if name == each.NAME)
+    if not found:
+        raise UnknownFormat(f"there is no format {name}: the formats are {_names()}")
+    return found
+
+
+def reader(path: Path, name: str | None = None) -> Importer:
+    """The importer called `name`, or the first that knows the file; raises UnknownFormat."""
+    found = chosen(name)
+    if name is not None:
+        return found[0]
+    known = next((each for each in found if each.knows(path)), None)
+    if known is None:
+        raise UnknownFormat(f"{path.name} is in none of the formats {_names()}")
+    return known
+
+
+def is_one(folder: Path, name: str | None = None) -> bool:
+    """Whether a folder as a whole is one thing to read: nothing in it is of another format."""
+    owner = next((each for each in chosen(name) if each.knows(folder)), None)
+    if owner is None or name is not None:
+        return owner is not None
+    inside = (path for path in folder.rglob("*") if path.is_file())
+    others = [each for each in FORMATS if each is not owner]
+    return not any(other.knows(path) for path in inside for other in others)
+
+
+def came_from(run_id: str) -> str:
+    """Where a run comes from, as a phrase; empty for one that Pyrometer measured."""
+    found = _FOREIGN_RUN.fullmatch(run_id)
+    if found is None:
+        return ""
+    if found[1] == submitted.NAME:
+        return "submitted by a script"
+    return f"imported from {next((each.TITLE for each in FORMATS if found[1] == each.NAME), found[1])}"
+
+
+def _names() -> str:
+    return ", ".join(each.NAME for each in FORMATS)

@@ -1,0 +1,148 @@
+"""The `data.js` that github-action-benchmark keeps on a repository's pages: a history of commits."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from analysis.metrics import Better
+
+from ..accumulator import Gathered, moment_in, moment_in_milliseconds
+from ..errors import BadFile, Place
+from ..files import head
+from ..foreign_runs import Origin, Point, case_key
+from ..imported import Imported
+from ..reading import At, json_of, text_of
+from ..units import unit_slug
+
+NAME = "action-benchmark"
+TITLE = "github-action-benchmark data.js"
+
+_SCRIPT = re.compile(r"\s*window\.BENCHMARK_DATA\s*=\s*")
+#: Which way a tool's values are read, after the action's own table; of other tools it is not known.
+_BETTER: Mapping[str, Better] = {
+    "benchmarkjs": "higher",
+    "pytest": "higher",
+    "customBiggerIsBetter": "higher",
+    "cargo": "lower",
+    "go": "lower",
+    "googlecpp": "lower",
+    "catch2": "lower",
+    "julia": "lower",
+    "jmh": "lower",
+    "benchmarkdotnet": "lower",
+    "benchmarkluau": "lower",
+    "customSmallerIsBetter": "lower",
+}
+#: Tools of times that write rates as well; what `customSmallerIsBetter` says is its author's own word.
+_TIMES = frozenset(tool for tool, better in _BETTER.items() if better == "lower") - {"customSmallerIsBetter"}
+_RATE = re.compile(r"(?:/|\bper\b)\s*(?:[nuµμm]?s|sec|seconds?|min|minutes?|h|hours?)\s*$", re.IGNORECASE)
+
+
+def knows(path: Path) -> bool:
+    """Whether the file begins by assigning `window.BENCHMARK_DATA`."""
+    return _SCRIPT.match(head(path)) is not None
+
+
+def read(path: Path) -> Imported:
+    """One run for each entry of each suite; the script is never run, what it assigns is read as JSON."""
+    text = text_of(path)
+    place = Place(path.name)
+    script = _SCRIPT.match(text)
+    if script is None:
+        raise BadFile(Place(path.name, 1), "does not begin with window.BENCHMARK_DATA =")
+    # Blanks for the assignment, so that an error's line and column are those of the file.
+    blanks = re.sub(r"[^\n]", " ", script[0])
+    document = json_of(blanks + text[script.end() :].rstrip().removesuffix(";"), place)
+    repository = _repository(document)
+    gathered = Gathered(NAME)
+    for suite, entries in document.need("entries").object().items():
+        try:
+            runs = entries.list()
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        for entry in runs:
+            try:
+                _add(gathered, entry, suite, repository)
+            except BadFile as error:
+                gathered.refuse(error)
+    return gathered.imported(place.at("entries"))
+
+
+def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
+    members = entry.object()
+    commit = entry.get("commit")
+    tool = _text(members.get("tool"))
+    facts: dict[str, Any] = {"repository": repository, "tool": tool}
+    if commit is not None:
+        facts["commit"] = {
+            name: member.value
+            for name, member in commit.object().items()
+            if name in ("id", "message", "timestamp", "url")
+        }
+    points: list[Point] = []
+    about: dict[str, dict[str, str]] = {}
+    for bench in entry.need("benches").list():
+        try:
+            point = _point(bench, suite, repository, tool)
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        points.append(point)
+        beside = {name: _text(bench.get(name)) for name in ("range", "extra")}
+        if any(beside.values()):
+            about[point.case] = {name: text for name, text in beside.items() if text}
+    origin = Origin(
+        format=NAME,
+        suite=suite or NAME,
+        started_at=_time(entry, commit),
+        identity=f"{repository} {_text(commit.get('id')) if commit else ''}",
+        facts={**facts, "benches": about},
+    )
+    gathered.add(origin, entry.place, points)
+
+
+def _point(bench: At, suite: str, repository: str, tool: str) -> Point:
+    name = bench.need("name").text()
+    unit = _text(bench.get("unit"))
+    better = _better(tool, unit)
+    value = bench.need("value")
+    return Point(
+        # Two suites of one name, or of one repository, may hold benchmarks of one name.
+        case=case_key(name, "call", {"suite": suite or None, "repository": repository or None}),
+        metric=f"action_benchmark.{better}.{unit_slug(unit)}",
+        unit=unit,
+        better=better,
+        values=(value.number(),),
+        place=value.place,
+        title=f"Benchmark, {unit or 'without a unit'}",
+    )
+
+
+def _better(tool: str, unit: str) -> Better:
+    """Which way a value is read: go's MB/s and jmh's ops/s are rates among times."""
+    if tool in _TIMES and _RATE.search(unit):
+        return "higher"
+    return _BETTER.get(tool, "neither")
+
+
+def _time(entry: At, commit: At | None) -> datetime:
+    """When the action ran; of old entries without that, when the commit was made."""
+    date = entry.get("date")
+    if date is not None:
+        return moment_in_milliseconds(date)
+    if commit is not None and (stamp := commit.get("timestamp")):
+        return moment_in(stamp)
+    raise BadFile(entry.place.at("date"), "is missing")
+
+
+def _repository(document: At) -> str:
+    """Owner and name out of the address, or the address itself."""
+    address = _text(document.get("repoUrl"))
+    return "/".join(address.rstrip("/").split("/")[-2:]) if "://" in address else address
+
+
+def _text(at: At | None) -> str:
+    return at.value if at and isinstance(at.value, str) else ""

@@ -1,0 +1,265 @@
+"""The tables of PyTorch's benchmarks: which there are, how each begins, what a file's name tells."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import BadFile, Place
+from ..files import times_in
+from ..foreign_runs import case_key, plain
+from ..imported import Problem
+from ..reading import At, number_in, refuse_twice
+from .dynamo_words import status_of
+
+#: Columns that say which case a row is about; a compiled model's row begins with the first three.
+ABOUT = ("dev", "name", "batch_size", "tag")
+#: What comes before the name of a machine in a column of targets.
+TARGET = "perf_speedup_target_"
+#: What the table of instruction counts, which has no header, would have as one.
+_INSTRUCTIONS = ("name", "metric", "expected", "noise_margin")
+#: What a name says of the revision, which differs along a series as its date does: numbers, commits.
+_REVISION = re.compile(r"(?<![0-9A-Za-z])(?:[0-9]{6,}|(?=[a-f]*[0-9])[0-9a-f]{7,40})(?![0-9A-Za-z])")
+#: Which table it is, and words that say no more than that.
+_TABLE = re.compile(
+    r"(?<![0-9A-Za-z])(?:performance|accuracy|perf|speedup|graph_breaks|compilation_metrics|results"
+    r"|operator_benchmark(?:_expected)?_eager|operator_benchmark|pr_time_benchmarks|ci|expected|targets?)"
+    r"(?![0-9A-Za-z])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a file's name tells, such as `inductor_torchbench_amp_training_cuda_h100_performance.csv`.
+
+    `hardware` follows the device. `file` are the words that nothing here knows: what they tell apart is never
+    one series. In a name without suite and precision those are all words, and then the folder's name as well.
+    """
+
+    suite: str | None
+    compiler: str | None
+    precision: str | None
+    phase: str
+    device: str | None
+    target: bool
+    hardware: str
+    file: str | None
+    folder: str | None
+
+    @staticmethod
+    def of(path: Path) -> "Name":
+        stem = path.stem
+        left = list(_unmarked(stem))
+        after_device = len(left)
+
+        def one_of(words: str) -> str | None:
+            nonlocal after_device
+            found = re.search(rf"(?:^|_)({words})(?=_|$)", stem)
+            if found is None:
+                return None
+            _use(left, *found.span(1))
+            after_device = found.end()
+            return found[1]
+
+        suite = one_of("torchbench|huggingface|timm_models")
+        compiler = (
+            re.sub(r"^.*(?:expected|perf|accuracy|speedup)_", "", stem.partition(suite)[0]) if suite else ""
+        )
+        if suite:
+            end = stem.index(suite)
+            _use(left, end - len(compiler), end)
+        mode = one_of("training|inference")
+        precision = one_of("float32|float16|bfloat16|amp_bf16|amp_fp16|amp|bf16|fp16")
+        device = one_of("cuda|cpu|rocm|xpu|mps|hpu")
+        tables = list(_TABLE.finditer("".join(left)))
+        for table in tables:
+            _use(left, *table.span())
+        start = after_device if device else len(left)
+        stop = next((table.start() for table in tables if table.start() >= start), len(left))
+        hardware, others = _words(left[start:stop]), _words([*left[:start], "_", *left[stop:]])
+        nameless = suite is None and precision is None
+        return Name(
+            suite=suite,
+            compiler=compiler.strip("_") or None,
+            precision=precision,
+            phase={"training": "train", "inference": "infer"}.get(mode or "", "call"),
+            device=device,
+            target="expected" in stem or "target" in stem,
+            hardware=hardware,
+            file=(_words(_unmarked(stem)) if nameless else others) or None,
+            folder=(_words(_unmarked(path.resolve().parent.name)) or None) if nameless else None,
+        )
+
+    def on(self, machine: str) -> str:
+        """The hardware's label, where the table itself names a machine."""
+        return " ".join(filter(None, (machine if machine != "unknown" else "", self.hardware))) or "unknown"
+
+    def others(self) -> dict[str, str | None]:
+        """The parameters of a case for what the name tells and no rule knows."""
+        return {"file": self.file, "folder": self.folder}
+
+    def case(self, row: "Row") -> str:
+        """The key of the case that a row is about; raises BadFile for a row without a name."""
+        return self.key(row, row.need("name"))
+
+    def key(self, row: "Row", model: str, more: Mapping[str, str | None] | None = None) -> str:
+        """The key of a compiled model's case."""
+        batch = row.text("batch_size")
+        own = {
+            "suite": self.suite,
+            "precision": self.precision,
+            "device": row.text("dev") or self.device,
+            # Rows of models that failed to load have the batch size 0.
+            "batch": None if batch == "0" else batch,
+            "tag": row.text("tag"),
+            **self.others(),
+        }
+        technique = f"compile={plain(self.compiler or 'dynamo')}"
+        return case_key(model, self.phase, {**own, **(more or {})}, technique)
+
+
+def _unmarked(text: str) -> str:
+    """A name with blanks for what differs along a series: dates that have been, and revisions."""
+    letters = list(text)
+    for span, _ in times_in(text):
+        _use(letters, *span)
+    return _REVISION.sub(lambda mark: " " * len(mark[0]), "".join(letters))
+
+
+def _use(letters: list[str], start: int, end: int) -> None:
+    letters[start:end] = " " * (end - start)
+
+
+def _words(letters: Iterable[str]) -> str:
+    """What is left of a name, with one underscore between words."""
+    words = (word.strip("-") for word in re.split(r"[_\s]+", "".join(letters)))
+    return "_".join(filter(None, words))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of a row that are not empty, by column; `disabled` by a `#` before it."""
+
+    place: Place
+    cells: Mapping[str, At]
+    disabled: bool = False
+
+    def text(self, column: str) -> str | None:
+        return self.cells[column].text() if column in self.cells else None
+
+    def need(self, column: str) -> str:
+        """The text of a cell that has to be there; raises BadFile."""
+        if column not in self.cells:
+            raise BadFile(self.place.at(column), "is missing")
+        return self.cells[column].text()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table under the header it is known by."""
+
+    kind: str
+    header: tuple[str, ...]
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+
+
+def kind_of(header: tuple[str, ...], stem: str) -> str | None:
+    """Which table has this first row; None for a stranger's."""
+    columns = {header[0].lstrip("# "), *header[1:]} if header else set[str]()
+    if "name" in columns and any(column.startswith(TARGET) for column in columns):
+        return "targets"
+    if {"name", "accuracy"} <= columns:
+        return "accuracy"
+    if "name" in columns and {"speedup", "abs_latency"} & columns:
+        return "performance"
+    if {"model", "reason"} <= columns:
+        return "graph_breaks"
+    if {"Case Name", "Execution Time"} <= columns:
+        return "operators"
+    if header[:3] == ABOUT[:3] and ("compilation_metrics" in stem or "compile" in "".join(header[3:])):
+        return "compilation"
+    if len(header) == len(_INSTRUCTIONS) and all(_is_number(cell) for cell in header[2:]):
+        return "instructions"
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number_in(At(text, Place("")))
+    except BadFile:
+        return False
+    return True
+
+
+def table_of(text: str, path: Path) -> Table:
+    """The rows of a file under its header, which the table of instruction counts lacks; raises BadFile."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: tuple[str, ...] = ()
+    kind = ""
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    try:
+        for cells in reader:
+            own = tuple(cell.strip() for cell in cells)
+            if not any(own) or own == header:
+                continue
+            place = Place(path.name, reader.line_num)
+            if not header:
+                header, kind = _header(own, path.stem, place)
+                if kind != "instructions":
+                    continue
+            if len(own) > len(header):
+                sentence = f"has {len(own)} cells under a header of {len(header)}: set aside"
+                problems.append(Problem(place, sentence))
+                continue
+            if _is_cut_short(own, header, kind):
+                sentence = f"is cut short: {len(own)} cells under a header of {len(header)}"
+                problems.append(Problem(place, sentence))
+                continue
+            rows.append(_row(own, header, place))
+    except csv.Error as error:
+        raise BadFile(Place(path.name, reader.line_num), f"is no CSV: {error}") from None
+    if not header:
+        raise BadFile(Place(path.name), "is empty")
+    return Table(kind, header, tuple(rows), tuple(problems))
+
+
+def _is_cut_short(cells: tuple[str, ...], header: tuple[str, ...], kind: str) -> bool:
+    """Whether a row ends early, perhaps in the midst of a number.
+
+    In tables kept by hand cells are left out; a model that failed may have nothing beyond the word for it.
+    """
+    if len(cells) >= len(header) or cells[0].startswith("#") or kind in ("targets", "instructions"):
+        return False
+    return kind != "performance" or status_of(cells[-1]) is None
+
+
+def _header(first: tuple[str, ...], stem: str, place: Place) -> tuple[tuple[str, ...], str]:
+    kind = kind_of(first, stem)
+    if kind is None:
+        shown = ",".join(first)[:100]
+        raise BadFile(place, f"`{shown}` begins no table of PyTorch's benchmarks that is known here")
+    if kind == "instructions":
+        return _INSTRUCTIONS, kind
+    header = (first[0].lstrip("# "), *first[1:])
+    refuse_twice(header, place)
+    return header, kind
+
+
+def _row(cells: tuple[str, ...], header: tuple[str, ...], place: Place) -> Row:
+    disabled = cells[0].startswith("#")
+    cells = (cells[0].lstrip("# "), *cells[1:])
+    named = zip(header, cells, strict=False)
+    return Row(place, {column: At(cell, place.at(column)) for column, cell in named if cell}, disabled)
+
+
+def is_target(table: Table, name: Name) -> bool:
+    """Whether the numbers are hand-kept expectations: those are never one series with what was measured."""
+    never = table.kind in ("graph_breaks", "compilation")
+    always = table.kind in ("targets", "instructions") or (
+        table.kind == "accuracy" and "dev" not in table.header
+    )
+    return always or (name.target and not never)

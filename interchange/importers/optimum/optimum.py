@@ -1,0 +1,233 @@
+"""optimum-benchmark: the JSON of its later versions, the folders and reports of 2023, or a tree of them."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from interchange.accumulator import Gathered
+from interchange.errors import BadFile, Place
+from interchange.files import head, made_at
+from interchange.foreign_runs import Failure
+from interchange.imported import Imported, Problem
+from interchange.reading import At, csv_rows, json_of, text_of
+
+from . import points as optimum_points
+from .hydra_yaml import settings as hydra_settings
+from .settings import Settings, flattened
+
+NAME = "optimum"
+TITLE = "optimum-benchmark reports"
+
+_BENCHMARK, _REPORT, _CONFIG = "benchmark.json", "benchmark_report.json", "benchmark_config.json"
+_HYDRA = "hydra_config.yaml"
+_RESULTS = ("inference_results.csv", "training_results.csv")
+#: All rows of a tree of folders with their settings beside them, as its authors wrote them for their charts.
+_SUMMARIES = ("full_report.csv", "inference_report.csv", "training_report.csv")
+_SHORT = "short_report.csv"
+_NO_SETTINGS = "holds no settings, which make the case: only a full_report.csv can be read"
+_KNOWN = frozenset((_BENCHMARK, _REPORT, _CONFIG, _HYDRA, *_RESULTS, *_SUMMARIES))
+#: A tree with more folders is refused; so many are looked through to tell the format.
+_MOST_FOLDERS, _LOOKED_THROUGH = 20_000, 50
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file with its name as errors tell it: in a tree many share one."""
+
+    path: Path
+    name: str
+
+    def beside(self, name: str) -> "_File":
+        return _File(self.path.parent / name, str(Path(self.name).parent / name))
+
+    def text(self) -> str:
+        try:
+            return text_of(self.path)
+        except BadFile as error:
+            raise BadFile(Place(self.name), error.sentence) from None
+
+    def json(self) -> At:
+        return json_of(self.text(), Place(self.name))
+
+
+def knows(path: Path) -> bool:
+    """Whether it is one of optimum-benchmark's files, or a folder with one somewhere near its top."""
+    try:
+        if path.is_dir():
+            folders = (
+                set(files) for _, (_, _, files) in zip(range(_LOOKED_THROUGH), os.walk(path), strict=False)
+            )
+            return any(files & _KNOWN for files in folders)
+    except (OSError, ValueError):
+        return False
+    if path.suffix == ".csv":
+        return path.name in _RESULTS or "backend.name" in head(path).split("\n", 1)[0].split(",")
+    if path.suffix == ".json":
+        beginning = head(path)
+        return path.name in _KNOWN or all(
+            f'"{word}"' in beginning for word in ("backend", "scenario", "launcher")
+        )
+    return path.name == _HYDRA
+
+
+def read(path: Path) -> Imported:
+    """One run for each report, folder or row; in a tree a bad folder is set aside."""
+    gathered = Gathered(NAME)
+    if path.is_dir():
+        tables: list[_File] = []
+        for folder, names in _folders(gathered, path):
+            _read_folder(gathered, folder, names, path)
+            found = sorted(names.intersection((*_SUMMARIES, _SHORT)))
+            tables += [_File(folder / name, str((folder / name).relative_to(path))) for name in found]
+        _compare(gathered, tables)
+    else:
+        _read_file(gathered, _File(path, path.name))
+    return gathered.imported(Place(path.name))
+
+
+def _folders(gathered: Gathered, path: Path) -> Iterator[tuple[Path, set[str]]]:
+    def unreadable(error: OSError) -> None:
+        gathered.aside(Place(os.path.relpath(error.filename, path)), error.strerror or str(error))
+
+    for number, (folder, folders, files) in enumerate(os.walk(path, onerror=unreadable)):
+        if number >= _MOST_FOLDERS:
+            raise BadFile(Place(path.name), f"holds more than {_MOST_FOLDERS} folders")
+        folders.sort()
+        yield Path(folder), set(files)
+
+
+def _read_folder(gathered: Gathered, folder: Path, names: set[str], root: Path) -> None:
+    def file(name: str) -> _File:
+        return _File(folder / name, str((folder / name).relative_to(root)))
+
+    def is_read(name: str) -> bool:
+        try:
+            _read_file(gathered, file(name))
+        except BadFile as error:
+            gathered.refuse(error)
+            return False
+        return True
+
+    # These two hold the same run.
+    if _BENCHMARK in names and is_read(_BENCHMARK):
+        if _REPORT in names:
+            repeat = Problem(Place(file(_REPORT).name), f"{_BENCHMARK} beside it holds the run")
+            gathered.repeats.append(repeat)
+    elif _REPORT in names:
+        is_read(_REPORT)
+    elif _CONFIG in names:
+        gathered.aside(Place(file(_CONFIG).name), f"has no {_REPORT} beside it")
+    results = [name for name in _RESULTS if name in names]
+    for name in results or [_HYDRA] * (_HYDRA in names):
+        is_read(name)
+
+
+def _compare(gathered: Gathered, tables: Iterable[_File]) -> None:
+    """Say of tables made of runs' folders how many of their rows are in none of those that were read."""
+    runs = [{(each.metric, each.point) for each in run.measurements} for run in gathered.runs.values()]
+    for table in tables:
+        place = Place(table.name)
+        try:
+            if table.path.name == _SHORT:
+                if _names(table) - _names(table.beside(_SUMMARIES[0])):
+                    gathered.aside(place, _NO_SETTINGS)
+                else:
+                    gathered.repeats.append(Problem(place, f"{_SUMMARIES[0]} beside it has the same rows"))
+                continue
+            scratch = Gathered(NAME)
+            rows = [
+                {(each.metric, *each.values) for each in optimum_points.of_row(scratch, "-", row)}
+                for row in csv_rows(table.text(), table.name, gathered.aside)
+            ]
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        missing = sum(not any(row and row <= run for run in runs) for row in rows)
+        if missing:
+            gathered.aside(place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself")
+        else:
+            gathered.repeats.append(Problem(place, "repeats what the runs' folders hold"))
+
+
+def _names(table: _File) -> set[str]:
+    """The experiments that a table is about; none where there is no such table."""
+    if not table.path.is_file():
+        return set()
+    unheard = Gathered(NAME)
+    rows = csv_rows(table.text(), table.name, unheard.aside)
+    return {row["experiment_name"].text() if "experiment_name" in row else "" for row in rows}
+
+
+def _read_file(gathered: Gathered, file: _File) -> None:
+    if file.path.name == _SHORT:
+        raise BadFile(Place(file.name), _NO_SETTINGS)
+    if file.path.name == _HYDRA or file.path.name in _RESULTS:
+        _read_2023(gathered, file)
+    elif file.path.suffix == ".csv":
+        _read_summary(gathered, file)
+    else:
+        _read_report(gathered, file)
+
+
+def _read_report(gathered: Gathered, file: _File) -> None:
+    document = file.json()
+    if document.get("config") and document.get("report"):
+        config, report = document.need("config"), document.need("report")
+    elif file.path.name == _CONFIG:
+        config, report = document, file.beside(_REPORT).json()
+    else:
+        if not file.beside(_CONFIG).path.is_file():
+            raise BadFile(Place(file.name), f"has no {_CONFIG} beside it")
+        config, report = file.beside(_CONFIG).json(), document
+    config.need("backend").object()
+    settings = Settings.of(flattened(config))
+    case = settings.case()
+    points = list(optimum_points.of_report(gathered, case, report))
+    origin = settings.origin(NAME, made_at(file.path), points)
+    facts = {**origin.facts, "iterations": optimum_points.iterations(report)}
+    gathered.add(replace(origin, facts=facts), report.place, points)
+
+
+def _read_2023(gathered: Gathered, file: _File) -> None:
+    """The settings of a folder with its results; a folder without results is a case that was lost."""
+    hydra = file.beside(_HYDRA)
+    if not hydra.path.is_file():
+        raise BadFile(Place(file.name), f"has no {_HYDRA} beside it, which holds the settings")
+    values = hydra_settings(hydra.text(), hydra.name)
+    settings = Settings.of({path: at.value for path, at in values.items()})
+    if not settings.first("backend.name"):
+        raise BadFile(Place(hydra.name), "holds no backend.name")
+    tables = [file] if file.path != hydra.path else [file.beside(name) for name in _RESULTS]
+    tables = [table for table in tables if table.path.is_file()]
+    for table in tables:
+        for row in csv_rows(table.text(), table.name, gathered.aside):
+            _add_row(gathered, table, settings, row)
+    if not tables:
+        reason = f"there is no {' or '.join(_RESULTS)} beside {_HYDRA}"
+        failure = Failure(settings.case(), "lost", reason)
+        gathered.add(settings.origin(NAME, made_at(hydra.path), ()), Place(hydra.name), (), [failure])
+
+
+def _read_summary(gathered: Gathered, file: _File) -> None:
+    for row in csv_rows(file.text(), file.name, gathered.aside):
+        # Hydra's settings of itself, and what the table's author derived, are no settings of the run.
+        values = {
+            column: At(str(cell.value), cell.place).text()
+            for column, cell in row.items()
+            if column.startswith(("backend.", "benchmark.", "launcher.", "environment."))
+            or column in ("experiment_name", "model", "device", "task")
+        }
+        settings = Settings.of(values)
+        if not settings.first("backend.name"):
+            place = next(iter(row.values())).place
+            gathered.aside(Place(place.file, place.line, "backend.name"), "is missing")
+            continue
+        _add_row(gathered, file, settings, row)
+
+
+def _add_row(gathered: Gathered, file: _File, settings: Settings, row: Mapping[str, At]) -> None:
+    points = list(optimum_points.of_row(gathered, settings.case(), row))
+    place = next(iter(row.values())).place
+    origin = settings.origin(NAME, made_at(file.path), points)
+    gathered.add(origin, Place(file.name, place.line), points)

@@ -1,0 +1,173 @@
+"""What `pytest --benchmark-json` writes: pytest-benchmark, read as its versions 3 to 5 write it."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis.metrics import Better
+
+from ..accumulator import Gathered, moment_in
+from ..errors import BadFile, Place
+from ..files import head, made_at
+from ..foreign_runs import Origin, Point, case_key
+from ..imported import Imported
+from ..reading import At, json_of, text_of
+
+NAME = "pytest-benchmark"
+TITLE = "pytest-benchmark JSON (--benchmark-json)"
+
+#: Statistics over the rounds of one process: field of `stats` -> metric, unit, factor, better, title.
+_STATISTICS: Mapping[str, tuple[str, str, float, Better, str]] = {
+    "median": ("latency", "ms", 1e3, "lower", "Latency"),
+    "min": ("latency_min", "ms", 1e3, "lower", "Latency min"),
+    "mean": ("pytest_benchmark.mean", "s", 1.0, "lower", "Mean of the rounds"),
+    "max": ("pytest_benchmark.max", "s", 1.0, "lower", "Slowest round"),
+    "stddev": ("pytest_benchmark.stddev", "s", 1.0, "lower", "Standard deviation of the rounds"),
+    "q1": ("pytest_benchmark.q1", "s", 1.0, "lower", "First quartile of the rounds"),
+    "q3": ("pytest_benchmark.q3", "s", 1.0, "lower", "Third quartile of the rounds"),
+    "iqr": ("pytest_benchmark.iqr", "s", 1.0, "lower", "Interquartile range of the rounds"),
+    "ops": ("pytest_benchmark.ops", "1/s", 1.0, "higher", "Operations per second of the mean"),
+}
+#: Where a suite that cares writes its PyTorch's version: `machine_info` or `extra_info`.
+_TORCH = ("torch_version", "torch", "pytorch_version", "pytorch")
+#: What stands for a parameter that is no JSON; it may hold an address, which is another in each process.
+_NO_JSON = "UNSERIALIZABLE["
+
+
+def knows(path: Path) -> bool:
+    """Whether the file begins as pytest-benchmark's does."""
+    beginning = head(path).lstrip()
+    return beginning.startswith("{") and '"machine_info"' in beginning[:4096]
+
+
+def read(path: Path) -> Imported:
+    """The file's benchmarks: a run, or one for each PyTorch if `extra_info` tells of several."""
+    document = json_of(text_of(path), Place(path.name))
+    benchmarks = document.need("benchmarks").list()
+    machine = document.need("machine_info")
+    shared = _torch_version(machine)
+    gathered = Gathered(NAME)
+    by_torch: dict[str, list[int]] = {}
+    for number, benchmark in enumerate(benchmarks):
+        try:
+            extra = benchmark.get("extra_info")
+            own = _torch_version(extra) if extra else ""
+            by_torch.setdefault(own or shared, []).append(number)
+        except BadFile as error:
+            gathered.refuse(error)
+    for torch_version, own in by_torch.items():
+        _add(gathered, path, document, torch_version, (benchmarks[number] for number in own))
+    return gathered.imported(document.place.at("benchmarks"))
+
+
+def _add(gathered: Gathered, path: Path, document: At, torch_version: str, benchmarks: Iterator[At]) -> None:
+    points: list[Point] = []
+    about: dict[str, Any] = {}
+    project = _text(document.get("commit_info"), "project")
+    for benchmark in benchmarks:
+        try:
+            name = benchmark.get("fullname") or benchmark.need("name")
+            case = _case(name, benchmark, project)
+            points += _points(gathered, case, benchmark.need("stats"))
+            about[case] = _about(benchmark)
+        except BadFile as error:
+            gathered.refuse(error)
+    origin = _origin(path, document, torch_version, {"benchmarks": about})
+    gathered.add(origin, document.place.at("benchmarks"), points)
+
+
+def _origin(path: Path, document: At, torch_version: str, facts: Mapping[str, Any]) -> Origin:
+    machine = document.need("machine_info")
+    commit = document.get("commit_info")
+    written = document.get("datetime")
+    started, note, dated = (moment_in(written), "", True) if written else made_at(path)
+    content = "" if dated else hashlib.sha256(json.dumps(document.value).encode()).hexdigest()
+    commit_facts = {name: at.value for name, at in commit.object().items()} if commit else {}
+    return Origin(
+        format=NAME,
+        suite=_text(commit, "project") or NAME,
+        started_at=started,
+        dated=dated,
+        identity=f"{_text(commit, 'id')} {torch_version} {content}".strip(),
+        machine=_text(machine, "node") or "unknown",
+        hardware=_hardware(machine),
+        torch_version=torch_version,
+        python_version=_text(machine, "python_version"),
+        facts={**facts, "commit": commit_facts} | ({"notes": [note]} if note else {}),
+    )
+
+
+def _case(name: At, benchmark: At, project: str) -> str:
+    """The test without its id in brackets, with its parameters; `fullname` tells files apart."""
+    test, bracket, identifier = name.text().partition("[")
+    given = benchmark.get("params")
+    members = given.object() if given and isinstance(given.value, dict) else {}
+    parameters: dict[str, Any] = {each: str(member.value) for each, member in members.items()}
+    readable = all(_plain(member.value) for member in members.values())
+    if bracket and not (parameters and readable):
+        parameters = {"param": identifier.removesuffix("]")}
+    return case_key(test, "call", {**parameters, "project": project or None})
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.startswith(_NO_JSON)
+    return value is None or isinstance(value, int | float)
+
+
+def _points(gathered: Gathered, case: str, stats: At) -> Iterator[Point]:
+    for field, member in stats.object().items():
+        if field not in _STATISTICS or member.value is None:
+            continue
+        metric, unit, factor, better, title = _STATISTICS[field]
+        try:
+            # What is finite in seconds need not be so in milliseconds.
+            value = At(member.number() * factor, member.place).number()
+        except BadFile as error:
+            gathered.refuse(error)
+            continue
+        yield Point(
+            case=case,
+            metric=metric,
+            unit=unit,
+            better=better,
+            values=(value,),
+            place=member.place,
+            title=title,
+        )
+
+
+def _about(benchmark: At) -> dict[str, Any]:
+    """How much was measured, and what the suite wrote beside it."""
+    stats = benchmark.need("stats").object()
+    about = {name: stats[name].value for name in ("rounds", "iterations", "outliers") if name in stats}
+    for name in ("group", "extra_info"):
+        if (member := benchmark.get(name)) and member.value:
+            about[name] = member.value
+    return about
+
+
+def _torch_version(at: At) -> str:
+    members = at.object()
+    found = (members[name].value for name in _TORCH if name in members)
+    return next((each for each in found if isinstance(each, str) and each), "")
+
+
+def _hardware(machine: At) -> str:
+    """The processor by its name and its logical CPUs, or what the system calls the architecture."""
+    cpu = machine.get("cpu")
+    members = cpu.object() if cpu and isinstance(cpu.value, dict) else {}
+    names = (members[name].value for name in ("brand_raw", "brand") if name in members)
+    name = next((each.strip() for each in names if isinstance(each, str) and each.strip()), "")
+    count = members["count"].value if "count" in members else None
+    if name and isinstance(count, int) and not isinstance(count, bool):
+        return f"{name}, {count} CPUs"
+    return name or _text(machine, "processor") or _text(machine, "machine") or "unknown"
+
+
+def _text(at: At | None, name: str) -> str:
+    """A text that may be missing or empty."""
+    member = at.get(name) if at else None
+    return member.value if member and isinstance(member.value, str) else ""

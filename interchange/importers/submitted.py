@@ -1,0 +1,305 @@
+"""What a team's own script measured, as the JSON that `pyrometer submit` reads; docs/import.md has it all."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from analysis.metrics import METRICS, Better
+from db.records import Machine, MetricDefinition, Outcome, Profile
+
+from ..errors import BadFile
+from ..foreign_runs import Failure, Origin, Point, assembled, case_key, plain
+from ..imported import Imported, ImportedRun, Problem
+from ..reading import At
+from ..value_checks import objection
+
+NAME = "submitted"
+
+PHASES = ("infer", "train", "call")
+STATUSES = ("ok", "skipped", "unsupported", "oom", "timeout", "crashed", "wrong", "not_compiled", "lost")
+_BETTER = ("lower", "higher", "neither")
+_FIELDS = (
+    *("suite", "case", "started_at", "torch", "python", "environment", "profile", "gpus"),
+    *("metrics", "status", "reason", "facts"),
+)
+_OF_A_METRIC = ("value", "values", "unit", "better", "title")
+#: What a metric of one's own may be called: it is part of addresses.
+_METRIC = re.compile(r"[a-z][a-z0-9_.]*")
+
+#: Two clocks may differ by so much.
+_AHEAD = timedelta(minutes=5)
+
+#: What `runner.machine.describe` wants to know of a device: name and memory_mib.
+Gpu = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One element of the file, checked. `gpus` are the devices that the script's PyTorch saw."""
+
+    suite: str
+    case: str
+    started_at: datetime
+    torch: str
+    python: str
+    environment: str
+    profile: str
+    gpus: tuple[Gpu, ...]
+    points: tuple[Point, ...]
+    status: str
+    reason: str
+    facts: Mapping[str, Any]
+
+    @property
+    def run(self) -> tuple[str, ...]:
+        """What submissions share that belong to one run."""
+        gpus = json.dumps(self.gpus, sort_keys=True)
+        started = self.started_at.isoformat()
+        return self.suite, started, self.torch, self.python, self.environment, self.profile, gpus
+
+
+def submissions(document: At, default_time: datetime | None, now: datetime | None = None) -> list[Submission]:
+    """The elements of a document: one object, or a list of them; raises BadFile for the first mistake.
+
+    `default_time` is for those that do not say when they were measured; with None they have to. `now` is the
+    clock's time where it is None: nothing was measured after it.
+    """
+    latest = (now or datetime.now(UTC)) + _AHEAD
+    elements = document.list() if isinstance(document.value, list) else [document]
+    if not elements:
+        raise BadFile(document.place, "holds no result")
+    found = [_submission(element, default_time, latest) for element in elements]
+    _agreeing(found)
+    return found
+
+
+def _agreeing(parts: Sequence[Submission]) -> None:
+    """Raise BadFile where a metric has two units or directions: in two runs of the file as well as in one."""
+    known: dict[str, Point] = {}
+    for point in (point for part in parts for point in part.points):
+        first = known.setdefault(point.metric, point)
+        if (point.unit, point.better) != (first.unit, first.better):
+            raise BadFile(
+                point.place,
+                f'is in "{point.unit}" ({point.better}), and "{first.unit}" ({first.better}) before',
+            )
+
+
+def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine]) -> Imported:
+    """The submissions as runs; those that share suite, time, environment and GPUs are one run.
+
+    `machine` is the one that has these GPUs.
+    """
+    runs: dict[tuple[str, ...], list[Submission]] = {}
+    for part in parts:
+        runs.setdefault(part.run, []).append(part)
+    done: list[ImportedRun] = []
+    metrics: dict[str, MetricDefinition] = {}
+    problems: list[Problem] = []
+    for own in runs.values():
+        run, definitions, aside = _assembled(own, machine(own[0].gpus))
+        done.append(run)
+        problems += aside
+        metrics |= {each.name: each for each in definitions}
+    return Imported(NAME, tuple(done), tuple(metrics.values()), tuple(problems))
+
+
+def _assembled(
+    own: list[Submission], machine: Machine
+) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[Problem, ...]]:
+    first = own[0]
+    origin = Origin(
+        format=NAME,
+        suite=first.suite,
+        started_at=first.started_at,
+        # The label alone names no hardware: the machine's fingerprint does, and it takes its place below.
+        identity=json.dumps([*first.run, machine.fingerprint, machine.hardware.fingerprint]),
+        machine=machine.name,
+        hardware=machine.hardware.label,
+        torch_version=first.torch,
+        python_version=first.python,
+        environment=first.environment,
+    )
+    points = [point for each in own for point in each.points]
+    failures = [Failure(each.case, each.status, each.reason) for each in own if each.status != "ok"]
+    made, definitions, problems = assembled(origin, points, failures)
+    settings = {"submitted_as": first.profile}
+    # Apart from a profile of ours by that name: who submits ran under settings that we do not know.
+    fingerprint = hashlib.sha256(f"{NAME}/{first.profile}".encode()).hexdigest()[:16]
+    profile = Profile(fingerprint, first.profile, settings) if first.profile else made.run.profile
+    run = replace(made.run, machine=machine, profile=profile, command="pyrometer submit")
+    facts: dict[str, dict[str, Any]] = {}
+    for each in own:
+        facts.setdefault(each.case, {}).update(each.facts)
+    outcomes = tuple(_with_facts(outcome, facts[outcome.case]) for outcome in made.outcomes)
+    return ImportedRun(run, outcomes, made.measurements), definitions, problems
+
+
+def _with_facts(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
+    return replace(outcome, facts={**outcome.facts, **facts})
+
+
+def _submission(at: At, default_time: datetime | None, latest: datetime) -> Submission:
+    members = at.object()
+    _known(at, _FIELDS)
+    case = _case(at.need("case"))
+    status, reason = _ending(at)
+    points = tuple(_points(case, members["metrics"])) if at.get("metrics") else ()
+    if status == "ok" and not points:
+        raise BadFile(at.place.at("metrics"), "is missing: a case that ended ok has at least one")
+    if status != "ok" and points:
+        raise BadFile(members["metrics"].place, f"a case that ended {status} has no metrics")
+    facts = at.get("facts")
+    return Submission(
+        suite=at.need("suite").text(),
+        case=case,
+        started_at=_time(at, default_time, latest),
+        torch=_text(at, "torch"),
+        python=_text(at, "python"),
+        environment=_text(at, "environment"),
+        profile=_text(at, "profile"),
+        gpus=tuple(_gpu(gpu) for gpu in _list(at, "gpus")),
+        points=points,
+        status=status,
+        reason=reason,
+        facts={name: each.value for name, each in facts.object().items()} if facts else {},
+    )
+
+
+def _known(at: At, fields: tuple[str, ...]) -> None:
+    for name, member in at.object().items():
+        if name not in fields:
+            raise BadFile(member.place, f"is no field: known are {', '.join(fields)}")
+
+
+def _text(at: At, name: str) -> str:
+    member = at.get(name)
+    return member.text() if member else ""
+
+
+def _list(at: At, name: str) -> Sequence[At]:
+    member = at.get(name)
+    return member.list() if member else []
+
+
+def _case(at: At) -> str:
+    """The key of `name/phase/parameters/technique`, of which the last two may be left out."""
+    parts = at.text().split("/")
+    if not 2 <= len(parts) <= 4 or not all(parts):
+        raise at.wrong("a case such as my_model/train/batch=8")
+    name, phase = parts[:2]
+    parameters = parts[2] if len(parts) > 2 else "-"
+    technique = parts[3] if len(parts) > 3 else "eager"
+    if phase not in PHASES:
+        raise at.wrong(f"a phase ({', '.join(PHASES)}) after the first /")
+    pairs = _pairs(at, parameters) if parameters != "-" else {}
+    axes = _pairs(at, technique) if technique != "eager" else {}
+    spelled = ",".join(f"{plain(axis)}={plain(value)}" for axis, value in sorted(axes.items()))
+    return case_key(name, phase, pairs, spelled or "eager")
+
+
+def _pairs(at: At, text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if not (name and equals and value) or name in found:
+            raise at.wrong("name=value pairs with commas, each name once, after phase and parameters")
+        found[name] = value
+    return found
+
+
+def _ending(at: At) -> tuple[str, str]:
+    given = at.get("status")
+    status = given.text() if given else "ok"
+    if given and status not in STATUSES:
+        raise given.wrong(f"one of {', '.join(STATUSES)}")
+    reason = _text(at, "reason")
+    if status != "ok" and not reason:
+        raise BadFile(at.place.at("reason"), f"is missing: say why it ended {status}")
+    return status, reason
+
+
+def _time(at: At, default: datetime | None, latest: datetime) -> datetime:
+    given = at.get("started_at")
+    if given is None:
+        if default is None:
+            raise BadFile(at.place.at("started_at"), "is missing")
+        return default
+    expected = 'a time with its zone such as "2026-11-21T20:15:00+00:00", or seconds since 1970'
+    try:
+        if isinstance(given.value, str):
+            found = datetime.fromisoformat(given.text())
+        else:
+            seconds = given.number()
+            if 1e12 <= seconds < 1e13:
+                raise given.wrong("seconds since 1970 (milliseconds?)")
+            found = datetime.fromtimestamp(seconds, UTC)
+        if found.tzinfo is None:
+            raise given.wrong(expected)
+        found = found.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        raise given.wrong(expected) from None
+    if found > latest:
+        raise BadFile(given.place, f"{found:%Y-%m-%d %H:%M:%S} UTC is in the future, by this machine's clock")
+    return found
+
+
+def _gpu(at: At) -> dict[str, Any]:
+    _known(at, ("name", "memory_mib"))
+    memory = at.need("memory_mib").number()
+    return {"name": at.need("name").text(), "memory_mib": int(memory)}
+
+
+def _points(case: str, at: At) -> Iterator[Point]:
+    for name, metric in at.object().items():
+        if not _METRIC.fullmatch(name):
+            raise BadFile(metric.place, "is no name of a metric: small letters, digits, dots and underscores")
+        _known(metric, _OF_A_METRIC)
+        unit, better = _unit_and_direction(name, metric)
+        values = _values(metric)
+        for value in values:
+            # Whoever names a metric knows whether it may be 0.
+            if reason := objection(name, unit, better, value, nought=name not in METRICS):
+                raise BadFile(metric.place, reason)
+        yield Point(
+            case=case,
+            metric=name,
+            unit=unit,
+            better=better,
+            values=values,
+            place=metric.place,
+            title=_text(metric, "title"),
+            unbound=True,
+        )
+
+
+def _unit_and_direction(name: str, at: At) -> tuple[str, Better]:
+    known = METRICS.get(name)
+    unit = at.get("unit") if known else at.need("unit")
+    better = at.get("better") if known else at.need("better")
+    # A number of things may have no unit, and says so.
+    given = unit.value if unit is not None and unit.value == "" else unit and unit.text()
+    if better is not None and better.value not in _BETTER:
+        raise better.wrong(f"one of {', '.join(_BETTER)}")
+    if known is None:
+        assert better is not None
+        return str(given), cast("Better", better.value)
+    if unit is not None and given != known.unit:
+        raise unit.wrong(f'"{known.unit}", the unit of {name}')
+    if better is not None and better.value != known.better:
+        raise better.wrong(f'"{known.better}", as {name} is')
+    return known.unit, known.better
+
+
+def _values(at: At) -> tuple[float, ...]:
+    one, several = at.get("value"), at.get("values")
+    if (one is None) == (several is None):
+        raise BadFile(at.place, "needs either `value`, or `values` with one for each process")
+    found = (one,) if one is not None else cast("At", several).list()
+    if not found:
+        raise BadFile(at.place.at("values"), "holds no value")
+    return tuple(each.number() for each in found)

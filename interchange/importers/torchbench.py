@@ -1,0 +1,205 @@
+"""TorchBench user benchmarks: `metrics-*.json`, whose values are numbers or what went wrong."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.metrics import Better
+
+from ..accumulator import Gathered
+from ..errors import BadFile, Place
+from ..files import head, made_at
+from ..foreign_runs import Failure, Origin, Point, case_key, plain, slug
+from ..imported import Imported
+from ..reading import At, json_of, text_of
+from .dynamo_words import AS_GIVEN, status_of
+
+NAME = "torchbench"
+TITLE = "TorchBench user benchmark"
+
+#: By the file's name of a metric: ours or a new name, unit, direction, title.
+_METRICS: dict[str, tuple[str, str, Better, str]] = {
+    "latencies": ("latency", "ms", "lower", ""),
+    "cpu_peak_mem": ("torchbench.cpu_peak_mem", "GB", "lower", "Peak memory of the CPU (1 GB = 1e9 bytes)"),
+    "gpu_peak_mem": ("torchbench.gpu_peak_mem", "GB", "lower", "Peak memory of the GPU (1 GB = 1e9 bytes)"),
+    "pt2_graph_breaks": ("torchbench.pt2_graph_breaks", "count", "lower", "Graph breaks"),
+}
+#: `<model>-<test>-<metric>`: told apart by the test alone, for both others may have a hyphen.
+_PLAIN_KEY = re.compile(r"(?P<model>.+?)-(?P<test>train|eval)-(?P<metric>.+)")
+#: `test_<test>[<model>-<device>-<mode>]_<metric>`, as the benchmark `torch-nightly` writes.
+_NIGHTLY_KEY = re.compile(
+    r"test_(?P<test>train|eval)\[(?P<model>.+)-(?P<device>[a-z]+)-(?P<mode>[a-z]+)\]_(?P<metric>latency|[cg]mem)"
+)
+_NIGHTLY_METRICS = {"latency": "latencies", "cmem": "cpu_peak_mem", "gmem": "gpu_peak_mem"}
+_PHASES = {"train": "train", "eval": "infer"}
+_OWN = frozenset({"model", "test", "device", "bs", "extra_args", "metric"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A key of `metrics`, taken apart."""
+
+    case: str
+    metric: str
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the metrics come to: numbers, and by case the texts that stand in place of some."""
+
+    points: list[Point] = field(default_factory=list[Point])
+    texts: dict[str, list[tuple[str, At]]] = field(default_factory=dict[str, list[tuple[str, At]]])
+
+
+def knows(path: Path) -> bool:
+    """Whether a file begins like one of these."""
+    start = head(path)
+    named = path.name.startswith("metrics-") and path.suffix == ".json"
+    members = ('"name"', '"environ"', '"metrics"') if not named else ('"metrics"',)
+    return start.lstrip().startswith("{") and all(member in start for member in members)
+
+
+def read(path: Path) -> Imported:
+    """One run of one user benchmark; raises BadFile.
+
+    An error text is the outcome of its case, unless the case has numbers as well: then it is set aside.
+    """
+    text = text_of(path)
+    document = json_of(text, Place(path.name))
+    name = document.need("name").text()
+    environ = document.get("environ")
+    about = environ.object() if environ else {}
+    gathered, found = Gathered(NAME), _Found()
+    for key, value in document.need("metrics").object().items():
+        try:
+            _take(_taken_apart(key, name), value, found)
+        except BadFile as error:
+            gathered.refuse(error)
+    origin = _origin(path, text, name, about)
+    place = document.place.at("metrics")
+    gathered.add(origin, place, found.points, _failures(found, gathered))
+    return gathered.imported(place)
+
+
+def _taken_apart(key: str, benchmark: str) -> _Key:
+    if ", " in key and "=" in key:
+        pairs = [part.partition("=") for part in re.split(r", (?=\w+=)", key)]
+        parts = {name: value for name, equals, value in pairs if equals}
+        if {"model", "metric"} <= parts.keys() and len(parts) == len(pairs):
+            return _of_parts(parts, benchmark)
+    if match := _NIGHTLY_KEY.fullmatch(key):
+        parts = match.groupdict()
+        mode = parts.pop("mode")
+        parts |= {"metric": _NIGHTLY_METRICS[parts["metric"]]}
+        return _of_parts(parts, benchmark, "eager" if mode == "eager" else f"mode={mode}")
+    if match := _PLAIN_KEY.fullmatch(key):
+        return _of_parts(match.groupdict(), benchmark)
+    # What cannot be told apart stays whole: a case of its own with a single value.
+    return _Key(case_key(key, "call", {"benchmark": benchmark}), "value")
+
+
+def _of_parts(parts: dict[str, str], benchmark: str, technique: str = "") -> _Key:
+    test = parts.get("test", "")
+    parameters = {name: value for name, value in parts.items() if name not in _OWN}
+    parameters |= {"benchmark": benchmark, "device": parts.get("device")}
+    parameters |= {"batch": None if parts.get("bs") in (None, "None", "") else parts["bs"]}
+    parameters |= {"test": None if test in _PHASES or not test else test}
+    technique = technique or _technique(parts.get("extra_args", ""))
+    phase = _PHASES.get(test, "call")
+    return _Key(case_key(parts["model"], phase, parameters, technique), parts["metric"])
+
+
+def _technique(arguments: str) -> str:
+    """`--precision bf16 --channels-last` as `channels-last=on,precision=bf16`; what is odd stays whole.
+
+    Arguments come as one text, or as a list in Python's spelling.
+    """
+    if arguments.startswith("["):
+        arguments = " ".join(re.findall(r"[^\s\[\],'\"]+", arguments))
+    words = arguments.split()
+    if not words:
+        return "eager"
+    pairs: dict[str, str] = {}
+    name = ""
+    for word in words:
+        option = word.startswith("--") and plain(word[2:].partition("=")[0])
+        if option and option not in pairs:
+            name, _, value = word[2:].partition("=")
+            name, pairs[option] = option, plain(value) or "on"
+        elif not option and name and pairs[name] == "on":
+            pairs[name] = plain(word)
+        else:
+            return f"arguments={plain(' '.join(words))}"
+    return ",".join(f"{option}={value}" for option, value in sorted(pairs.items()))
+
+
+def _take(key: _Key, value: At, found: _Found) -> None:
+    if isinstance(value.value, str):
+        if _is_number(value.text()):
+            raise value.wrong("a number or what went wrong")
+        found.texts.setdefault(key.case, []).append((key.metric, value))
+        return
+    own = f"torchbench.{slug(key.metric) or 'value'}"
+    unknown = (own, AS_GIVEN, "neither", f"{key.metric}, in TorchBench's unit")
+    metric, unit, better, title = _METRICS.get(key.metric, unknown)
+    found.points.append(
+        Point(
+            case=key.case,
+            metric=metric,
+            unit=unit,
+            better=better,
+            values=(value.number(),),
+            place=value.place,
+            title=title,
+        )
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _failures(found: _Found, gathered: Gathered) -> list[Failure]:
+    """The outcomes of the cases without any number; a text beside numbers is set aside."""
+    with_numbers = {point.case for point in found.points}
+    failures: list[Failure] = []
+    for case, texts in found.texts.items():
+        if case in with_numbers:
+            for metric, value in texts:
+                gathered.aside(value.place, f"{metric} is {value.text()!r}, and other metrics have numbers")
+            continue
+        said = list(dict.fromkeys(value.text() for _, value in texts))
+        reason = said[0] if len(said) == 1 else "; ".join(f"{name}: {value.text()}" for name, value in texts)
+        failures.append(Failure(case, status_of(said[0]) or "crashed", reason))
+    return failures
+
+
+def _origin(path: Path, text: str, name: str, about: dict[str, At]) -> Origin:
+    started, note, dated = made_at(path)
+    return Origin(
+        format=NAME,
+        suite=f"{NAME}.{slug(name) or 'unnamed'}",
+        started_at=started,
+        dated=dated,
+        identity=hashlib.sha256(text.encode()).hexdigest(),
+        hardware=_word(about, "device") or "unknown",
+        torch_version=_word(about, "pytorch_version"),
+        environment_facts={"git": _word(about, "pytorch_git_version")} if about else {},
+        facts=_facts(name, about, note),
+    )
+
+
+def _facts(name: str, about: dict[str, At], note: str) -> dict[str, Any]:
+    return {"benchmark": name, "environ": {key: at.value for key, at in about.items()}, "notes": [note]}
+
+
+def _word(about: dict[str, At], name: str) -> str:
+    """A text of `environ`; empty where there is none."""
+    value = about[name].value if name in about else None
+    return value if isinstance(value, str) else ""

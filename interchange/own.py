@@ -1,0 +1,392 @@
+"""Our own format: runs whole, as lines of JSON with a checksum each.
+
+A line is `{"v": 1, "kind": ..., "crc": ..., "body": ...}` as in a run's journal. The first has the kind
+`export` and says who wrote the file, the last one `end`, how many lines of each kind there should be and what
+their checksums come to. Between them, for each run: `run`, then `metric` for each metric that was not there
+yet, `outcome` and `measurement`.
+"""
+
+import gzip
+import json
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from analysis.metrics import METRICS
+from db.records import Measurement, MetricDefinition, Outcome, Run
+
+from .errors import BadFile, Place
+from .exporters.exported import Catalogue, ExportedRun
+from .imported import Imported, ImportedRun, Problem
+from .reading import At, refuse_streams
+from .serialization import (
+    finite,
+    measurement_body,
+    measurement_of,
+    metric_body,
+    metric_of,
+    outcome_body,
+    outcome_of,
+    run_body,
+    run_of,
+)
+
+NAME = "pyrometer"
+TITLE = "Pyrometer's own export"
+VERSION = 1
+
+_FIRST, _LAST = "export", "end"
+#: Of the checksums of all lines between, in the last one; modulo.
+_SUM, _SUMS = "sum", 2**64
+_KINDS = ("run", "metric", "outcome", "measurement")
+#: A longer line is none of ours: an outcome of eight million samples fits.
+_MAX_LINE = 64 << 20
+#: `parts` gives out what it has when that many bytes, lines or problems have come together.
+_PART_BYTES, _PART_LINES, _PART_PROBLEMS = 16 << 20, 10_000, 1000
+_GZIP = b"\x1f\x8b"
+#: What is read whole by `read`, uncompressed.
+MAX_BYTES = 256 << 20
+#: More blank lines than this are no export, and neither is what was compressed further than that.
+_MOST_BLANK, _MOST_PACKED = 1 << 20, 1000
+
+
+def lines_of(
+    runs: Iterable[ExportedRun], catalogue: Catalogue, *, program: str, written_at: datetime
+) -> Iterator[bytes]:
+    """The lines of a file, one after the other; nothing is held but one outcome. `program` is our version.
+
+    A fact that is not finite is written as null: JSON has no such numbers.
+    """
+    first = {"format": NAME, "version": VERSION, "program": program}
+    yield _line(_FIRST, {**first, "written_at": written_at.astimezone(UTC).isoformat()})
+    counts: dict[str, int] = dict.fromkeys(_KINDS, 0)
+    total = 0
+    told: set[str] = set()
+    for exported in runs:
+        for kind, body in _bodies(exported, catalogue, told):
+            line, crc = _line_and_sum(kind, body)
+            counts[kind] += 1
+            total += crc
+            yield line
+    yield _line(_LAST, {**counts, _SUM: total % _SUMS})
+
+
+def _bodies(
+    exported: ExportedRun, catalogue: Catalogue, told: set[str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "run", run_body(exported.run)
+    used = {each.metric for each in exported.measurements}
+    used.update(*(outcome.metrics for outcome in exported.outcomes))
+    for name in sorted(used - told):
+        told.add(name)
+        # Ours too: whoever reads the file may have another catalogue.
+        if metric := catalogue.metric(name):
+            yield "metric", metric_body(metric)
+    for outcome in exported.outcomes:
+        whole = replace(outcome, blocks=exported.samples(outcome), telemetry=exported.recordings(outcome))
+        yield "outcome", outcome_body(exported.run.id, whole)
+    for measurement in exported.measurements:
+        yield "measurement", measurement_body(exported.run.id, measurement)
+
+
+def knows(path: Path) -> bool:
+    """Whether a file begins as one of ours does, compressed or not."""
+    try:
+        refuse_streams(path)
+        with path.open("rb") as packed, _opened(packed) as file:
+            line = json.loads(file.readline(1 << 16))
+        return line["kind"] == _FIRST and line["body"]["format"] == NAME
+    except (BadFile, OSError, EOFError, zlib.error, ValueError, LookupError, TypeError, RecursionError):
+        return False
+
+
+def read(path: Path) -> Imported:
+    """All that a file of at most `MAX_BYTES` (uncompressed) holds; raises BadFile. See `parts`."""
+    runs: dict[str, ImportedRun] = {}
+    metrics: list[MetricDefinition] = []
+    problems: list[Problem] = []
+    for part in parts(path, limit=MAX_BYTES):
+        for each in part.runs:
+            before = runs.get(each.run.id, ImportedRun(each.run, (), ()))
+            outcomes = before.outcomes + each.outcomes
+            runs[each.run.id] = ImportedRun(each.run, outcomes, before.measurements + each.measurements)
+        metrics += part.metrics
+        problems += part.set_aside
+    return Imported(NAME, tuple(runs.values()), tuple(metrics), tuple(problems))
+
+
+def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
+    """What a file holds, run by run, and of a large run piece by piece, so that no size is too large.
+
+    A damaged line, a torn end and a line from a newer Pyrometer are set aside; so is whatever belongs to a
+    run whose own line is missing before it. Raises BadFile where nothing can be used, at the line at which
+    more than `limit` bytes have come, and for a small file that unpacks without end.
+    """
+    refuse_streams(path)
+    reading = _Reading(path.name)
+    number = 0
+    try:
+        with path.open("rb") as packed, _opened(packed) as file:
+            bounds = _Bounds(path.name, packed, limit)
+            while raw := file.readline(_MAX_LINE):
+                number += 1
+                bounds.take(number, raw)
+                if len(raw) == _MAX_LINE and not raw.endswith(b"\n"):
+                    while raw and not raw.endswith(b"\n"):
+                        raw = file.readline(_MAX_LINE)
+                        bounds.take(number, raw)
+                    reading.problem(number, f"is longer than {_MAX_LINE >> 20} MiB")
+                    continue
+                if raw.strip() and (done := reading.take(number, raw)):
+                    yield done
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        reading.problem(number + 1, f"the compressed file is damaged or cut short here: {error}")
+    except OSError as error:
+        raise BadFile(Place(path.name), error.strerror or str(error)) from None
+    yield reading.end(number)
+
+
+def _opened(file: BinaryIO) -> BinaryIO | gzip.GzipFile:
+    """What the file holds, unpacked."""
+    compressed = file.read(2) == _GZIP
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file, mode="rb") if compressed else file
+
+
+@dataclass
+class _Bounds:
+    """How much has come of a file, and whether it is still within reason."""
+
+    name: str
+    packed: BinaryIO
+    limit: int | None
+    size: int = 0
+    blank: int = 0
+
+    def take(self, number: int, raw: bytes) -> None:
+        """Count what was read of a line; raises BadFile."""
+        self.size += len(raw)
+        self.blank += 0 if raw.strip() else len(raw)
+        place = Place(self.name, number)
+        if self.limit is not None and self.size > self.limit:
+            raise BadFile(place, f"is larger than {self.limit >> 20} MiB")
+        if self.blank > _MOST_BLANK:
+            raise BadFile(place, f"holds more than {_MOST_BLANK >> 20} MiB of blank lines")
+        if self.size > _MAX_LINE and self.size > _MOST_PACKED * self.packed.tell():
+            raise BadFile(place, f"unpacks to more than {_MOST_PACKED} times its size")
+
+
+@dataclass
+class _Piece:
+    """What has come together since the last part."""
+
+    runs: dict[str, tuple[list[Outcome], list[Measurement]]]
+    metrics: list[MetricDefinition]
+    size: int = 0
+    lines: int = 0
+
+
+class _Reading:
+    """The lines of one file, taken one by one."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._runs: dict[str, Run] = {}
+        self._piece = _Piece({}, [])
+        self._problems: list[Problem] = []
+        self._orphans: dict[str, Counter[str]] = defaultdict(Counter)
+        #: Metrics that bear the name of one of ours, or of one told before, and are none.
+        self._others: set[str] = set()
+        #: The units of those that were told, and the names of those that were not.
+        self._told: dict[str, tuple[str, str]] = {}
+        self._untold: set[str] = set()
+        self._kinds: Counter[str] = Counter()
+        self._sum = 0
+        self._ended = False
+        self._begun = self._good = 0
+        self._first_problem: Problem | None = None
+
+    def problem(self, number: int, sentence: str, field: str = "") -> None:
+        """Something is set aside."""
+        found = Problem(Place(self._name, number, field), sentence)
+        self._first_problem = self._first_problem or found
+        self._problems.append(found)
+
+    def take(self, number: int, raw: bytes) -> Imported | None:
+        """One line; answers what came before it where that is a part of its own."""
+        try:
+            kind, body, crc = _opened_line(raw)
+        except ValueError as error:
+            self.problem(number, str(error))
+            return self._part() if self._full() else None
+        self._good += 1
+        if kind not in (_FIRST, _LAST):
+            self._kinds[kind] += 1
+            self._sum += crc
+        done = self._part() if self._full() or (kind == "run" and self._piece.runs) else None
+        self._piece.size += len(raw)
+        self._piece.lines += 1
+        try:
+            self._take(number, kind, At(body, Place(self._name, number)))
+        except BadFile as error:
+            self.problem(number, error.sentence, error.place.field)
+        return done
+
+    def _take(self, number: int, kind: str, at: At) -> None:
+        self._ended = kind == _LAST
+        if kind == _FIRST:
+            self._begun = number
+            self._kinds.clear()
+            self._sum = 0
+        elif kind == _LAST:
+            self._count(number, at)
+        elif kind == "run":
+            run = run_of(at)
+            self._runs[run.id] = run
+            self._piece.runs.setdefault(run.id, ([], []))
+        elif kind == "metric":
+            self._define(number, metric_of(at))
+        elif kind == "outcome":
+            if own := self._belonging(kind, at):
+                outcome = outcome_of(at)
+                usable = {
+                    name: each for name, each in outcome.metrics.items() if self._is_known(number, name)
+                }
+                own[0].append(replace(outcome, metrics=usable))
+        elif kind == "measurement":
+            own = self._belonging(kind, at)
+            if own and self._is_known(number, (each := measurement_of(at)).metric):
+                own[1].append(each)
+        else:
+            self.problem(number, f"unknown kind {kind!r}, perhaps from a newer Pyrometer")
+
+    def _define(self, number: int, definition: MetricDefinition) -> None:
+        name, known = definition.name, METRICS.get(definition.name)
+        meaning = (definition.unit, definition.better)
+        if known is not None and known.unit != definition.unit:
+            both = f"{definition.unit} there and in {known.unit} here"
+            self.problem(number, f"{name} is in {both}: its values are left out")
+        elif known is None and self._told.setdefault(name, meaning) != meaning:
+            self.problem(number, f"{name} was told otherwise before: its values are left out from here on")
+        else:
+            self._others.discard(name)
+            if known is None:
+                self._piece.metrics.append(definition)
+            return
+        self._others.add(name)
+
+    def _is_known(self, number: int, name: str) -> bool:
+        """Whether values of a metric can be used: without its line nobody knows their unit."""
+        if name in self._others:
+            return False
+        if name in METRICS or name in self._told:
+            return True
+        if name not in self._untold:
+            self._untold.add(name)
+            self.problem(number, f"no line before tells what {name} is: its values are left out")
+        return False
+
+    def _belonging(self, kind: str, at: At) -> tuple[list[Outcome], list[Measurement]] | None:
+        """Where what belongs to a run goes; None where the run is not known."""
+        name = at.need("run").text()
+        run = self._runs.get(name)
+        if run is None:
+            self._orphans[name][kind] += 1
+            return None
+        environment = at.need("environment")
+        if environment.text() not in {each.fingerprint for each in run.environments}:
+            raise BadFile(environment.place, f"is no environment of run {name}")
+        return self._piece.runs.setdefault(name, ([], []))
+
+    def _count(self, number: int, at: At) -> None:
+        """Hold the last line against the lines that came since the first."""
+        counts = {kind: int(each.number()) for kind, each in at.object().items() if kind != _SUM}
+        told = sum(counts.values())
+        came = number - self._begun - 1
+        # What came and could not be read was set aside, and may be of any kind.
+        torn = came - self._kinds.total()
+        missing = sum(max(0, n - self._kinds[kind]) for kind, n in counts.items())
+        if came != told:
+            self.problem(number, f"there were {told} lines before this one, and {came} are here")
+        elif missing > torn:
+            kinds = [
+                kind for kind in sorted({*counts, *self._kinds}) if self._kinds[kind] != counts.get(kind, 0)
+            ]
+            each = ", ".join(f"{counts.get(kind, 0)} {kind}, {self._kinds[kind]} here" for kind in kinds)
+            self.problem(number, f"other lines were written than are here: {each}")
+        elif not torn and (total := at.get(_SUM)) and total.value != self._sum % _SUMS:
+            sentence = (
+                "other lines were written than are here: one may be here twice, in the place of another"
+            )
+            self.problem(number, sentence)
+
+    def _full(self) -> bool:
+        if len(self._problems) < _PART_PROBLEMS:
+            return self._piece.size > _PART_BYTES or self._piece.lines >= _PART_LINES
+        if not self._good:
+            raise self._unusable()
+        return True
+
+    def _unusable(self) -> BadFile:
+        found = self._first_problem or Problem(Place(self._name), "is empty")
+        return BadFile(found.place, found.sentence)
+
+    def _part(self) -> Imported:
+        runs = tuple(
+            ImportedRun(self._runs[name], tuple(outcomes), tuple(measurements))
+            for name, (outcomes, measurements) in self._piece.runs.items()
+        )
+        part = Imported(NAME, runs, tuple(self._piece.metrics), tuple(self._problems))
+        self._piece, self._problems = _Piece({}, []), []
+        return part
+
+    def end(self, number: int) -> Imported:
+        """The last part; raises BadFile where no line could be used."""
+        if not self._good:
+            raise self._unusable()
+        if not self._ended:
+            self.problem(number, "the line that ends the file is missing: it was cut short here")
+        for name, counts in self._orphans.items():
+            lines = " and ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(counts.items()))
+            self.problem(0, f"{lines} of run {name}: the line of the run itself is missing before them")
+        return self._part()
+
+
+def _opened_line(raw: bytes) -> tuple[str, dict[str, Any], int]:
+    """Kind, body and checksum of a line; raises ValueError with the reason why it cannot be used."""
+    try:
+        line = json.loads(raw, parse_constant=_refused)
+        kind, body = str(line["kind"]), dict(line["body"])
+        version, crc = int(line["v"]), int(line["crc"])
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
+        raise ValueError("torn, or no line of a Pyrometer export") from None
+    if version > VERSION:
+        raise ValueError(f"written in version {version} of the format, this Pyrometer reads {VERSION}")
+    if crc != _crc(kind, body):
+        raise ValueError("damaged: its checksum does not match")
+    return kind, body, crc
+
+
+def _line(kind: str, body: Mapping[str, Any]) -> bytes:
+    return _line_and_sum(kind, body)[0]
+
+
+def _line_and_sum(kind: str, body: Mapping[str, Any]) -> tuple[bytes, int]:
+    try:
+        text = json.dumps(body, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(finite(body), separators=(",", ":"), allow_nan=False)
+    crc = _crc(kind, json.loads(text))
+    return f'{{"v":{VERSION},"kind":"{kind}","crc":{crc},"body":{text}}}\n'.encode(), crc
+
+
+def _crc(kind: str, body: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps([kind, body], sort_keys=True, separators=(",", ":")).encode())
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

@@ -1,0 +1,150 @@
+"""What a report is about: everything around the numbers."""
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from analysis.comparison.comparison import AGAIN
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.comparison.what_would_decide import Settling
+
+#: Of this many the two sides start first in half each: it is an even number.
+_PAIRS = "--pairs"
+_COLD_PAIRS = "--cold-pairs"
+
+#: What an environment tells of its build beside the versions, as fact and as people call it.
+_BUILD: Mapping[str, str] = {
+    "implementation": "Python's implementation",
+    "torch_git": "PyTorch's commit",
+    "cudnn": "cuDNN",
+    "hip": "HIP",
+    "debug": "debug build",
+    "build_digest": "digest of the build's flags",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """One side of an upgrade. `asked` is what is typed to have it measured, its name where that is empty.
+
+    `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` is what else makes it
+    another: commit, cuDNN, flags, each by the name of the fact, as `build_of` takes them from all facts.
+    """
+
+    name: str
+    torch: str
+    python: str
+    fingerprint: str
+    cuda: str = ""
+    packages: tuple[str, ...] = ()
+    asked: str = ""
+    build: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An upgrade that was measured: from where to where, on what, how, and by whose rules.
+
+    `settings` are those of the profile. `ended_at` is None for a run that has not ended. `options` are what a
+    command needs beside the two environments and the case to measure the same, such as `--profile NAME`.
+    """
+
+    old: Environment
+    new: Environment
+    run: str
+    suite: str
+    machine: str
+    hardware: str
+    device: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    state: str = "complete"
+    profile: str = "quiet"
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    harness: str = ""
+    pyrometer: str = ""
+    command: str = ""
+    notes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    plan: Plan = field(default_factory=Plan)
+    policy: Policy = field(default_factory=Policy)
+
+    @property
+    def resume(self) -> str:
+        """What to type, where it was measured, to go on with it; empty for one that was not interrupted."""
+        command = ["pyrometer", "upgrade", "--resume", self.run]
+        return shlex.join(command) if self.state == "interrupted" else ""
+
+    def reproduce(self, case: str) -> str:
+        """What to type to measure one case of this upgrade again."""
+        return self._command(case, self.options)
+
+    def settle(self, one: Settling) -> str:
+        """What to type to settle a case: a new plan of as many pairs as it takes, if any number would do."""
+        if one.pairs is None:
+            return self.reproduce(one.case)
+        pairs, given = one.pairs + one.pairs % 2, self.options
+        if one.cold:
+            # Spare ones for those that end without a number are among them.
+            given = (*_without(_COLD_PAIRS, given), _COLD_PAIRS, str(2 * pairs))
+        return self._command(one.case, (*_without(_PAIRS, given), _PAIRS, str(pairs)))
+
+    def _command(self, case: str, options: Iterable[str]) -> str:
+        sides = [side.asked or side.name for side in (self.old, self.new)]
+        return shlex.join(["pyrometer", "upgrade", *sides, "--case", case, *options])
+
+
+def _without(option: str, given: Sequence[str]) -> tuple[str, ...]:
+    if option not in given:
+        return tuple(given)
+    at = given.index(option)
+    return (*given[:at], *given[at + 2 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What differs between two environments; empty where one of them has no such thing."""
+
+    what: str
+    old: str
+    new: str
+
+
+def changes(old: Environment, new: Environment) -> tuple[Change, ...]:
+    """What the new environment has other than the old: Python, PyTorch and its build, then packages."""
+    whole = [
+        Change("Python", old.python, new.python),
+        Change("PyTorch", old.torch, new.torch),
+        Change("CUDA", old.cuda, new.cuda),
+        *(Change(told, old.build.get(fact, ""), new.build.get(fact, "")) for fact, told in _BUILD.items()),
+    ]
+    olds, news = _packages(old.packages), _packages(new.packages)
+    # PyTorch's own version is above, with its build.
+    names = sorted({*olds, *news} - {"torch"})
+    packages = [Change(name, olds.get(name, ""), news.get(name, "")) for name in names]
+    return tuple(change for change in (*whole, *packages) if change.old != change.new)
+
+
+def alike(old: Environment, new: Environment) -> bool:
+    """Whether both are one environment by their fingerprints, which know more than is told of them."""
+    return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
+
+
+def build_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What the facts of an environment tell of its build, as texts; what it has not is left out."""
+    known = {fact: facts.get(fact) for fact in _BUILD}
+    return {fact: "yes" if value is True else str(value) for fact, value in known.items() if value}
+
+
+def _packages(listed: Iterable[str]) -> dict[str, str]:
+    """Version by normalised name (PEP 503); of a package that is there twice, both."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in listed:
+        name, _, version = one.partition("==")
+        found[re.sub(r"[-_.]+", "-", name).lower()].add(version or "unknown")
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}

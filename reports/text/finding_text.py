@@ -1,0 +1,82 @@
+"""How a finding reads, on a terminal and on a page alike: what it is, by how much, and what that means."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.metrics import METRICS
+from analysis.words import called, percent
+
+#: What each state of a finding means, for somebody who meets the word for the first time.
+STATES: Mapping[str, str] = {
+    "candidate": "seen from night to night and not measured again yet: it may be noise",
+    "confirming": "old and new are being measured against each other now",
+    "confirmed": "measured again, old and new in turns on the same machine: the change is there",
+    "refuted": "measured again, old and new in turns on the same machine: the change is not there",
+    "unclear": "measured again, and the pairs could not settle it",
+    "no longer": "later nights took it back before it was measured again",
+    "machine": (
+        "the change came with the machine: PyTorch's environment is the same before and after, or the pinned "
+        "baseline moved likewise"
+    ),
+}
+#: In the evidence of a finding that was refuted once and is measured a second time: since when (ISO 8601).
+REPEATED = "repeated"
+#: What each triage means.
+TRIAGES: Mapping[str, str] = {
+    "open": "nobody has looked at it",
+    "acknowledged": "somebody looks after it",
+    "expected": "known and accepted",
+    "fixed": "called fixed: should it come back, it opens again",
+}
+
+
+def kind(state: str, direction: str) -> str:
+    """What a finding is called: a regression or an improvement once it is confirmed, else by its state."""
+    if state != "confirmed":
+        return state
+    return "regression" if direction == "worse" else "improvement"
+
+
+def because(state: str, evidence: Mapping[str, Any]) -> str:
+    """Why a finding is in its state; empty where nothing beyond the state says so."""
+    # What a candidate waited for stays in its evidence, and says nothing of a later state.
+    waits = evidence.get("waits") if state == "candidate" else None
+    return str(evidence.get("reason") or waits or "")
+
+
+def verdict_word(told: Mapping[str, Any]) -> str:
+    """The word of a verdict as the evidence holds it: `worse`, not `slower`, for what is no time."""
+    said, metric = str(told.get("word")), told.get("metric")
+    return called(said, metric) if metric in METRICS else said
+
+
+def interval(change: float, low: float | None, high: float | None) -> str:
+    """A log ratio with its interval, where there is one: `+7.1 % [+5.9 %, +8.3 %]`."""
+    told = percent(change)
+    return told if low is None or high is None else f"{told} [{percent(low)}, {percent(high)}]"
+
+
+def moved(metric: str, change: float) -> str:
+    """Which way a metric went: `Latency floor rose by 7.1 %`."""
+    known = METRICS.get(metric)
+    title = known.title if known else metric
+    verb = "rose" if change > 0 else "fell"
+    size = percent(change).lstrip("+-")
+    return f"{title} {verb} by {size}" if size.endswith("%") else f"{title} {verb}: {percent(change)}"
+
+
+def stricter(evidence: Mapping[str, Any]) -> str:
+    """That a series had to move further than usual, and why; empty where it did not."""
+    seen = evidence.get("detected") or {}
+    if float(seen.get("factor") or 1.0) <= 1.0:
+        return ""
+    return "two candidates of this series were refuted within 60 nights, so it had to move twice as far"
+
+
+def goes_on(told: Mapping[str, Any]) -> str:
+    """What is noted of a change that went on: `now about +9.3 %, by its nights up to 2026-09-20`."""
+    night = str(told["night"])[: len("2026-09-20")]
+    change = percent(float(told["change"]))
+    if "finding" in told:
+        return f"{change} since the night of {night}, measured again: finding {told['finding']}"
+    return f"now about {change}, by its nights up to {night}"

@@ -1,0 +1,134 @@
+"""A command of a build: under the supervisor, its output in a log that is read as it grows."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..execution.supervised_popen import start_held
+
+_SUPERVISOR = Path(__file__).parents[1] / "execution" / "supervisor.py"
+_LOOK_SECONDS = 0.25
+_PATIENCE_SECONDS = 30.0
+
+
+class Cancelled(Exception):
+    """Somebody asked for the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended: its exit code (None when it was killed), what it printed, the least room left.
+
+    `free_bytes` is the smallest free space that was seen on the log's disk while it ran: a program that
+    fills a disk often clears away what it wrote before anybody can look.
+    """
+
+    code: int | None
+    output: str
+    free_bytes: int
+
+
+def run(
+    command: Sequence[str],
+    log: Path,
+    variables: Mapping[str, str],
+    deadline_seconds: float,
+    on_line: Callable[[str], None] = lambda line: None,
+    cancelled: threading.Event | None = None,
+) -> Ending:
+    """Run a command to its end; when this process dies, the supervisor kills all of it.
+
+    `on_line` hears each line that is printed, as soon as it is. Raises Cancelled when `cancelled` is set.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        log.unlink()
+    supervisor, reader, lifeline = _start(command, log, variables, deadline_seconds)
+    lines, free = _Lines(log, on_line), _free(log.parent)
+    try:
+        with suppress(OSError):
+            # Nobody wants to know how much memory this takes.
+            os.write(lifeline, b"q")
+        while not select.select([reader], [], [], _LOOK_SECONDS)[0]:
+            if cancelled is not None and cancelled.is_set():
+                raise Cancelled
+            lines.read()
+            free = min(free, _free(log.parent))
+        report = _report(reader)
+    finally:
+        # Closed, the lifeline has the supervisor kill whatever still runs.
+        os.close(lifeline)
+        os.close(reader)
+        _wait(supervisor)
+    lines.read()
+    return Ending(report.get("exit_code"), lines.text or str(report.get("failed", "")), free)
+
+
+def _start(
+    command: Sequence[str], log: Path, variables: Mapping[str, str], deadline_seconds: float
+) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The supervisor with the command under it, where its report is read, and our end of its lifeline."""
+
+    def supervised(held: int, reporter: int) -> list[str]:
+        return [
+            *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
+            *("--lifeline", str(held), "--report", str(reporter), "--log", str(log)),
+            *("--deadline", str(deadline_seconds), "--", *command),
+        ]
+
+    return start_held(supervised, variables)
+
+
+class _Lines:
+    """The lines of a file that grows."""
+
+    def __init__(self, path: Path, on_line: Callable[[str], None]) -> None:
+        self._path, self._on_line = path, on_line
+        self._told = 0
+
+    def read(self) -> None:
+        """Tell what is new."""
+        text = self.text
+        whole = text[: text.rfind("\n") + 1]
+        for line in whole[self._told :].splitlines():
+            self._on_line(line)
+        self._told = len(whole)
+
+    @property
+    def text(self) -> str:
+        """All that was printed."""
+        try:
+            return self._path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+
+def _report(descriptor: int) -> dict[str, Any]:
+    text = b""
+    while not text.endswith(b"\n") and (data := os.read(descriptor, 1 << 16)):
+        text += data
+    return dict(json.loads(text)) if text else {"failed": "the supervisor was killed"}
+
+
+def _wait(supervisor: subprocess.Popen[bytes]) -> None:
+    try:
+        supervisor.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        supervisor.kill()
+        supervisor.wait()
+
+
+def _free(folder: Path) -> int:
+    try:
+        state = os.statvfs(folder)
+    except OSError:
+        return 0
+    return state.f_bavail * state.f_frsize

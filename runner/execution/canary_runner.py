@@ -1,0 +1,118 @@
+"""The machine's own drift: the canary, run between sessions, and what became of it as outcomes."""
+
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ..machine import last_level_cache_mib
+from ..profile import Profile
+from ..records import Outcome
+from .process import TOKEN_VARIABLE, inherited_variables
+
+#: What the canary's environment is called.
+ENVIRONMENT = "canary"
+#: The cases, and the bytes that one repetition reads and writes. Other work would need other names.
+CASES = {"canary_compute/infer/-/eager": 0, "canary_bandwidth/infer/-/eager": 2 * (64 << 20)}
+
+_SCRIPT = Path(__file__).with_name("canary.py")
+#: It takes half a second; on a machine that is nearly standing still it ends as an outcome too.
+_PATIENCE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The canary on the CPUs that a profile measures; none: it is not pinned."""
+
+    cpus: tuple[int, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What it is: the frozen script, the interpreter that runs it, its CPUs."""
+        return {
+            "script": hashlib.sha256(_SCRIPT.read_bytes()).hexdigest()[:16],
+            "python": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "cpus": list(self.cpus),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity over all of that. No PyTorch is part of it, so none can change it."""
+        return hashlib.sha256(json.dumps(self.facts, sort_keys=True).encode()).hexdigest()[:16]
+
+    def environment(self) -> dict[str, Any]:
+        """Its environment as plain JSON values."""
+        facts = {**self.facts, "last_level_cache_mib": last_level_cache_mib()}
+        return {
+            "name": ENVIRONMENT,
+            "python": sys.executable,
+            "fingerprint": self.fingerprint,
+            "facts": facts,
+        }
+
+    def sing(self, boundary: int, token: str) -> tuple[Outcome, ...]:
+        """Run it once, now: one outcome per case, whose replicate is the number of the `boundary`."""
+        started_at, started = datetime.now(UTC).isoformat(), time.monotonic()
+        told, reason = self._told(token)
+        seconds = time.monotonic() - started
+        outcomes: list[Outcome] = []
+        for case, moved in CASES.items():
+            one = told.get(case.partition("/")[0])
+            about = (case, self.fingerprint, boundary)
+            if one is None:
+                outcomes.append(Outcome(*about, "crashed", reason, "measure", started_at, seconds))
+                continue
+            samples: list[int] = one["samples_ns"]
+            middle = median(samples)
+            facts = {"device": "cpu", "cpu_share": one["cpu_ns"] / one["wall_ns"], "cpus": list(self.cpus)}
+            facts |= {"gb_per_second": moved / middle} if moved else {}
+            outcomes.append(
+                Outcome(
+                    *about,
+                    status="ok",
+                    started_at=started_at,
+                    wall_seconds=seconds,
+                    metrics={"latency": middle / 1e6, "latency_min": min(samples) / 1e6},
+                    facts=facts,
+                    blocks=(tuple(samples),),
+                )
+            )
+        return tuple(outcomes)
+
+    def _told(self, token: str) -> tuple[Mapping[str, Any], str]:
+        """What the script told by case, and why it told nothing."""
+        command = [sys.executable, "-I", "-S", str(_SCRIPT), "--cpus", ",".join(map(str, self.cpus))]
+        variables = {**inherited_variables(), TOKEN_VARIABLE: token}
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=variables,
+                timeout=_PATIENCE_SECONDS,
+                start_new_session=True,
+                check=False,
+            )
+            told: Mapping[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+        except subprocess.TimeoutExpired:
+            return {}, f"the canary did not end within {_PATIENCE_SECONDS:g} s"
+        except OSError as error:
+            return {}, f"the canary cannot be started: {error.strerror or error}"
+        except ValueError:
+            return {}, "what the canary told cannot be read"
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
+        return told, f"the canary ended with {done.returncode}: {last}"
+
+
+def canary_of(profile: Profile) -> Canary:
+    """The canary for what is measured under `profile`."""
+    return Canary(profile.cpus)

@@ -1,0 +1,396 @@
+"""One contender: a case alive in one process, from its start to its outcome."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..records import Outcome, Planned, Timing
+from ..telemetry.samples import Recording
+from ..telemetry.summary import rows_of, summarise
+from ..telemetry.telemetry_interface import Telemetry
+from ..worker.messages import (
+    PROTOCOL,
+    STATUSES,
+    Block,
+    Failed,
+    Finish,
+    Finished,
+    Forget,
+    Hello,
+    Measure,
+    Message,
+    Neighbours,
+    Observe,
+    Phase,
+    Prepare,
+    ProtocolError,
+    Ready,
+    Traced,
+    Window,
+)
+from .blocks import Blocks
+from .interference_check import Gate, blamed
+from .launch.compile_cache import prepare_cache
+from .launch.launch import affinity_held
+from .metrics import disturbance, replicate_metrics
+from .process import Launch, WorkerGone, WorkerProcess, WorkerSilent
+from .tracing import Tracing
+
+#: How long after its pipe has closed a worker may take to be dead, its descendants included.
+_LAST_BREATH_SECONDS = 5.0
+
+#: The driver's own averages are no fresher than 1/6 s, and GPM wants 0.1 s between two samples.
+_OBSERVE_HZ = 5.0
+
+M = TypeVar("M", bound=Message)
+
+#: Called with a contender's plan and the phase it enters.
+OnPhase = Callable[[Planned, str], None]
+
+#: Signals that say something about the case's own code; the sentence helps more than the number.
+_SIGNALS = {
+    signal.SIGILL: "illegal instruction: a kernel used an instruction that this machine refuses; on x86, "
+    "ONEDNN_MAX_CPU_ISA in the profile's environment can cap what oneDNN uses",
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGBUS: "bus error",
+    signal.SIGFPE: "arithmetic error",
+    signal.SIGABRT: "abort",
+    signal.SIGKILL: "killed from outside",
+}
+
+
+class Over(Exception):
+    """This contender has ended; its outcome says how."""
+
+
+class Contender:
+    """Drives one worker. The first thing that goes wrong decides the outcome; nothing raises but Over.
+
+    `build` is the torch that it must say it has (see `messages.torch_build`), empty for any.
+    """
+
+    def __init__(
+        self,
+        planned: Planned,
+        launch: Launch,
+        timing: Timing,
+        device: str,
+        cache: Path | None,
+        on_phase: OnPhase,
+        tracing: Tracing | None = None,
+        telemetry: Telemetry | None = None,
+        build: str = "",
+    ) -> None:
+        self.planned = planned
+        self.outcome: Outcome | None = None
+        self._timing = timing
+        self._device = device
+        self._build = build
+        self._on_phase = on_phase
+        self._tracing = tracing
+        self._started_at = datetime.now(UTC).isoformat()
+        self._started = self._phase_started = time.monotonic()
+        self._phase = "start"
+        self._phases: dict[str, float] = {}
+        self._budget = timing.deadline_seconds
+        self._ready: Ready | None = None
+        self._ready_seconds: float | None = None
+        self._hello: Hello | None = None
+        self._window: Window | None = None
+        self._traced: Traced | None = None
+        self._blocks = Blocks(timing)
+        self._telemetry = telemetry
+        self._recordings: tuple[Recording, ...] = ()
+        self._cache = cache
+        cold = planned.replicate < timing.cold_replicates
+        self._cache_state = prepare_cache(cache, cold=cold) if cache else ""
+        self._launch_facts = launch.facts
+        self._neighbours = launch.neighbours
+        self._cpus = launch.cpus
+        #: Whether it ended because a machine beside this one, or the way to it, was lost.
+        self.lost_neighbour = False
+        self._worker = WorkerProcess(launch)
+        limit = timing.contention_limit
+        self._gate = Gate(telemetry, self._worker.root, launch.cpus, launch.own_cpus, limit)
+
+    # -- phases ---------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """From the interpreter's start to a warm case; raises Over."""
+        self._enter("import")
+        self._hello = self._expect(Hello)
+        if self._hello.protocol != PROTOCOL:
+            raise self._over("crashed", f"the worker speaks protocol {self._hello.protocol}, not {PROTOCOL}")
+        if self._build and self._hello.build and self._hello.build != self._build:
+            changed = f"torch {self._hello.build}, not {self._build}"
+            raise self._over("lost", f"the environment has changed since the run began: {changed}")
+        if self._neighbours:
+            self._send(Neighbours(self._neighbours))
+        self._ready = self._ask(
+            Prepare(
+                case=self.planned.case,
+                device=self._device,
+                warm_up_min_seconds=self._timing.warm_up_min_seconds,
+                warm_up_max_seconds=self._timing.warm_up_max_seconds,
+            ),
+            Ready,
+        )
+        self._blocks.shapes = int(self._ready.facts.get("shapes", 1))
+        # From here on blocks are timed, ours or another contender's, and at the end the reference of the
+        # answer's check lives in this process too: neither belongs into the tree's sampled peak.
+        self._worker.stop_sampling()
+        self._enter("wait")
+        warm_up = self._ready.warm_up
+        # The rest of the warm-up is proof that it is over, and takes the longer the noisier the machine.
+        proof = warm_up.get("seconds", 0.0) - warm_up.get("reached_seconds", 0.0)
+        self._ready_seconds = sum(self._phases.values()) - proof
+
+    def measure(self) -> None:
+        """One block; raises Over."""
+        assert self._ready is not None
+        iterations = self._blocks.iterations(self._ready.step_ns)
+        self._forget_tainted()
+        self._gate.before()
+        self._enter("measure")
+        block = self._ask(Measure(iterations), Block)
+        if len(block.samples_ns) != iterations:
+            raise self._over(
+                "crashed", f"the worker broke the protocol: {len(block.samples_ns)} samples of {iterations}"
+            )
+        self._enter("wait")
+        self._blocks.take(block, self._gate.after(block.wall_ns))
+
+    @property
+    def blocks(self) -> Blocks:
+        """What was measured so far."""
+        return self._blocks
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no round more is taken for the sake of precision alone.
+
+        A case must not run into its deadline for that.
+        """
+        return self._blocks.exhausted or self._budget < self._timing.deadline_seconds / 2
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether enough is measured, or the cap says stop; whoever is traced is not measured at all."""
+        return self._tracing is not None or self._blocks.satisfied
+
+    def finish(self) -> None:
+        """Telemetry window or trace if asked for, last words, and the outcome."""
+        self._forget_tainted()
+        others = blamed(self._gate.culprit())
+        # Once per case: what a window tells differs little from process to process.
+        if self._timing.observe_seconds > 0 and self.planned.replicate == 0:
+            self._observe(self._timing.observe_seconds)
+        if self._tracing is not None:
+            self._enter("trace")
+            self._traced = self._ask(self._tracing.request, Traced)
+        self._enter("finish")
+        finished = self._ask(Finish(), Finished)
+        self._enter("end")
+        report = self._worker.close()
+        self._settle(finished, report, others)
+
+    def _observe(self, seconds: float) -> None:
+        """The telemetry window: the case runs freely and is looked at."""
+        self._enter("observe")
+        if self._telemetry is None:
+            self._window = self._ask(Observe(seconds), Window)
+            return
+        self._telemetry.watch(self._worker.root, _OBSERVE_HZ, self._cpus)
+        recorded: tuple[Recording, ...] = ()
+        try:
+            self._window = self._ask(Observe(seconds), Window)
+        finally:
+            recorded = self._telemetry.rest()
+        self._recordings = rows_of(recorded, self._window)
+
+    def _forget_tainted(self) -> None:
+        """Have the worker leave out of what it counts itself the block that is to be taken again."""
+        if self._blocks.last_is_tainted:
+            self._send(Forget())
+
+    def abandon(self) -> None:
+        """Kill what still lives; the outcome, if there is none yet, stays None."""
+        self._worker.kill()
+        self._worker.close()
+
+    def kill(self) -> None:
+        """Have the worker killed from another thread; the session's thread then sees it gone."""
+        self._worker.kill()
+
+    # -- how it ended ---------------------------------------------------------------------
+
+    def _settle(self, finished: Finished, report: Mapping[str, Any], others: str) -> None:
+        """The outcome after a worker's last words; `others` ends what is said of who disturbed it."""
+        assert self._ready is not None
+        metrics: dict[str, float] = {}
+        if self._tracing is not None and self._traced is not None:
+            # The profiler slows and fills what it looks at: no number of this process is a measurement.
+            found: dict[str, Any] = self._tracing.facts(self._traced)
+        else:
+            blocks = self._blocks
+            if not blocks.untimed:
+                about = (finished, report, self._cache_state, self._ready_seconds, blocks.left_out)
+                metrics = replicate_metrics(self._ready, blocks.all, *about)
+            found = disturbance(blocks.clean or blocks.all) | {"waits_for_data": "data_wait" in metrics}
+            if self._timing.contention_limit >= 1:
+                # Whoever said that others do not matter is not told that they did.
+                found["contention_ignored"] = True
+        told, notes = self._seen()
+        metrics |= told
+        found |= notes
+        check = finished.facts.get("check") or {}
+        status, reason = self._blocks.spoilt(others) or ("ok", "")
+        if finished.facts.get("not_compiled"):
+            status, reason = "not_compiled", str(finished.facts["not_compiled"])
+        if check.get("wrong"):
+            status, reason = "wrong", str(check["wrong"])
+        if self._cache and status == "ok":
+            # A full disk costs the next process its warm cache, not this one its outcome.
+            with contextlib.suppress(OSError):
+                (self._cache / ".filled").touch()
+        facts = {**self._ready.facts, **finished.facts, **found}
+        self._end(status, reason, metrics, facts, report)
+
+    def _seen(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """Metrics of the telemetry window, and as facts what could not be told."""
+        facts = dict(self._gate.facts())
+        if self._window is None or self._telemetry is None or self._ready is None:
+            return {}, facts
+        # Of other machines' GPUs nothing is read: with theirs left out there is no energy of an item.
+        items = None if self._neighbours else float(self._ready.facts["items"])
+        metrics, notes = summarise(self._recordings, self._window, items)
+        if notes := [*facts.get("telemetry_notes", ()), *notes]:
+            facts["telemetry_notes"] = notes
+        return metrics, facts
+
+    def _over(self, status: str, reason: str, traceback: str = "") -> Over:
+        """End this contender badly: kill, collect the report, write the outcome."""
+        phase = self._phase
+        self._worker.kill()
+        report = self._worker.close()
+        facts: dict[str, Any] = {**(self._ready.facts if self._ready else {})}
+        if traceback:
+            facts["traceback"] = traceback
+        self._end(status, reason, {}, facts, report, phase)
+        return Over()
+
+    def _end(
+        self,
+        status: str,
+        reason: str,
+        metrics: Mapping[str, float],
+        facts: Mapping[str, Any],
+        report: Mapping[str, Any],
+        phase: str = "",
+    ) -> None:
+        self._enter("end")
+        self._phases.pop("wait", None)
+        about: dict[str, Any] = {**facts, "exit": dict(report), "device": self._device}
+        if self._ready:
+            about["warm_up"] = dict(self._ready.warm_up)
+        if self._hello:
+            about["import_seconds"] = self._hello.import_seconds
+        if self._launch_facts:
+            about["launch"] = {**self._launch_facts, **affinity_held(self._launch_facts, facts)}
+        if self._cache_state:
+            about["cache"] = self._cache_state
+        about |= self._blocks.facts()
+        if self._window:
+            about["window"] = [self._window.started_ns, self._window.ended_ns, self._window.iterations]
+        self.outcome = Outcome(
+            case=self.planned.case,
+            environment=self.planned.environment,
+            replicate=self.planned.replicate,
+            status=status,
+            reason=reason,
+            phase=phase,
+            started_at=self._started_at,
+            wall_seconds=time.monotonic() - self._started,
+            phases=dict(self._phases),
+            metrics=metrics,
+            facts=about,
+            log_tail=self._worker.log_tail(),
+            blocks=tuple(block.samples_ns for block in self._blocks.all),
+            telemetry=self._recordings,
+        )
+
+    # -- talking --------------------------------------------------------------------------
+
+    def _ask(self, request: Message, kind: type[M]) -> M:
+        self._send(request)
+        return self._expect(kind)
+
+    def _send(self, message: Message) -> None:
+        try:
+            self._worker.send(message)
+        except WorkerGone:
+            raise self._died() from None
+
+    def _expect(self, kind: type[M]) -> M:
+        while True:
+            asked = time.monotonic()
+            try:
+                message = self._worker.receive(self._budget)
+            except WorkerGone:
+                raise self._died() from None
+            except WorkerSilent:
+                limit = self._timing.deadline_seconds
+                raise self._over(
+                    "timeout", f"no end within {limit:g} s, last seen in {self._phase}"
+                ) from None
+            except ProtocolError as error:
+                raise self._over("crashed", f"the worker broke the protocol: {error}") from None
+            self._budget -= time.monotonic() - asked
+            if isinstance(message, Phase):
+                self._enter(message.name)
+            elif isinstance(message, Failed):
+                self._phase = message.phase or self._phase
+                status = message.status if message.status in STATUSES else "crashed"
+                self.lost_neighbour = status == "lost"
+                raise self._over(status, message.reason, message.traceback)
+            elif isinstance(message, kind):
+                return message
+            else:
+                raise self._over(
+                    "crashed", f"the worker answered {type(message).__name__}, not {kind.__name__}"
+                )
+
+    def _died(self) -> Over:
+        # The pipe closes a moment before the kernel is done with a dead process. Killing in that moment
+        # would pass for its cause.
+        if not self._worker.ends(_LAST_BREATH_SECONDS):
+            return self._over("crashed", f"the worker closed its pipe to the controller in {self._phase}")
+        return self._over(*explain(self._worker.close(), self._phase))
+
+    def _enter(self, phase: str) -> None:
+        now = time.monotonic()
+        self._phases[self._phase] = self._phases.get(self._phase, 0.0) + now - self._phase_started
+        self._phase, self._phase_started = phase, now
+        if phase != "wait":
+            self._on_phase(self.planned, phase)
+
+
+def explain(report: Mapping[str, Any], phase: str) -> tuple[str, str]:
+    """Status and reason for a worker that is dead, from the supervisor's report."""
+    if report.get("failed"):
+        return "lost", str(report["failed"])
+    if report.get("killed_by") == "deadline":
+        return "timeout", f"killed at the deadline in {phase}"
+    number = report.get("signal")
+    if number is not None:
+        if report.get("oom_killed") and number == signal.SIGKILL:
+            return "oom", f"killed by the kernel in {phase}: out of memory"
+        # Real-time signals have no names.
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        meaning = _SIGNALS.get(number, "")
+        return "crashed", f"killed by {name} in {phase}" + (f" ({meaning})" if meaning else "")
+    return "crashed", f"exited with code {report.get('exit_code')} in {phase}, before it was done"

@@ -1,0 +1,94 @@
+"""The harness: worker and cases as one zip, named by the hash of what is in it."""
+
+import hashlib
+import io
+import os
+import re
+import threading
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import BadCaseFile
+
+_ROOT = Path(__file__).resolve().parents[1]
+#: Zip entries need a date; a fixed one makes the same content the same file.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """A harness on disk. `version` covers our worker and cases; `user_cases` the files that joined them.
+
+    User files are hashed apart (`user_version`), so that editing one's own case does not set the built-in
+    ones apart from their history.
+    """
+
+    path: Path
+    version: str
+    user_version: str
+    user_cases: tuple[str, ...]
+
+
+def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
+    """Write the zip into `folder` unless it is there, whole; raises BadCaseFile for an unusable user file."""
+    ours = {
+        f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
+        for part in ("__init__.py", "worker/*.py", "worker/techniques/*.py", "cases/*.py")
+        for path in sorted(_ROOT.glob(part))
+    }
+    users = _user_files(case_files)
+    version, user_version = _digest(ours), _digest(users) if users else ""
+    names = tuple(sorted(Path(name).stem for name in users))
+    start = (
+        "from runner.worker.main import main\n\n"
+        f"if __name__ == '__main__':\n    main({version!r}, {list(names)!r})\n"
+    )
+    packages = {"user_cases/__init__.py": b""} if users else {}
+    content = {**ours, **packages, **users, "__main__.py": start.encode()}
+    suffix = f"-{user_version}" if users else ""
+    target = folder / f"harness-{version}{suffix}.zip"
+    wanted = _zip(content)
+    if not target.exists() or target.read_bytes() != wanted:
+        folder.mkdir(parents=True, exist_ok=True)
+        # Beside and then renamed: two runs that start together must never read half a zip.
+        partial = folder / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
+        with partial.open("wb") as file:
+            file.write(wanted)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    return Harness(target, version, user_version, names)
+
+
+def _user_files(case_files: Iterable[Path]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for path in case_files:
+        if not re.fullmatch(r"(?!__)[A-Za-z_]\w*", path.stem) or path.suffix != ".py":
+            raise BadCaseFile(f"{path}: a file of cases needs a name like my_cases.py")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise BadCaseFile(f"{path}: {error.strerror or error}") from error
+        name = f"user_cases/{path.name}"
+        if name in files:
+            raise BadCaseFile(f"two files of cases are named {path.name}")
+        files[name] = content
+    return files
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{len(files[name])}\0".encode())
+        digest.update(files[name])
+    return digest.hexdigest()[:12]
+
+
+def _zip(content: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(content):
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content[name])
+    return buffer.getvalue()

@@ -1,0 +1,48 @@
+"""Where a case's compile cache lies, and whether it is warm; names of cases as names of files."""
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from runner.worker.case_key import CaseKey
+
+#: Not imported from worker/compiling.py, which imports torch.
+_HEADERS = "precompiled_headers"
+#: File systems allow 255 bytes; a suffix and a temporary name's decoration must fit as well.
+_FILE_NAME_BYTES = 180
+
+
+def prepare_cache(folder: Path, *, cold: bool = False) -> str:
+    """Whether the compile cache in `folder` was filled by an earlier process; empties it if not.
+
+    Only a process that ended well leaves the mark, so a half-filled cache never passes for a warm one. Where
+    it is to be `cold`, a filled one is emptied too.
+    """
+    if not cold and (folder / ".filled").exists():
+        return "warm"
+    shutil.rmtree(folder, ignore_errors=True)
+    # Inductor's precompiled headers lie beside it (see worker/compiling.py) and are part of what is cold.
+    shutil.rmtree(folder.parent / _HEADERS, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return "cold"
+
+
+def compiles(key: CaseKey) -> bool:
+    """Whether the case compiles anything, and so has a cache."""
+    return key.axis("compile") != "none"
+
+
+def cache_folder(root: Path, key: CaseKey, environment: str) -> Path | None:
+    """Where the case's compile cache lives within one run; None for a case that compiles nothing."""
+    if not compiles(key):
+        return None
+    return root / environment / file_name(str(key))
+
+
+def file_name(case: str) -> str:
+    """A case key as the name of a file or folder; a very long one ends in its hash instead."""
+    name = case.replace("/", "__")
+    if len(name.encode()) <= _FILE_NAME_BYTES:
+        return name
+    kept = name.encode()[: _FILE_NAME_BYTES - 13].decode(errors="ignore")
+    return f"{kept}-{hashlib.sha256(case.encode()).hexdigest()[:12]}"

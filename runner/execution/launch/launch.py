@@ -1,0 +1,161 @@
+"""How a worker is started for the axes that take effect before torch is imported.
+
+`cpus`, `threads`, `omp` and `allocator` are decided when the process begins: OpenMP and malloc read their
+variables once, and torch counts its CPUs when it is imported.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from runner.profile import Profile, parse_cpus
+from runner.worker.case_key import CaseKey
+
+from ..process import listed
+from .allocators import NoAllocator, variables_for
+from .topology import Topology
+
+#: Waiting threads of `omp=spin` go on for 10 to 50 ms: longer than any gap within a step, and bounded, so
+#: that a contender that waits for its turn does not take another's CPU for long. libgomp counts rounds
+#: (measured: 8 ns each on a virtual machine; more where `pause` takes 140 cycles), libiomp milliseconds.
+_OMP = {
+    "passive": {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"},
+    "spin": {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": "1000000", "KMP_BLOCKTIME": "50"},
+    "close": {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"},
+    "spread": {"OMP_PROC_BIND": "spread", "OMP_PLACES": "cores"},
+}
+#: Asked for NUMA nodes: the path of a numactl that can bind memory to them, and why there is none.
+AskNumactl = Callable[[tuple[int, ...]], tuple[str, str]]
+
+_NUMACTL_SECONDS = 5.0
+#: How long after its turn a contender under `omp=spin` may keep CPUs busy.
+SPIN_SECONDS = 0.1
+
+
+class CannotLaunch(Exception):
+    """This machine cannot start a worker like that; the text says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How to start one worker: its variables, its CPUs (none: not pinned), the command before its own.
+
+    `facts` say it in the outcome.
+    """
+
+    variables: Mapping[str, str]
+    cpus: tuple[int, ...]
+    prefix: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+def allowed_cpus(profile: Profile) -> tuple[int, ...]:
+    """The CPUs that a run under `profile` has, its own included.
+
+    While it measures, the controller keeps to the housekeeping CPUs: its own affinity is not the answer.
+    """
+    return tuple(sorted({*profile.cpus, *profile.housekeeping} or os.sched_getaffinity(0)))
+
+
+def start_of(key: CaseKey, profile: Profile, machine: Topology, ask_numactl: AskNumactl) -> Start:
+    """How a worker for `key` is started under `profile` on `machine`; raises CannotLaunch.
+
+    Where numactl cannot bind memory (see `usable_numactl`), CPUs are pinned by affinity alone.
+    """
+    cpus = _cpus(key.axis("cpus"), profile, machine)
+    facts: dict[str, Any] = {"pinned_by": "profile", "cpus": list(cpus)}
+    prefix: tuple[str, ...] = ()
+    if key.axis("cpus") != "profile":
+        if both := sorted({*cpus} & {*profile.housekeeping}):
+            facts["shared_with_controller"] = both
+        nodes = machine.nodes_of(cpus)
+        numactl, problem = ask_numactl(nodes)
+        if numactl:
+            prefix = (numactl, f"--physcpubind={listed(cpus)}", f"--membind={listed(nodes)}", "--")
+            facts |= {"pinned_by": "numactl", "memory_nodes": list(nodes)}
+        else:
+            facts |= {"pinned_by": "affinity", "numactl": problem}
+    try:
+        allocator = key.axis("allocator")
+        kept = dict(profile.variables)
+        variables = kept if allocator == "profile" else variables_for(allocator, kept)
+    except NoAllocator as error:
+        raise CannotLaunch(str(error)) from None
+    variables |= _OMP.get(key.axis("omp"), {})
+    threads = _threads(key, cpus, machine)
+    if threads:
+        variables |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        facts["threads"] = threads
+    changed = {k: v for k, v in variables.items() if profile.variables.get(k) != v}
+    gone = sorted(profile.variables.keys() - variables.keys())
+    facts |= {"variables": changed} if changed else {}
+    facts |= {"without": gone} if gone else {}
+    return Start(variables, cpus, prefix, facts)
+
+
+def affinity_held(launched: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, bool]:
+    """Whether a pinned worker was seen on its CPUs only, as a fact; nothing where it was not pinned or seen.
+
+    `launched` are the facts of `start_of`, `seen` those of the worker.
+    """
+    cpus, affinity = launched.get("cpus"), seen.get("affinity")
+    if not cpus or not affinity:
+        return {}
+    allowed = {cpu for text in affinity["allowed"] for cpu in parse_cpus(text)}
+    return {"held": {*affinity["seen"]} <= {*cpus} and allowed <= {*cpus}}
+
+
+@cache
+def usable_numactl(nodes: tuple[int, ...]) -> tuple[str, str]:
+    """The path of a numactl that can bind memory to `nodes`, or an empty one and why not.
+
+    Tried once: a container may forbid set_mempolicy(2), or keep the memory of a node to others.
+    """
+    path = shutil.which("numactl")
+    if path is None:
+        return "", "not installed"
+    try:
+        tried = subprocess.run(
+            [path, f"--membind={listed(nodes)}", "--", path, "--show"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_NUMACTL_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return "", "does not answer"
+    except OSError as error:
+        return "", f"cannot be started: {error.strerror or error}"
+    if tried.returncode:
+        return "", f"refused: {(tried.stderr.strip().splitlines() or ['without a word'])[0]}"
+    return path, ""
+
+
+def _cpus(value: str, profile: Profile, machine: Topology) -> tuple[int, ...]:
+    profiled = profile.cpus or machine.allowed
+    if value == "profile":
+        return profile.cpus
+    if value == "1":
+        return profiled[:1]
+    if value == "node":
+        return machine.of_node(machine.nodes[profiled[0]])
+    if value == "physical":
+        return machine.one_per_core(machine.allowed)
+    return machine.allowed
+
+
+def _threads(key: CaseKey, cpus: tuple[int, ...], machine: Topology) -> int | None:
+    """OMP_NUM_THREADS: as the key says, or a thread a core of the chosen CPUs, divided among all processes.
+
+    None leaves it to the profile.
+    """
+    if key.axis("threads") != "profile":
+        return key.count("threads")
+    if key.axis("cpus") == "profile":
+        return None
+    processes = key.count("instances") * key.count("ranks") // key.count("nodes")
+    return max(1, len(machine.one_per_core(cpus)) // processes)

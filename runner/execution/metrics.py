@@ -1,0 +1,137 @@
+"""From the blocks of one replicate to its metrics."""
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean, median
+from typing import Any
+
+from ..worker.messages import Block, Finished, Ready
+
+#: What includes compiling: of a compiled case it is measured with a cold cache.
+_COMPILING = ("rss_peak", "cuda_peak_allocated_compile", "cuda_peak_reserved_compile", "new_shape")
+
+#: A percentile is published from this many timed iterations on: the fewest of which, 99 times of 100, two or
+#: more lie beyond it (binomial). Source: MLPerf inference rules, early stopping: p90 64, p99 662.
+_PERCENTILES = {"latency_p10": (0.10, 64), "latency_p90": (0.90, 64), "latency_p99": (0.99, 662)}
+
+
+def percentile(ordered: Sequence[int], share: float) -> float:
+    """The `share` quantile of sorted values by linear interpolation (Hyndman and Fan 1996, definition 7)."""
+    position = (len(ordered) - 1) * share
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def replicate_metrics(
+    ready: Ready,
+    blocks: Sequence[Block],
+    finished: Finished,
+    exit_report: Mapping[str, Any],
+    cache: str,
+    ready_seconds: float | None = None,
+    left_out: Collection[int] = (),
+) -> dict[str, float]:
+    """All metrics of one replicate in the catalogue's units.
+
+    `cache` is `cold` or `warm` for a compiled case and empty for an eager one. Latency comes from every
+    timed iteration; `latency_floor` is the median over blocks of each block's fastest iteration. Where steps
+    take inputs of several shapes in turn, both are means over the shapes, of each shape's median and fastest
+    iteration: whoever is faster fits more shapes into a block, and the fastest step is the shortest shape's.
+    Where no sample of a shape counts, there is neither, nor what follows from them.
+    `ready_seconds` is what the process took to become steady: its cold start, unless a cache was filled.
+    `left_out` are the numbers, from 0, of blocks of which no sample counts; one block at least does.
+    """
+    samples = sorted(ns for each in _counted(blocks, left_out) for ns in each)
+    metrics = {"latency_min": samples[0] / 1e6} | _percentiles(samples)
+    if told := _middle_and_floor(blocks, int(ready.facts.get("shapes", 1)), left_out):
+        metrics |= _of_a_step(ready, *told, cache)
+    if cache != "warm":
+        metrics["first_call"] = ready.first_call_ns / 1e9
+        if ready_seconds is not None:
+            metrics["cold_start"] = ready_seconds
+    metrics |= {
+        name: value
+        for name, value in finished.metrics.items()
+        # A warm process finds its code compiled: neither its peak nor a new shape includes compiling.
+        if not (cache == "warm" and name in _COMPILING)
+    }
+    if "rss_peak" in metrics:
+        metrics["rss_peak"] = max(metrics["rss_peak"], exit_report.get("peak_tree_mib", 0.0))
+    if (flops := ready.facts.get("flops")) and "throughput" in metrics:
+        # Of instances the throughput is the sum of what each does in its own time, and so is this.
+        metrics["model_tflops"] = flops / ready.facts["items"] * metrics["throughput"] / 1e12
+    return metrics | _shares(metrics, ready.facts.get("cpus_in_use"))
+
+
+def _of_a_step(ready: Ready, middle_ns: float, floor_ns: float, cache: str) -> dict[str, float]:
+    """What follows from how long a step is."""
+    seconds = middle_ns / 1e9
+    metrics = {
+        "latency": middle_ns / 1e6,
+        "latency_floor": floor_ns / 1e6,
+        "throughput": ready.facts["items"] / seconds,
+    }
+    if cache:
+        # One steady step is part of the first call and is not compilation.
+        metrics[f"compile_{cache}"] = max(0.0, ready.first_call_ns / 1e9 - seconds)
+    return metrics
+
+
+def _shares(metrics: Mapping[str, float], cpus: float | None) -> dict[str, float]:
+    """What follows from a replicate's other metrics, the worker's own included; `cpus` are those in use."""
+    shares: dict[str, float] = {}
+    if cpus and "throughput" in metrics:
+        shares["throughput_per_core"] = metrics["throughput"] / cpus
+    if "ceiling_tflops" in metrics and "model_tflops" in metrics:
+        shares["peak_share"] = metrics["model_tflops"] / metrics["ceiling_tflops"]
+    return shares
+
+
+def _percentiles(ordered: Sequence[int]) -> dict[str, float]:
+    return {
+        name: percentile(ordered, share) / 1e6
+        for name, (share, enough) in _PERCENTILES.items()
+        if len(ordered) >= enough
+    }
+
+
+def _counted(blocks: Sequence[Block], left_out: Collection[int]) -> list[tuple[int, ...]]:
+    """The samples of each block that counts."""
+    return [block.samples_ns for number, block in enumerate(blocks) if number not in left_out]
+
+
+def _middle_and_floor(
+    blocks: Sequence[Block], shapes: int, left_out: Collection[int]
+) -> tuple[float, float] | None:
+    """Latency and its floor in nanoseconds, for inputs of so many `shapes` in turn; None where one lacks."""
+    if shapes == 1:
+        counted = _counted(blocks, left_out)
+        return median(ns for samples in counted for ns in samples), median(map(min, counted))
+    # The turn goes on from block to block, whether they count or not, so a shape is known by its place.
+    places: list[list[int]] = [[] for _ in range(shapes)]
+    place = 0
+    for number, block in enumerate(blocks):
+        for ns in block.samples_ns:
+            if number not in left_out:
+                places[place % shapes].append(ns)
+            place += 1
+    if not all(places):
+        return None
+    return fmean(median(each) for each in places), fmean(min(each) for each in places)
+
+
+def disturbance(blocks: Sequence[Block]) -> dict[str, float]:
+    """How undisturbed the blocks were: per iteration counts, and CPU time over wall time.
+
+    A single-threaded CPU case that owns its core has a `cpu_share` near 1. Of instances it is that of the
+    one that had least, of ranks, which sleep while they wait for each other, the sum.
+    """
+    iterations = sum(len(block.samples_ns) for block in blocks)
+    wall = sum(block.wall_ns for block in blocks)
+    return {
+        "minor_faults_per_iteration": sum(b.minor_faults for b in blocks) / iterations,
+        "involuntary_switches_per_second": sum(b.involuntary_switches for b in blocks) / (wall / 1e9),
+        "cpu_share": sum(b.cpu_ns for b in blocks) / wall,
+        "iterations": float(iterations),
+        "blocks": float(len(blocks)),
+    }

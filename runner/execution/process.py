@@ -1,0 +1,243 @@
+"""A worker as the controller holds it: started under the supervisor, spoken to over private pipes."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..worker.messages import Message, ProtocolError, parse
+from ..worker.variables import relevant_variables
+from .harness import Harness
+
+#: Set in every worker's environment: what carries it belongs to that attempt and may be killed.
+TOKEN_VARIABLE = "PYROMETER_TOKEN"
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+#: What must never reach a measured process: our own settings, credentials included.
+_OURS = "PYROMETER_"
+_LOG_TAIL_BYTES = 4000
+#: The longest line a worker may send: ten million samples.
+_LINE_BYTES = 128 << 20
+#: How long `sweep` goes on against processes that fork or do not die at once.
+_SWEEP_SECONDS = 5.0
+
+
+class WorkerGone(Exception):
+    """The worker is dead; `WorkerProcess.close()` tells how."""
+
+
+class WorkerSilent(Exception):
+    """No answer within the time allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything one worker needs. `cpus` and `own_cpus` are the worker's and the supervisor's.
+
+    `prefix` stands before the worker's command and ends by executing it; `facts` say in the outcome how
+    the worker was started. `neighbours` are the machines that it may have members on.
+    """
+
+    python: str
+    harness: Harness
+    variables: Mapping[str, str]
+    cpus: tuple[int, ...]
+    own_cpus: tuple[int, ...]
+    log: Path
+    deadline_seconds: float
+    token: str
+    prefix: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    neighbours: tuple[Mapping[str, str], ...] = ()
+
+
+class WorkerProcess:
+    """A live worker. Use as a context manager: leaving it leaves no process behind."""
+
+    def __init__(self, launch: Launch, mode: str = "serve") -> None:
+        self._log = launch.log
+        to_worker, self._send = os.pipe()
+        self._receive, from_worker = os.pipe()
+        lifeline, self._lifeline = os.pipe()
+        self._report, report = os.pipe()
+        self._buffer = bytearray()
+        self._exit: dict[str, Any] | None = None
+        self._lifeline_lock = threading.Lock()
+        launch.log.parent.mkdir(parents=True, exist_ok=True)
+        handed = (to_worker, from_worker, lifeline, report)
+        command = [
+            *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
+            *("--lifeline", str(lifeline), "--report", str(report), "--keep", f"{to_worker},{from_worker}"),
+            *("--log", str(launch.log), "--deadline", str(launch.deadline_seconds)),
+            *("--cpus", listed(launch.cpus), "--own-cpus", listed(launch.own_cpus), "--"),
+            *(*launch.prefix, launch.python, "-I", str(launch.harness.path), mode),
+            *("--in", str(to_worker), "--out", str(from_worker)),
+        ]
+        try:
+            self._supervisor = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=worker_environment(launch),
+                pass_fds=handed,
+                start_new_session=True,
+            )
+        finally:
+            for descriptor in handed:
+                os.close(descriptor)
+
+    def __enter__(self) -> "WorkerProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.close()
+
+    @property
+    def root(self) -> int:
+        """The supervisor's process id: everything below it is measured."""
+        return self._supervisor.pid
+
+    def send(self, message: Message) -> None:
+        """Send one message; raises WorkerGone when nobody reads any more."""
+        try:
+            os.write(self._send, (message.to_json() + "\n").encode())
+        except BrokenPipeError as error:
+            raise WorkerGone from error
+
+    def receive(self, timeout: float) -> Message:
+        """The next message; raises WorkerGone, WorkerSilent after `timeout` seconds, or ProtocolError."""
+        give_up = time.monotonic() + timeout
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > _LINE_BYTES:
+                raise ProtocolError(f"a line longer than {_LINE_BYTES >> 20} MiB")
+            left = give_up - time.monotonic()
+            if left <= 0:
+                raise WorkerSilent
+            ready, _, _ = select.select([self._receive, self._report], [], [], left)
+            if self._receive in ready:
+                data = os.read(self._receive, 1 << 20)
+                if not data:
+                    raise WorkerGone
+                self._buffer += data
+            elif self._report in ready:
+                # The worker is dead, though a grandchild may still hold its end of the pipe.
+                raise WorkerGone
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            return parse(line.decode())
+        except UnicodeDecodeError as error:
+            raise ProtocolError("not UTF-8") from error
+
+    def ends(self, seconds: float) -> bool:
+        """Whether the worker's end is reported within `seconds`."""
+        return bool(select.select([self._report], [], [], seconds)[0])
+
+    def stop_sampling(self) -> None:
+        """Have the supervisor sample the tree's memory no longer."""
+        self._order(b"q")
+
+    def kill(self) -> None:
+        """Have the whole tree killed; safe to call from another thread, and more than once."""
+        self._order(b"k")
+
+    def close(self, patience: float = 30.0) -> dict[str, Any]:
+        """Wait for the end and answer the supervisor's report; kills the supervisor if it does not end."""
+        if self._exit is not None:
+            return self._exit
+        os.close(self._send)
+        text = b""
+        give_up = time.monotonic() + patience
+        while b"\n" not in text and (left := give_up - time.monotonic()) > 0:
+            ready, _, _ = select.select([self._report], [], [], left)
+            data = os.read(self._report, 1 << 16) if ready else b""
+            if ready and not data:
+                break
+            text += data
+        with self._lifeline_lock:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        try:
+            self._supervisor.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            self._supervisor.kill()
+            self._supervisor.wait()
+        for descriptor in (self._receive, self._report):
+            os.close(descriptor)
+        report: dict[str, Any] = json.loads(text) if text else {"failed": "the supervisor was killed"}
+        self._exit = report
+        return report
+
+    def log_tail(self) -> str:
+        """The end of what the worker printed."""
+        try:
+            with self._log.open("rb") as file:
+                file.seek(max(0, self._log.stat().st_size - _LOG_TAIL_BYTES))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _order(self, order: bytes) -> None:
+        with self._lifeline_lock, contextlib.suppress(OSError):
+            if self._lifeline >= 0:
+                os.write(self._lifeline, order)
+
+
+def worker_environment(launch: Launch) -> dict[str, str]:
+    """The measured process's variables: this process's without our settings, the profile's on top.
+
+    What changes a measurement comes from the profile alone, which is stored and resumed; it took over what
+    it wanted of the shell's when it was made.
+    """
+    return {**inherited_variables(), **launch.variables, TOKEN_VARIABLE: launch.token}
+
+
+def inherited_variables() -> dict[str, str]:
+    """This process's variables without our settings and without what changes a measurement."""
+    relevant = relevant_variables(os.environ)
+    return {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in relevant}
+
+
+def sweep(token_prefix: str) -> list[int]:
+    """Kill every process whose token begins with `token_prefix`; answers their pids.
+
+    The second line of defence: it finds what outlived a supervisor that was itself killed.
+    """
+    mark = f"{TOKEN_VARIABLE}={token_prefix}".encode()
+    killed: set[int] = set()
+    give_up = time.monotonic() + _SWEEP_SECONDS
+    # Again until none is found: one of them may have forked while the others were being killed.
+    while (found := list(_marked(mark))) and time.monotonic() < give_up:
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+        time.sleep(0.005)
+    return sorted(killed)
+
+
+def _marked(mark: bytes) -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            variables = (entry / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(mark) for variable in variables):
+                yield int(entry.name)
+
+
+def listed(cpus: tuple[int, ...]) -> str:
+    """CPU numbers as command lines have them: `0,1,4`."""
+    return ",".join(map(str, cpus))

@@ -1,0 +1,134 @@
+"""Asking NVML what it can tell, in a process of its own: a sick driver may never answer.
+
+As a program (`python -m runner.telemetry.gpu.probe`) it asks and prints one line of JSON.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..capability import Capability, GpuCapabilities, Probe, Rung
+from .dcgm import trial
+from .nvml import (
+    Absent,
+    N,
+    ask,
+    busy_rung,
+    gpm_of,
+    gpus,
+    library,
+    memory,
+    mig_devices,
+    processes,
+    text,
+    throttled_ns,
+)
+
+#: NVML answers in milliseconds; loading a driver for the first time takes seconds.
+PATIENCE_SECONDS = 20.0
+
+
+def examine(patience: float = PATIENCE_SECONDS) -> Probe:
+    """What NVML can tell on this machine; never raises, never takes much longer than `patience` seconds."""
+    command = [sys.executable, "-m", "runner.telemetry.gpu.probe"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
+    except subprocess.TimeoutExpired:
+        return Probe(absent=f"NVML does not answer: nothing within {patience:g} s")
+    except OSError as error:
+        return Probe(absent=f"NVML could not be asked: {error.strerror or error}")
+    try:
+        return Probe.from_body(json.loads(done.stdout))
+    except (ValueError, TypeError, KeyError):
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return Probe(absent=f"NVML could not be asked: {last}")
+
+
+def ask_all() -> Probe:
+    """What NVML can tell, asked in this process; may hang with the driver."""
+    with library() as absent:
+        if absent is not None:
+            return Probe(absent=absent.reason)
+        driver, version = text(ask(N.nvmlSystemGetDriverVersion)), ask(N.nvmlSystemGetCudaDriverVersion)
+        cuda = "" if isinstance(version, Absent) else f"{version // 1000}.{version % 1000 // 10}"
+        found: list[GpuCapabilities] = []
+        handles = gpus()
+        lacking = (text(ask(N.nvmlDeviceGetUUID, each)) for each in handles if _no_gpm(each))
+        dcgm = trial([uuid for uuid in lacking if uuid])
+        for index, handle in enumerate(handles):
+            found.append(_gpu(index, handle, dcgm))
+            found += [_gpu(index, mig, {}, handle) for mig in mig_devices(handle)]
+        return Probe(driver, cuda, tuple(found), "" if found else "the driver lists no GPU")
+
+
+#: Each capability but utilisation: how it is read when it is there, and the call that shows whether it is.
+_READINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "memory": ("used and reserved by the driver", memory),
+    "process_memory": ("of each compute process", processes),
+    "energy": ("counter in mJ", lambda h: ask(N.nvmlDeviceGetTotalEnergyConsumption, h)),
+    "power": ("mean over 1 s on most devices", lambda h: ask(N.nvmlDeviceGetPowerUsage, h)),
+    "power_limit": ("enforced", lambda h: ask(N.nvmlDeviceGetEnforcedPowerLimit, h)),
+    "clocks": ("SM and memory, at the moment", lambda h: ask(N.nvmlDeviceGetClockInfo, h, N.NVML_CLOCK_SM)),
+    "temperature": ("of the GPU", lambda h: ask(N.nvmlDeviceGetTemperature, h, N.NVML_TEMPERATURE_GPU)),
+    "throttle_time": ("counters in ns by reason", throttled_ns),
+    "ecc_errors": (
+        "uncorrected, since the driver was loaded",
+        lambda h: ask(N.nvmlDeviceGetTotalEccErrors, h, 1, N.NVML_VOLATILE_ECC),
+    ),
+    "pcie_replay": ("counter", lambda h: ask(N.nvmlDeviceGetPcieReplayCounter, h)),
+}
+
+
+def _gpu(index: int, handle: Any, dcgm: Mapping[str, str], parent: Any = None) -> GpuCapabilities:
+    rung, utilisation = _utilisation(handle, dcgm, parent)
+    capabilities = [utilisation, _busy(handle)]
+    for name, (how, read) in _READINGS.items():
+        answer = read(handle)
+        absent = isinstance(answer, Absent)
+        capabilities.append(Capability(name, not absent, answer.reason if absent else how))
+    return GpuCapabilities(
+        index,
+        text(ask(N.nvmlDeviceGetUUID, handle)),
+        text(ask(N.nvmlDeviceGetName, handle)),
+        rung,
+        tuple(capabilities),
+        "" if parent is None else text(ask(N.nvmlDeviceGetUUID, parent)),
+    )
+
+
+def _utilisation(handle: Any, dcgm: Mapping[str, str], parent: Any) -> tuple[Rung, Capability]:
+    """The best rung, and whether true SM utilisation is among what it gives.
+
+    `dcgm` says by UUID why a host engine does not tell it, and nothing where it does.
+    """
+    name = "sm_utilisation"
+    absent = _no_gpm(handle, parent)
+    if absent is None:
+        return "gpm", Capability(name, True, "hardware counters (GPM)")
+    why = dcgm.get(text(ask(N.nvmlDeviceGetUUID, handle)))
+    if why == "":
+        return "dcgm", Capability(name, True, "hardware counters through a DCGM host engine")
+    reason = f"{absent.reason}; by DCGM: {why}" if why else absent.reason
+    return busy_rung(handle), Capability(name, False, reason)
+
+
+def _no_gpm(handle: Any, parent: Any = None) -> Absent | None:
+    """Why a device's hardware counters cannot be read through NVML; None where they can."""
+    gpm = gpm_of(handle, parent)
+    if isinstance(gpm, Absent):
+        return gpm
+    gpm.close()
+    return None
+
+
+def _busy(handle: Any) -> Capability:
+    rates = ask(N.nvmlDeviceGetUtilizationRates, handle)
+    if isinstance(rates, Absent):
+        return Capability("gpu_busy", False, rates.reason)
+    return Capability("gpu_busy", True, "share of time with at least one kernel; not SM utilisation")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(ask_all().to_body()) + "\n")

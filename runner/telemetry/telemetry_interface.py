@@ -1,0 +1,65 @@
+"""The seam between measuring and what looks at the machine meanwhile."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from .sample_log import bare
+from .samples import HOST, Reading, Recording
+
+
+class Telemetry(Protocol):
+    """What a session asks about the machine while nothing is timed. Nothing of it ever raises.
+
+    `root` is a supervisor's process id: what lies below it is the measured tree.
+    """
+
+    def mark(self, root: int) -> Reading:
+        """All counters now; with `trouble` where a source does not answer."""
+        ...
+
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+        """Begin to sample; the host's rows are about `cpus` (none: the measured ones)."""
+        ...
+
+    def rest(self) -> tuple[Recording, ...]:
+        """Stop sampling; every row since `watch`, a recording per device, the host first."""
+        ...
+
+    def close(self) -> None:
+        """Leave no process behind."""
+        ...
+
+
+#: Called with a folder for what is sampled, the UUIDs of the GPUs in use, the measured CPUs (none: all), the
+#: CPUs of what measures, and the session's token.
+StartTelemetry = Callable[[Path, tuple[str, ...], tuple[int, ...], tuple[int, ...], str], Telemetry]
+
+
+class OwnGpus:
+    """A session's telemetry as one of its contenders sees it: of the GPUs only those it computes on.
+
+    The others are idle or somebody else's, and what they do is no matter of its own. `uuids` may lack NVML's
+    prefixes.
+    """
+
+    def __init__(self, session: Telemetry, uuids: tuple[str, ...]) -> None:
+        self._session = session
+        self._own = {HOST, *map(bare, uuids)}
+
+    def mark(self, root: int) -> Reading:
+        """All counters now, those of its own GPUs."""
+        reading = self._session.mark(root)
+        return replace(reading, gpus=tuple(gpu for gpu in reading.gpus if bare(gpu.uuid) in self._own))
+
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+        """Begin to sample."""
+        self._session.watch(root, hz, cpus)
+
+    def rest(self) -> tuple[Recording, ...]:
+        """Stop sampling; the recordings of the host and of its own GPUs."""
+        return tuple(one for one in self._session.rest() if bare(one.device) in self._own)
+
+    def close(self) -> None:
+        """Nothing: it is the session's to close."""

@@ -1,0 +1,81 @@
+"""Levels across a border that no baseline stands beside: reported with their size, and not judged."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from analysis.detection.crossings import Crossing, crossings
+from analysis.detection.nights import Night
+
+from .findings import MachineSeries
+
+#: In the result of a `detect` task, what levels did across the newest border: bodies of `Crossed`.
+CROSSED = "crossed"
+#: Cases of which each is named, those that moved most.
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """By how much one metric moved on one machine across a `border`, by so many `nights` since.
+
+    `middle` is the median over all `cases`, `largest` are those that moved most and by how much; all are log
+    ratios of the level after the border to the one before.
+    """
+
+    machine: str
+    track: str
+    metric: str
+    border: str
+    nights: int
+    cases: int
+    middle: float
+    largest: tuple[tuple[str, float], ...]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def crossed_of(body: Mapping[str, Any]) -> Crossed:
+    """What `body` was made of."""
+    return Crossed(
+        machine=str(body["machine"]),
+        track=str(body["track"]),
+        metric=str(body["metric"]),
+        border=str(body["border"]),
+        nights=int(body["nights"]),
+        cases=int(body["cases"]),
+        middle=float(body["middle"]),
+        largest=tuple((str(case), float(change)) for case, change in body["largest"]),
+    )
+
+
+def newest_crossing(nights: Sequence[Night], on: Collection[int]) -> Crossing | None:
+    """The newest border of a series, where so many nights ago as `on` holds; None otherwise."""
+    found = crossings(nights)
+    return found[-1] if found and found[-1].nights in on else None
+
+
+def crossed(track: str, found: Iterable[tuple[MachineSeries, Crossing]]) -> list[Crossed]:
+    """The crossings of single series by machine, border and metric."""
+    together: dict[tuple[str, str, str, int], list[tuple[str, float]]] = defaultdict(list)
+    for series, one in found:
+        about = series.machine, one.border, series.key.metric, one.nights
+        together[about].append((series.key.case, one.change))
+    return [
+        Crossed(
+            machine=machine,
+            track=track,
+            metric=metric,
+            border=border,
+            nights=nights,
+            cases=len(own),
+            middle=median(change for _, change in own),
+            largest=tuple(sorted(own, key=lambda each: -abs(each[1]))[:_NAMED]),
+        )
+        for (machine, border, metric, nights), own in sorted(together.items())
+    ]

@@ -1,0 +1,136 @@
+"""What speaks for a finding beside its number: what else changed, what moved too, where time went."""
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from analysis.comparison.verdict import Verdict
+from analysis.metrics import METRICS
+from analysis.operators import KERNEL, Origin, difference, operators, unlike
+from db.connection.engine import Database
+from db.findings.records import Finding, RunChange
+from db.records import OperatorTable, SeriesKey
+from db.runs.traces import newest_operator_table
+from runner.environments.versions import date_of, parse
+from runner.suites.built_in import built_in
+
+from .rebuild_environment import version_spec
+
+#: Rows of a difference of operator tables that are kept: what is behind a change is among the first.
+_OPERATORS = 12
+#: How far apart the first nights of two findings may lie that moved together.
+_TOGETHER = timedelta(hours=36)
+#: States of findings that say that a series did not move, or not by PyTorch.
+_DID_NOT_MOVE = ("refuted", "no longer", "machine")
+_SUITE_OF_OPERATORS = "ops"
+
+
+def changes_body(changes: Iterable[RunChange]) -> list[dict[str, str]]:
+    """What differs between two runs, as JSON values."""
+    return [asdict(change) for change in changes]
+
+
+def verdict_body(verdict: Verdict) -> dict[str, Any]:
+    """What the pairs of a session say of one case and metric; changes are log ratios of new to old."""
+    numbers = {
+        "old": verdict.old,
+        "new": verdict.new,
+        "change": verdict.change,
+        "low": verdict.low,
+        "high": verdict.high,
+        "confidence": verdict.confidence,
+        "p": verdict.p,
+        "smallest": verdict.smallest,
+        "threshold": verdict.threshold,
+    }
+    finite = {
+        name: value if value is None or math.isfinite(value) else None for name, value in numbers.items()
+    }
+    words = {"metric": verdict.metric, "unit": METRICS[verdict.metric].unit, "word": verdict.word}
+    counts = {"pairs": verdict.n, "needed": verdict.needed, "left_out": list(verdict.left_out)}
+    return {**words, "reason": verdict.reason, **counts, **finite}
+
+
+@cache
+def operations() -> frozenset[str]:
+    """The names of the workloads that are single operators."""
+    return frozenset(case.partition("/")[0] for case in built_in()[_SUITE_OF_OPERATORS].cases)
+
+
+def moved_with(one: Finding, others: Iterable[Finding]) -> list[dict[str, Any]]:
+    """The cases of single operators that moved on the same machine in the same nights, the largest first."""
+    found = [
+        other
+        for other in others
+        if other.id != one.id
+        and other.key.case.partition("/")[0] in operations()
+        and other.machine == one.machine
+        and other.state not in _DID_NOT_MOVE
+        and abs(other.at - one.at) <= _TOGETHER
+    ]
+    return [
+        {
+            "finding": other.id,
+            "case": other.key.case,
+            "metric": other.key.metric,
+            "direction": other.direction,
+            "change": other.change,
+            "state": other.state,
+        }
+        for other in sorted(found, key=lambda other: -abs(other.change))
+    ]
+
+
+def operator_difference(
+    database: Database, key: SeriesKey, old_torch: str, new_torch: str
+) -> dict[str, Any] | None:
+    """The newest operator tables of a case under two versions of PyTorch, subtracted; None where one lacks.
+
+    Microseconds a step; above zero, the new one spends more. Of two versions that are spelled alike nobody
+    can tell which table is whose.
+    """
+    if old_torch == new_torch:
+        return None
+    old, new = (newest_operator_table(database, key, version) for version in (old_torch, new_torch))
+    if old is None or new is None or unlike(_origin(old), _origin(new)):
+        return None
+    changes = difference(operators(old.rows), operators(new.rows))
+    kinds = {kind: sum(c.delta_us for c in changes if c.kind == kind) for kind in {c.kind for c in changes}}
+    rows = [{**asdict(change), "delta_us": change.delta_us} for change in changes[:_OPERATORS]]
+    return {
+        "old_run": old.run,
+        "new_run": new.run,
+        "total_us": kinds,
+        "on_device": KERNEL in kinds,
+        "rows": rows,
+        "more": max(0, len(changes) - _OPERATORS),
+    }
+
+
+def _origin(table: OperatorTable) -> Origin:
+    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+
+
+def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:
+    """The command that would find between which two versions a case changed; empty where none lie between.
+
+    Of releases whose numbers leave room for others that is what the package index says when it is asked.
+    """
+    old, new = parse(old_torch), parse(new_torch)
+    specs = (version_spec(old_torch), version_spec(new_torch))
+    if old is None or new is None or None in specs:
+        return ""
+    days = (date_of(old), date_of(new))
+    if days[0] and days[1]:
+        between = abs(days[1] - days[0]) > timedelta(days=1)
+    elif days[0] or days[1]:
+        between = False
+    else:
+        between = old.release[:2] != new.release[:2] or abs(old.micro - new.micro) > 1
+    if not between:
+        return ""
+    return shlex.join(["pyrometer", "bisect", *map(str, specs), "--case", case, *options])

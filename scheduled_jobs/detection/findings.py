@@ -1,0 +1,346 @@
+"""From what detection sees in a series to findings: between which nights, and on whose account."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from analysis.detection.nights import Change, Decision, Judged
+from db.connection.engine import Database
+from db.findings import store as stored
+from db.findings.records import Finding, HistoryPoint, NewFinding, Track
+from db.records import SeriesKey
+from reports.text.finding_text import REPEATED
+
+#: States of findings that nothing has been decided about.
+OPEN = ("candidate", "confirming")
+#: In the evidence of a drift, the finding that it was first told as.
+BEGAN_AS = "began_as"
+#: In the evidence of such a drift, what was confirmed of it before (a log ratio): a session has to show more.
+CONFIRMED_BEFORE = "confirmed_before"
+#: In the evidence of a candidate, the state that it had when it was first told of.
+FIRST_AS = "first_as"
+#: In the evidence of a finding, the two nights that a session compares: the values of `Sides`.
+SIDES = "sides"
+#: A change that is seen again so many nights off, and not where it was, is the one that was known.
+_WOBBLE = 3
+#: So many confirmed steps in a row the same way, each of at most that log ratio, are one drift. Seldom does a
+#: second commit cost as little as the first, and a third as well.
+_STEPS_OF_A_DRIFT, _SMALL = 3, 0.06
+#: How much of a fingerprint tells two environments of one night apart.
+_FINGERPRINT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSeries:
+    """One series on one machine: two machines of the same hardware have levels of their own."""
+
+    key: SeriesKey
+    machine: str
+    points: tuple[HistoryPoint, ...]
+
+    @property
+    def places(self) -> Mapping[str, int]:
+        """The number of each run's point."""
+        return {point.run: place for place, point in enumerate(self.points)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The two nights whose environments a session compares: one surely before the change, and the newest.
+
+    Runs are ids, `old` and `new` fingerprints. `level_run` is the first night of the level that was left;
+    empty where it is not known.
+    """
+
+    old_run: str
+    old: str
+    new_run: str
+    new: str
+    level_run: str = ""
+
+
+def sides_of(one: Finding) -> Sides:
+    """What a session of a finding compares; of one that an earlier version stored, the nights around it."""
+    kept: Mapping[str, Any] = one.evidence.get(SIDES) or {}
+    if kept:
+        return Sides(*(str(kept.get(name, "")) for name in Sides.__slots__))
+    new_run = str(one.evidence.get("new_run") or one.at_run)
+    return Sides(one.before_run, one.old_environment, new_run, one.new_environment)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a series showed: `findings` to be stored, `returned` (ids) those that later nights took back."""
+
+    findings: tuple[NewFinding, ...]
+    returned: tuple[int, ...]
+
+
+def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Finding]) -> Seen:
+    """What is to be done about a series; `known` are its findings on this track, of any state."""
+    places = series.places
+    indices = {change.index for change in judged.candidates}
+    fresh = [
+        _finding(track, series, _as_drift(change, series, known), judged, known)
+        for change in judged.candidates
+        if not any(_same(one, change, places, indices, _state(change, series)) for one in known)
+    ]
+    taken_back = {(change.index, change.direction) for change in judged.returned}
+    gone = [
+        one.id
+        for one in known
+        if one.state == "candidate"
+        # What is measured once more was taken back by nobody's nights: they stay off their old level.
+        and REPEATED not in one.evidence
+        and (places.get(one.at_run), one.direction) in taken_back
+    ]
+    return Seen(tuple(fresh), tuple(gone))
+
+
+def decisions_of(series: MachineSeries, known: Sequence[Finding]) -> list[Decision]:
+    """What sessions decided about the findings of a series; not of those whose nights it no longer holds."""
+    places = series.places
+    decided = [
+        (places.get(one.at_run), places.get(sides_of(one).new_run), one.state == "confirmed")
+        for one in known
+        if one.state in ("confirmed", "refuted")
+    ]
+    return [
+        Decision(index, night, confirmed)
+        for index, night, confirmed in decided
+        if index is not None and night is not None
+    ]
+
+
+def _state(change: Change, series: MachineSeries) -> str:
+    """What is known of a change at once: a candidate, or the machine's."""
+    low, high = compared(change, series)
+    ours = series.points[low].environment != series.points[high].environment and not change.machine
+    return "candidate" if ours else "machine"
+
+
+def _same(
+    known: Finding, change: Change, places: Mapping[str, int], indices: Collection[int], state: str
+) -> bool:
+    """Whether a change of that state is one that is known, and that it adds nothing to.
+
+    So is one by a neighbouring night, from which it has moved. But what was the machine's hides nothing that
+    is PyTorch's; and what was called so once is asked about, whatever its control does from night to night.
+    """
+    place = places.get(known.at_run)
+    if place is None or known.direction != change.direction or known.state == "no longer":
+        return False
+    if place == change.index:
+        return state == "machine" and FIRST_AS in known.evidence
+    if (known.state, state) == ("machine", "candidate"):
+        return False
+    if change.anchored and (known.state, known.shape) == ("refuted", "step"):
+        # A drift begins with the newest nights, wherever a piece of it was too small to be confirmed.
+        return False
+    return place not in indices and abs(place - change.index) <= _WOBBLE
+
+
+def _known_of(change: Change, series: MachineSeries, known: Sequence[Finding]) -> dict[str, Any]:
+    """What earlier looks and findings say of a change.
+
+    Of earlier tries to have it measured a later look must not forget anything. A drift comes in pieces:
+    `began_as` is the first of those that were confirmed before it was seen to be one.
+    """
+    at = series.points[change.index].run
+    alike = [one for one in known if one.direction == change.direction]
+    here = [one for one in alike if one.at_run == at]
+    told = {
+        name: one.evidence[name]
+        for one in here
+        for name in ("waits", "tries", FIRST_AS, REPEATED)
+        if name in one.evidence
+    }
+    if _state(change, series) == "candidate" and any(one.state == "machine" for one in here):
+        told[FIRST_AS] = "machine"
+    if first := _first_piece(change, series, known):
+        told[BEGAN_AS] = first.id
+        told[CONFIRMED_BEFORE] = _confirmed_size(first, _pieces(change, series, known))
+    return told
+
+
+def _first_piece(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Finding | None:
+    """The oldest confirmed finding that a drift is the continuation of, and whose old side is there still."""
+    pieces = [one for one in _pieces(change, series, known) if sides_of(one).old_run in series.places]
+    return min(pieces, key=lambda one: (one.at, one.id)) if change.shape == "drift" and pieces else None
+
+
+def _pieces(change: Change, series: MachineSeries, known: Sequence[Finding]) -> list[Finding]:
+    """The confirmed findings that led to the level that a change left, all of them the same way.
+
+    What went the other way, or was called fixed, ends them, and so does a large step before the level that
+    was left.
+    """
+    places = series.places
+    before = [one for one in known if one.state == "confirmed" and places.get(one.at_run, -1) < change.index]
+    before = [one for one in before if one.at_run in places]
+    ends = [
+        one.at
+        for one in before
+        if one.direction != change.direction
+        or one.triage == "fixed"
+        or (one.shape == "step" and abs(one.change) > _SMALL and places[one.at_run] <= change.since)
+    ]
+    return [one for one in before if not ends or one.at > max(ends)]
+
+
+def _confirmed_size(first: Finding, pieces: Sequence[Finding]) -> float:
+    """How far the pieces from the first on moved together (a log ratio).
+
+    One that goes on from the first was measured with all before it.
+    """
+    size = 0.0
+    for one in sorted(pieces, key=lambda one: (one.at, one.id)):
+        if (one.at, one.id) >= (first.at, first.id):
+            size = one.change if one.evidence.get(BEGAN_AS) == first.id else size + one.change
+    return size
+
+
+def _as_drift(change: Change, series: MachineSeries, known: Sequence[Finding]) -> Change:
+    """The change, as a drift where it is one small step more in a row of them, or after a drift."""
+    pieces = _pieces(change, series, known)
+    steps = [one.change for one in pieces if one.shape == "step"]
+    small = all(abs(size) <= _SMALL for size in (change.change, *steps))
+    enough = len(pieces) >= _STEPS_OF_A_DRIFT - 1 or len(steps) < len(pieces)
+    return replace(change, shape="drift") if small and enough else change
+
+
+def _finding(
+    track: Track,
+    series: MachineSeries,
+    change: Change,
+    judged: Judged,
+    known: Sequence[Finding],
+) -> NewFinding:
+    points = series.points
+    low, high = around(change, series)
+    sides = _sides(change, series, _first_piece(change, series, known))
+    if change.shape == "drift":
+        low = series.places.get(sides.old_run, low)
+    before, at, after = points[low], points[change.index], points[high]
+    pair = f"{before.environment[:_FINGERPRINT]}/{after.environment[:_FINGERPRINT]}"
+    return NewFinding(
+        key=series.key,
+        schedule=track.schedule,
+        track=track.track,
+        label=track.label,
+        direction=change.direction,
+        shape=change.shape,
+        at_run=at.run,
+        before_run=before.run,
+        old_environment=before.environment,
+        new_environment=after.environment,
+        change=change.change,
+        evidence={
+            **_known_of(change, series, known),
+            "new_run": after.run,
+            SIDES: asdict(sides),
+            "detected": {
+                "nights": len(points),
+                "strength": change.strength,
+                "noise": judged.noise,
+                "smallest": judged.smallest,
+                "factor": judged.factor,
+                "before": before.point,
+                "after": points[-1].point,
+                "control": change.machine,
+                "relative": change.relative,
+            },
+        },
+        group_key=f"{series.machine}/{at.run}/{pair}",
+        state=_state(change, series),
+    )
+
+
+def compared(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """Which nights a session compares: `change.against`, and the newest that still has the new level.
+
+    The estimated place may be off by several nights, and a comparison within one level refutes what is
+    there. What came back by the newest night is compared as it was before that. Where the environment of the
+    night before came back, the last one between them is compared; where no night since the change has
+    another, the pair of equal environments says that the machine moved.
+    """
+    last = _newest_of_level(change, series)
+    other = newest_other(series, change.against, change.index, last)
+    return change.against, last if other is None else other
+
+
+def _newest_of_level(change: Change, series: MachineSeries) -> int:
+    """The newest night that is nearer to the new level than to the old one; the newest where none is."""
+    logs = [math.log(point.point) for point in series.points]
+    old, last = median(logs[change.since : change.index] or logs[:1]), len(logs) - 1
+    way, half = math.copysign(1.0, change.change), abs(change.change) / 2
+    there = (night for night in range(last, change.index - 1, -1) if way * (logs[night] - old) >= half)
+    return next(there, last)
+
+
+def newest_other(series: MachineSeries, old: int, index: int, last: int) -> int | None:
+    """The newest night from `index` to `last` with another environment than night `old`; None without one."""
+    environment = series.points[old].environment
+    nights = range(last, index - 1, -1)
+    return next((night for night in nights if series.points[night].environment != environment), None)
+
+
+def around(change: Change, series: MachineSeries) -> tuple[int, int]:
+    """Between which nights people are shown a change: around the estimated place, a night off at most.
+
+    A drift has no night of its own. For it, and where no environment changed at the place and one did between
+    the nights that are compared, those are shown.
+    """
+    nights = len(series.points)
+    if change.shape == "drift":
+        return compared(change, series)
+    margin = 1 if change.index < nights - 1 else 0
+    low, high = max(change.index - 1 - margin, change.since), change.index + margin
+    if series.points[low].environment == series.points[high].environment:
+        return compared(change, series)
+    return low, high
+
+
+def _sides(change: Change, series: MachineSeries, first: Finding | None) -> Sides:
+    """What a session compares; of a drift that came in pieces, all of it from before the `first` one."""
+    low, high = compared(change, series)
+    old, new, level = series.points[low], series.points[high], series.points[change.since]
+    sides = Sides(old.run, old.environment, new.run, new.environment, level.run)
+    if first is None:
+        return sides
+    before = sides_of(first)
+    return replace(sides, old_run=before.old_run, old=before.old, level_run=before.level_run)
+
+
+def put_back(database: Database, found: Sequence[Finding], why: str, now: datetime) -> None:
+    """Make findings candidates again that could not be measured, with the reason, and count the attempt."""
+    stored.set_state(database, [one.id for one in found], "candidate")
+    again = [
+        _as_new(one, {**one.evidence, "waits": why, "tries": int(one.evidence.get("tries", 0)) + 1})
+        for one in found
+    ]
+    stored.save_findings(database, again, now)
+
+
+def _as_new(one: Finding, evidence: Mapping[str, Any]) -> NewFinding:
+    """A finding as it was found, with other evidence."""
+    return NewFinding(
+        key=one.key,
+        schedule=one.schedule,
+        track=one.track,
+        label=one.label,
+        direction=one.direction,
+        shape=one.shape,
+        at_run=one.at_run,
+        before_run=one.before_run,
+        old_environment=one.old_environment,
+        new_environment=one.new_environment,
+        change=one.change,
+        low=one.low,
+        high=one.high,
+        evidence=evidence,
+        group_key=one.group_key,
+    )

@@ -1,0 +1,108 @@
+"""Histories as detection wants them: the nights of one machine, its borders, the control beside them."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from analysis.detection.nights import Night
+from db.connection.engine import Database
+from db.findings.records import HistoryPoint, RunChange, SeriesHistory
+from db.records import SeriesKey
+from db.series.series_history import changes_along
+
+from .findings import MachineSeries
+
+#: Kinds of change that are not PyTorch's: before such a night a segment starts.
+_BORDERS = ("machine", "hardware", "harness", "profile")
+#: Of what changed before a night so much is told as its border.
+_TOLD = 3
+#: A control counts for a night that it was measured no further from than this.
+_SAME_NIGHT = timedelta(hours=18)
+
+#: What tells series on machines apart: case, metric, hardware, profile, machine.
+Place = tuple[str, str, str, str, str]
+
+
+def by_machine(histories: Iterable[SeriesHistory]) -> list[MachineSeries]:
+    """Each history taken apart by machine, without points that have no logarithm."""
+    found: list[MachineSeries] = []
+    for history in histories:
+        machines: dict[str, list[HistoryPoint]] = defaultdict(list)
+        for point in history.points:
+            if 0 < point.point < float("inf"):
+                machines[point.machine].append(point)
+        found += [MachineSeries(history.key, name, tuple(own)) for name, own in machines.items()]
+    return found
+
+
+def holds_zero(history: SeriesHistory) -> bool:
+    """Whether a history has points without a logarithm: a metric that was 0 some night."""
+    return not all(0 < point.point < float("inf") for point in history.points)
+
+
+def place_of(series: MachineSeries) -> Place:
+    """What two series share that may stand beside each other night by night."""
+    key: SeriesKey = series.key
+    return key.case, key.metric, key.hardware, key.profile, series.machine
+
+
+def runs_by_machine(series: Iterable[MachineSeries]) -> dict[str, list[str]]:
+    """The runs of each machine that any series has a point of, oldest first."""
+    machines: dict[str, dict[str, HistoryPoint]] = defaultdict(dict)
+    for each in series:
+        machines[each.machine].update((point.run, point) for point in each.points)
+    return {
+        machine: sorted(points, key=lambda run: (points[run].started_at, run))
+        for machine, points in machines.items()
+    }
+
+
+def machine_borders(database: Database, runs: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """By run, what of its machine changed before it, in a few words; only runs with such a change."""
+    changes = [changes_along(database, own) for own in runs.values()]
+    told = {run: border(before) for each in changes for run, before in each.items()}
+    return {run: text for run, text in told.items() if text}
+
+
+def border(changes: Iterable[RunChange]) -> str:
+    """What of the machine is among some changes, in a few words; empty where nothing is."""
+    told = [
+        f"{each.name}: {each.before or '-'} to {each.after or '-'}"
+        for each in changes
+        if each.kind in _BORDERS
+    ]
+    more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return "; ".join(told[:_TOLD]) + more
+
+
+def nights(series: MachineSeries, borders: Mapping[str, str], runs: Sequence[str]) -> list[Night]:
+    """The nights of a series; `runs` are all of its machine in order, for a case may have missed a border.
+
+    The first night of a calendar week is its `weekly` one.
+    """
+    number = {run: place for place, run in enumerate(runs)}
+    made: list[Night] = []
+    last, week = -1, (0, 0)
+    for point in series.points:
+        now = number[point.run]
+        since = [borders[run] for run in runs[last + 1 : now + 1] if run in borders] if made else []
+        own = point.started_at.isocalendar()[:2]
+        made.append(Night(point.point, "; ".join(since), weekly=own != week))
+        last, week = now, own
+    return made
+
+
+def control_of(series: MachineSeries, control: MachineSeries | None) -> list[Night | None] | None:
+    """The control's value for each night of a series, the nearest in time; None where there is no control."""
+    if control is None:
+        return None
+    moments = [point.started_at for point in control.points]
+    found: list[Night | None] = []
+    for point in series.points:
+        place = bisect_left(moments, point.started_at)
+        beside = control.points[max(0, place - 1) : place + 1]
+        nearest = min(beside, key=lambda one: abs(one.started_at - point.started_at))
+        near = abs(nearest.started_at - point.started_at) <= _SAME_NIGHT
+        found.append(Night(nearest.point) if near else None)
+    return found if any(found) else None

@@ -1,0 +1,140 @@
+"""Which findings are measured again together: one session for each pair of environments on a machine."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from analysis.metrics import COLD
+from db.findings.records import Finding, Track
+from db.queue.records import NewTask, Task
+from runner.execution.launch.compile_cache import compiles
+from runner.worker.case_key import CaseKey, CaseKeyError
+from scheduled_jobs.jobs.context import FollowUp
+from scheduled_jobs.scheduler.planner import DETECT, detect_task
+
+from .findings import sides_of
+
+#: Cases of one session: each takes some minutes, and the next night must find the machine free.
+MOST_CASES = 12
+#: Cases of a cold session, which compiles each of them up to two dozen times.
+MOST_COLD = 4
+#: How much of a fingerprint tells environments apart.
+_FINGERPRINT = 12
+#: Sessions that may fail before a finding waits for people.
+MOST_TRIES = 3
+
+CONFIRM = "confirm"
+#: In the spec of a session's task: its findings are confirmed, and only their neighbours are measured.
+NEIGHBOURS_ONLY = "neighbours_only"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One comparison that is to come: `findings` (ids) are judged by it, `left` have to wait for another.
+
+    `old` and `new` are fingerprints; `cases` are those of the findings, `neighbours` those that are measured
+    once a finding is confirmed. In a `cold` one every pair finds its compile cache empty, so what is measured
+    with a filled one needs another; it has no neighbours.
+    """
+
+    old: str
+    new: str
+    machine: str
+    profile: str
+    findings: tuple[int, ...]
+    cases: tuple[str, ...]
+    neighbours: tuple[str, ...] = ()
+    left: tuple[int, ...] = ()
+    cold: bool = False
+
+    def task(self, track: Track) -> NewTask:
+        """As a task of the machine that saw the change: no other can tell whether it is still there."""
+        spec: dict[str, Any] = {
+            **asdict(track),
+            "old": self.old,
+            "new": self.new,
+            "findings": list(self.findings),
+            "cases": list(self.cases),
+            "left": len(self.left),
+            "neighbours": list(self.neighbours),
+        }
+        pair = f"{self.old[:_FINGERPRINT]}-{self.new[:_FINGERPRINT]}-{self.profile}"
+        pair += "-cold" if self.cold else ""
+        return NewTask(f"{track.track}-{pair}@{self.machine}", CONFIRM, spec, label=self.machine)
+
+
+def detect_again(spec: Mapping[str, Any]) -> FollowUp:
+    """Another look at the track of a session's task, once the session has ended."""
+    track = [str(spec[name]) for name in ("schedule", "track", "label")]
+    return FollowUp(f"{DETECT}:{track[0]}", (detect_task(*track),))
+
+
+def neighbours_after(task: Task, confirmed: Sequence[Finding]) -> tuple[FollowUp, ...]:
+    """The session that measures the neighbours of what a task confirmed; none where there are none."""
+    cases = [one.key.case for one in confirmed]
+    near = neighbours(cases, [str(case) for case in task.spec.get("neighbours", ())])[:MOST_CASES]
+    if not near:
+        return ()
+    spec = {**task.spec, "findings": [one.id for one in confirmed], "cases": near, "left": 0}
+    again = NewTask(f"neighbours of {task.part}", CONFIRM, {**spec, NEIGHBOURS_ONLY: True}, label=task.label)
+    return (FollowUp(f"{CONFIRM}:{task.spec['schedule']}", (again,)),)
+
+
+def plan_sessions(candidates: Iterable[Finding], measured: Mapping[str, Sequence[str]]) -> list[Session]:
+    """The sessions that would judge the candidates, the one with the largest change first.
+
+    `measured` are the cases that a machine's nights hold, among which neighbours are looked for.
+    """
+    pairs: dict[tuple[str, str, str, str, bool], list[Finding]] = defaultdict(list)
+    for one in candidates:
+        sides = sides_of(one)
+        pairs[sides.old, sides.new, one.machine, one.key.profile_name, needs_cold(one)].append(one)
+    sessions = [
+        _session(pair, sorted(own, key=lambda one: -abs(one.change)), measured.get(pair[2], ()))
+        for pair, own in pairs.items()
+    ]
+    largest = {one.id: abs(one.change) for own in pairs.values() for one in own}
+    return sorted(sessions, key=lambda session: -largest[session.findings[0]])
+
+
+def needs_cold(one: Finding) -> bool:
+    """Whether only pairs that find their compile cache empty know what was found."""
+    return one.key.metric == "compile_cold" or (one.key.metric in COLD and _compiles(one.key.case))
+
+
+def _compiles(case: str) -> bool:
+    try:
+        return compiles(CaseKey.parse(case))
+    except CaseKeyError:
+        return False
+
+
+def _session(
+    pair: tuple[str, str, str, str, bool], found: Sequence[Finding], measured: Sequence[str]
+) -> Session:
+    *sides, cold = pair
+    cases = list(dict.fromkeys(one.key.case for one in found))[: MOST_COLD if cold else MOST_CASES]
+    judged = tuple(one.id for one in found if one.key.case in cases)
+    left = tuple(one.id for one in found if one.key.case not in cases)
+    near = () if cold else tuple(neighbours(cases, measured))
+    return Session(*sides, findings=judged, cases=tuple(cases), neighbours=near, left=left, cold=cold)
+
+
+def neighbours(cases: Sequence[str], measured: Sequence[str]) -> list[str]:
+    """The other techniques of the cases' workloads that are measured too, the eager ones first."""
+    near = [one for case in cases for one in measured if one not in cases and _alike(one, case)]
+    return sorted(dict.fromkeys(near), key=lambda one: not is_eager(one))
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.rpartition("/")[0] == other.rpartition("/")[0]
+
+
+def is_eager(case: str) -> bool:
+    """Whether a case is the eager one of its workload."""
+    try:
+        key = CaseKey.parse(case)
+    except CaseKeyError:
+        return False
+    return key == key.eager

@@ -1,0 +1,232 @@
+"""Job `detect`: the nights of a track judged series by series, findings stored, sessions asked for."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+
+from analysis.detection.change_points import judge
+from analysis.detection.crossings import Crossing
+from analysis.detection.default_watched_metrics import WATCHED, rules_of
+from analysis.metrics import METRICS
+from configuration.suggestions import unknown
+from configuration.tables.schedules import ScheduleSettings
+from db.connection.engine import Database
+from db.findings import store as stored
+from db.findings.records import Facts, Finding, NewFinding, Track
+from db.queue import queries as queue_queries
+from db.queue.records import NewTask, Task
+from db.series.series_history import history, run_changes
+from scheduled_jobs.jobs.context import Done, FollowUp, Hands
+from workflows.errors import JobError
+
+from ..detection.crossed import CROSSED, crossed, newest_crossing
+from ..detection.drift_followup import going_on
+from ..detection.evidence import changes_body
+from ..detection.findings import MachineSeries, decisions_of, seen
+from ..detection.repeating import repeated
+from ..detection.series_history import (
+    Place,
+    by_machine,
+    control_of,
+    holds_zero,
+    machine_borders,
+    nights,
+    place_of,
+    runs_by_machine,
+)
+from ..detection.sessions import CONFIRM, MOST_TRIES, plan_sessions
+
+#: Nights that are looked at: more than a year, so that a series begins with the same night every night.
+NEWEST = 400
+#: Findings of a schedule that new ones are compared with, and confirmations that are looked through.
+_KNOWN, _TASKS = 5000, 500
+
+
+@dataclass(slots=True)
+class Counted:
+    """What a look at a track came to: numbers of series, and of findings that are new."""
+
+    series: int = 0
+    unwatchable: int = 0
+    candidates: int = 0
+    machine: int = 0
+    returned: int = 0
+    repeated: int = 0
+    without_logarithm: int = 0
+
+    @property
+    def summary(self) -> str:
+        """In one line for people."""
+        parts = [f"{self.series} series", f"{self.candidates} new candidates"]
+        parts += [f"{self.machine} changes of the machine"] if self.machine else []
+        parts += [f"{self.returned} taken back"] if self.returned else []
+        parts += [f"{self.repeated} to be measured a second time"] if self.repeated else []
+        if self.without_logarithm:
+            parts.append(f"{self.without_logarithm} with nights of 0, which are left out")
+        parts += [f"{self.unwatchable} too young or too noisy to judge"] if self.unwatchable else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at a track needs of the database; `pinned` is the schedule's baseline itself.
+
+    So many series have nights `without_logarithm`, which are not among the points.
+    """
+
+    track: Track
+    series: Sequence[MachineSeries]
+    controls: Mapping[Place, MachineSeries]
+    runs: Mapping[str, Sequence[str]]
+    borders: Mapping[str, str]
+    known: Mapping[Place, Sequence[Finding]]
+    pinned: bool = False
+    without_logarithm: int = 0
+
+    @property
+    def machines(self) -> frozenset[int]:
+        """The findings (ids) that were the machine's when the look began."""
+        return frozenset(one.id for own in self.known.values() for one in own if one.state == "machine")
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What all series of a track show.
+
+    `returned` are the findings (ids) that later nights took back, `going_on` what is noted of confirmed ones,
+    `repeated` what is measured once more, `crossings` the newest borders that nothing is judged across.
+    """
+
+    fresh: list[NewFinding] = field(default_factory=list[NewFinding])
+    returned: list[int] = field(default_factory=list[int])
+    going_on: dict[int, Facts] = field(default_factory=dict[int, Facts])
+    repeated: dict[int, stored.Reopened] = field(default_factory=dict[int, stored.Reopened])
+    crossings: list[tuple[MachineSeries, Crossing]] = field(
+        default_factory=list[tuple[MachineSeries, Crossing]]
+    )
+
+
+def detect(task: Task, hands: Hands) -> Done:
+    """Judge the newest nights of a track, store what is found, and have candidates measured again.
+
+    Raises Stopped, and DatabaseUnavailable.
+    """
+    track = Track(*(str(task.spec[name]) for name in ("schedule", "track", "label")))
+    now = hands.now()
+    with hands.open_database() as database:
+        look = _look(database, track, hands.settings.schedules.get(track.schedule))
+        counted = Counted(series=len(look.series), without_logarithm=look.without_logarithm)
+        machines = look.machines
+        shown = _judged(look, counted, now, hands.check_stopped)
+        returned = shown.returned
+        kept = stored.save_findings(database, _with_changes(database, shown.fresh), now)
+        stored.set_state(database, returned, "no longer")
+        stored.note_evidence(database, shown.going_on)
+        stored.reopen(database, shown.repeated)
+        sessions = _sessions(database, track, look.series)
+    fresh = [one for one in kept if one.found_at == now or (one.state == "candidate" and one.id in machines)]
+    new = Counter(one.state for one in fresh)
+    counted.candidates, counted.machine, counted.returned = new["candidate"], new["machine"], len(returned)
+    counted.repeated = len(shown.repeated)
+    levels = [one.body for one in crossed(track.track, shown.crossings)]
+    result = {**asdict(counted), CROSSED: levels, "sessions": len(sessions), "summary": counted.summary}
+    follow_ups = (FollowUp(f"{CONFIRM}:{track.schedule}", tuple(sessions)),) if sessions else ()
+    return Done(result=result, follow_ups=follow_ups)
+
+
+def beyond_watching(metrics: Iterable[str]) -> str:
+    """Why a schedule cannot watch some metrics, as the rest of a sentence about it; empty where it can.
+
+    One that is neither better nor worse has no verdict: a session that is to judge it could not begin.
+    """
+    judged = [name for name, metric in METRICS.items() if metric.better != "neither"]
+    for metric in metrics:
+        if metric not in METRICS:
+            return f"watches an {unknown('metric', metric, judged)}"
+        if metric not in judged:
+            return f"watches {metric}, which is neither better nor worse: no change of it can be judged"
+    return ""
+
+
+def _look(database: Database, track: Track, schedule: ScheduleSettings | None) -> _Look:
+    metrics = (schedule and schedule.watch) or WATCHED
+    if why := beyond_watching(metrics):
+        raise JobError(f"schedule {track.schedule} {why}")
+    read = history(database, track, metrics, newest=NEWEST)
+    series, zeros = by_machine(read), sum(map(holds_zero, read))
+    baseline = schedule.baseline if schedule else None
+    controls: dict[Place, MachineSeries] = {}
+    if baseline is not None and baseline != track.track:
+        pinned = Track(track.schedule, baseline, track.label)
+        controls = {
+            place_of(one): one for one in by_machine(history(database, pinned, metrics, newest=NEWEST))
+        }
+    runs = runs_by_machine(series)
+    known: dict[Place, list[Finding]] = defaultdict(list)
+    for one in _known(database, track, None):
+        key = one.key
+        known[key.case, key.metric, key.hardware, key.profile, one.machine].append(one)
+    borders, pinned = machine_borders(database, runs), baseline == track.track
+    return _Look(track, series, controls, runs, borders, known, pinned, zeros)
+
+
+def _known(database: Database, track: Track, states: Collection[str] | None) -> list[Finding]:
+    found = stored.findings(database, states=states, schedule=track.schedule, newest=_KNOWN)
+    return [one for one in found if (one.track, one.label) == (track.track, track.label)]
+
+
+def _judged(look: _Look, counted: Counted, now: datetime, check_stopped: Callable[[], None]) -> _Shown:
+    shown = _Shown()
+    for series in look.series:
+        check_stopped()
+        metric, place = series.key.metric, place_of(series)
+        own, rules = nights(series, look.borders, look.runs[series.machine]), rules_of(metric)
+        control, known = control_of(series, look.controls.get(place)), look.known.get(place, ())
+        judged = judge(own, METRICS[metric].better, rules, control, decisions_of(series, known))
+        counted.unwatchable += not judged.watchable
+        found = seen(look.track, series, judged, known)
+        shown.fresh += found.findings
+        shown.returned += found.returned
+        shown.going_on |= going_on(series, known, own, control, rules, now)
+        shown.repeated |= repeated(series, known, own, control, rules, now)
+        # On the night of a border, and once its segment is judged: one night alone is seldom right.
+        tonight = series.points[-1].run == look.runs[series.machine][-1]
+        alone = tonight and control is None and not look.pinned
+        border = newest_crossing(own, (1, rules.relearn)) if alone else None
+        shown.crossings += [(series, border)] if border else []
+    return shown
+
+
+def _with_changes(database: Database, found: Iterable[NewFinding]) -> list[NewFinding]:
+    """Each finding with what else differs between the two runs that it lies between."""
+    pairs: dict[tuple[str, str], list[dict[str, str]]] = {}
+    told: list[NewFinding] = []
+    for one in found:
+        pair = one.before_run, str(one.evidence["new_run"])
+        if pair not in pairs:
+            pairs[pair] = changes_body(run_changes(database, *pair))
+        told.append(replace(one, evidence={**one.evidence, "changes": pairs[pair]}))
+    return told
+
+
+def _sessions(database: Database, track: Track, series: Iterable[MachineSeries]) -> list[NewTask]:
+    """Sessions for all candidates of a track that wait for none, and may still be tried."""
+    coming = [
+        task
+        for state in ("waiting", "running")
+        for task in queue_queries.tasks(database, job=CONFIRM, state=state, newest=_TASKS)
+    ]
+    awaited = {int(each) for task in coming for each in task.spec.get("findings", ())}
+    # A session that was lost or cancelled decides nothing any more.
+    left = [one.id for one in _known(database, track, ["confirming"]) if one.id not in awaited]
+    stored.set_state(database, left, "candidate")
+    candidates = [
+        one
+        for one in _known(database, track, ["candidate"])
+        if one.id not in awaited and int(one.evidence.get("tries", 0)) < MOST_TRIES
+    ]
+    cases: dict[str, list[str]] = defaultdict(list)
+    for each in series:
+        cases[each.machine].append(each.key.case)
+    return [one.task(track) for one in plan_sessions(candidates, cases)]

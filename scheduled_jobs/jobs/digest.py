@@ -1,0 +1,171 @@
+"""The jobs that tell: `digest` once a night, `check` every few minutes for what cannot wait until then."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from analysis.staleness import Silence, in_words, is_back
+from configuration.settings import Settings
+from db.connection.engine import Database
+from db.findings.deliveries import Delivery
+from db.findings.notices import notice, notices, save_notice
+from db.findings.records import Notice
+from db.queue.queries import schedulers
+from db.queue.records import Task
+from reports.text import markdown
+
+from ..notifications.collect import DIGEST, gather, measuring_tasks, night_of, silences
+from ..notifications.delivery import MOST_TRIES, Target, deliver, targets
+from ..notifications.digest import Digest, digest
+from ..notifications.render import digest_json, digest_markdown, digest_text, harmless, subject, tone
+from .context import Done, Hands
+
+#: Kinds of notices beside digests: what fell silent, and what is heard of again.
+SILENCE, RETURN = "silence", "return"
+
+#: How long a notice is news: what lies further back is not sent to anybody any more.
+_NEWS = {DIGEST: timedelta(days=3), SILENCE: timedelta(hours=6), RETURN: timedelta(hours=6)}
+_NOTICES = 100
+
+
+def tell_digest(task: Task, hands: Hands) -> Done:
+    """Make the digest of this night, where this task has not yet, and have it sent to whoever lacks it."""
+    now = hands.now()
+    night = night_of(now, hands.settings.timezone)
+    with hands.open_database() as database:
+        made = save_digest(database, hands.settings, night, now, task.due_at)
+        result = _sent(database, hands, [made])
+    return Done(result={"night": night.isoformat(), "subject": made.title, **result})
+
+
+def check(task: Task, hands: Hands) -> Done:
+    """Tell at once what fell silent and what is heard of again; send again what did not arrive."""
+    now = hands.now()
+    with hands.open_database() as database:
+        silent = silences(database, hands.settings, now)
+        newest = notices(database, _NOTICES)
+        made = [*new_silences(silent, newest, now), *returns(database, silent, newest, now)]
+        told = [one for one in made if save_notice(database, one)]
+        # Oldest first: that something is back is not told before that it was away.
+        news = [*reversed([one for one in newest if _is_news(one, now)]), *told]
+        result = _sent(database, hands, news)
+    sentences = [one.sentence for one in silent]
+    return Done(result={"silent": sentences, "told": [one.title for one in told], **result})
+
+
+def _is_news(one: Notice, now: datetime) -> bool:
+    return one.kind in _NEWS and now - one.made_at <= _NEWS[one.kind]
+
+
+def save_digest(
+    database: Database, settings: Settings, night: date, now: datetime, due_at: datetime | None = None
+) -> Notice:
+    """The stored digest of a night that was due then; made of what is known now where there is none yet.
+
+    A second one that is due on the same date tells what came after the first. Without `due_at` whichever
+    was first is meant.
+    """
+    due = due_at.isoformat() if due_at else ""
+    first, own = night.isoformat(), f"{night.isoformat()} {due}"
+    there = notice(database, DIGEST, first) or _made(database, settings, first, due, now)
+    if not due or there.facts["due"] == due:
+        return there
+    return notice(database, DIGEST, own) or _made(database, settings, own, due, now)
+
+
+def _made(database: Database, settings: Settings, key: str, due: str, now: datetime) -> Notice:
+    night = night_of(now, settings.timezone)
+    made = as_notice(digest(gather(database, settings, night, None, now)), settings, now, key, due)
+    # Where another scheduler was faster, what it said is what is said.
+    return made if save_notice(database, made) else notice(database, DIGEST, key) or made
+
+
+def as_notice(one: Digest, settings: Settings, now: datetime, key: str = "", due: str = "") -> Notice:
+    """A digest as it is stored and sent; a quiet one may be marked as not to be sent."""
+    url = settings.alerts.dashboard_url
+    facts = {
+        **digest_json(one),
+        "text": digest_text(one, url),
+        "tone": tone(one),
+        "skipped": one.quiet and settings.alerts.quiet == "skip",
+        "due": due,
+    }
+    return Notice(DIGEST, key or one.night.isoformat(), now, subject(one), digest_markdown(one, url), facts)
+
+
+def new_silences(silent: Iterable[Silence], newest: Iterable[Notice], now: datetime) -> list[Notice]:
+    """Notices of what is silent and was not told yet, `newest` being the notices that there are."""
+    told = {one.key for one in newest if one.kind == SILENCE}
+    return [
+        _note(
+            SILENCE,
+            one.key,
+            now,
+            one.sentence,
+            "failure",
+            {"of": one.kind, "name": one.name, "since": one.since.isoformat()},
+        )
+        for one in silent
+        if one.key not in told
+    ]
+
+
+def returns(
+    database: Database, silent: Collection[Silence], newest: Iterable[Notice], now: datetime
+) -> list[Notice]:
+    """Notices of what was told as silent and is heard of again; of one that is forgotten there is none."""
+    told = [one for one in newest if one.kind in (SILENCE, RETURN)]
+    last: dict[tuple[str, str], Notice] = {}
+    for one in told:
+        last.setdefault((one.facts["of"], one.facts["name"]), one)
+    still = {(one.kind, one.name) for one in silent}
+    seen, measuring = schedulers(database), measuring_tasks(database)
+    made: list[Notice] = []
+    for (kind, name), one in last.items():
+        since = datetime.fromisoformat(one.facts["since"])
+        if one.kind == SILENCE and (kind, name) not in still and is_back(kind, name, since, seen, measuring):
+            length = in_words(now - since)
+            sentence = (
+                f"machine {name} is back, {length} after it was last seen"
+                if kind == "machine"
+                else f"{name} has begun, {length} after it was due"
+            )
+            made.append(_note(RETURN, one.key, now, sentence, "success", dict(one.facts)))
+    return made
+
+
+def _note(kind: str, key: str, now: datetime, sentence: str, loud: str, about: Mapping[str, Any]) -> Notice:
+    plain = harmless(sentence)
+    facts = {**about, "text": plain, "tone": loud, "skipped": False}
+    return Notice(kind, key, now, f"Pyrometer: {plain}", markdown.text(sentence), facts)
+
+
+def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str, Any]:
+    """Send notices and say of each target what became of it, as part of a job's result."""
+    to: tuple[Target, ...] = targets(hands.settings.alerts)
+    tried: list[tuple[str, Delivery]] = []
+    for one in news:
+        hands.check_stopped()
+        if not one.facts["skipped"]:
+            tried += deliver(database, one, to, hands.now)
+    for target, after in tried:
+        if after.state == "failed":
+            hands.say(f"{target} was not told: {after.why}")
+    if not to:
+        return {"summary": "nobody to tell: [alerts] names no targets on this machine", "targets": {}}
+    return {"summary": _summary(tried), "targets": {target: _became(after) for target, after in tried}}
+
+
+def _summary(tried: Sequence[tuple[str, Delivery]]) -> str:
+    if not tried:
+        return "nothing to send"
+    had = sum(after.state == "had" for _, after in tried)
+    failed = [f"{target}: {_became(after)}" for target, after in tried if after.state == "failed"]
+    return "; ".join([f"{had} sent", *failed])
+
+
+def _became(after: Delivery) -> str:
+    if after.state == "had":
+        return "told"
+    again = "is tried again" if after.tries < MOST_TRIES else "is given up"
+    return f"try {after.tries} failed, {again}: {after.why}"

@@ -1,0 +1,162 @@
+"""Job `discover`: which PyTorch is on offer that is newer than what is pinned, and having it judged, once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from configuration.settings import Settings
+from configuration.tables.schedules import MEASURE, ScheduleSettings
+from db.connection.engine import Database
+from db.findings import notices
+from db.findings.records import Notice
+from db.queue.queries import fires
+from db.queue.records import NewTask, Task
+from runner.environments.interpreter import BasePython, look_at
+from runner.environments.package_index import offered
+from runner.environments.recipe import NIGHTLY, Recipe
+from runner.environments.versions import date_of, nightlies, parse
+from runner.errors import IndexFailed
+from scheduled_jobs.jobs.context import Done, FollowUp, Hands
+from scheduled_jobs.scheduler.planner import labels_of, measure_spec
+
+#: The kind of a notice that says of a release that it was found; there is one for each, for ever.
+RELEASE = "release"
+UPGRADE = "upgrade"
+#: What a night is told and an upgrade is not, which has no neighbours and knows how many pairs it needs.
+_OF_NIGHTS = ("track", "baseline", "replicates", "neighbours")
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """A release that a schedule has not met: `judged` is whether it is set against the baseline by itself."""
+
+    schedule: str
+    baseline: str
+    version: str
+    judged: bool
+
+    @property
+    def fire(self) -> str:
+        """The name under which its upgrade is planted; that there is one says that it was."""
+        return f"{UPGRADE}:{self.schedule}:{self.baseline}:{self.version}"
+
+    @property
+    def fire_before(self) -> str:
+        """The name that an earlier Pyrometer gave it, which says nothing of the baseline: its tasks do."""
+        return f"{UPGRADE}:{self.schedule}:{self.version}"
+
+    @property
+    def key(self) -> str:
+        """What its notice is known by."""
+        return f"{self.schedule}/{self.baseline}/{self.version}"
+
+
+def discover(task: Task, hands: Hands) -> Done:
+    """Ask the package index; a release newer than a schedule's baseline is set against it, each once.
+
+    At the first time only the newest release is: what a team passed over years ago is no news. Of nightlies
+    the newest is told, for their schedules measure them anyway. Raises IndexFailed, DatabaseUnavailable.
+    """
+    base = look_at("")
+    releases = _public(offered(Recipe(), base))
+    with hands.open_database() as database:
+        found = [
+            one
+            for name, schedule in hands.settings.schedules.items()
+            if schedule.job == MEASURE and schedule.baseline
+            for one in _news(database, hands, name, schedule, releases)
+        ]
+        planted = [one for one in found if one.judged and not _was_planted(database, one)]
+        for one in found:
+            # Not before its upgrade is planted: a notice without one would be the end of it.
+            if one not in planted:
+                _note(database, one, hands)
+    follow_ups = [
+        FollowUp(one.fire, _upgrades(hands.settings.schedules[one.schedule], one), task.due_at)
+        for one in planted
+    ]
+    new = list(dict.fromkeys(one.version for one in found))
+    newest = releases[-1] if releases else ""
+    upgrades = [f"{one.baseline} -> {one.version}" for one in planted]
+    result = {
+        "newest": newest,
+        "new": new,
+        "nightly": _nightly(hands.settings, base),
+        "upgrades": upgrades,
+        "summary": _summary(newest, new, upgrades),
+    }
+    return Done(result=result, follow_ups=tuple(follow_ups))
+
+
+def _news(
+    database: Database, hands: Hands, name: str, schedule: ScheduleSettings, releases: Sequence[str]
+) -> list[_News]:
+    """The releases newer than a schedule's baseline that have no notice yet."""
+    baseline = schedule.baseline or ""
+    pinned = pinned_version(baseline, hands.settings)
+    if pinned is None:
+        return []
+    newer = [text for text in releases if Version(text) > pinned]
+    known = {
+        text: notices.notice(database, RELEASE, f"{name}/{baseline}/{text}") is not None for text in newer
+    }
+    first = not any(known.values())
+    return [
+        _News(name, baseline, text, judged=not first or text == newer[-1])
+        for text in newer
+        if not known[text]
+    ]
+
+
+def _was_planted(database: Database, one: _News) -> bool:
+    """Whether a release was set against this baseline before: one that is pinned later is another one."""
+    earlier = (task for fire in fires(database, one.fire_before) for task in fire.tasks)
+    return bool(fires(database, one.fire, newest=1)) or any(
+        task.spec.get("old") == one.baseline for task in earlier
+    )
+
+
+def pinned_version(baseline: str, settings: Settings) -> Version | None:
+    """The release that a baseline stands for; None for a nightly, a wheel, or an interpreter."""
+    declared = settings.environments.get(baseline)
+    version = parse((declared.torch or "") if declared else baseline)
+    return None if version is None or date_of(version) else Version(version.public)
+
+
+def _public(texts: Iterable[str]) -> list[str]:
+    """Releases without their local parts, the oldest first."""
+    versions = {Version(version.public) for text in texts if (version := parse(text))}
+    return [str(version) for version in sorted(versions) if not version.is_prerelease]
+
+
+def _upgrades(schedule: ScheduleSettings, one: _News) -> tuple[NewTask, ...]:
+    how = {name: value for name, value in measure_spec(schedule, "").items() if name not in _OF_NIGHTS}
+    spec = {"schedule": one.schedule, "old": one.baseline, "new": one.version, **how}
+    return tuple(NewTask(label, UPGRADE, spec, label=label) for label in labels_of(schedule))
+
+
+def _note(database: Database, one: _News, hands: Hands) -> None:
+    what = f"PyTorch {one.version} is out; schedule {one.schedule} is pinned to {one.baseline}."
+    how = "It is set against it." if one.judged else "It was there before this schedule looked."
+    facts: Mapping[str, str] = {"schedule": one.schedule, "baseline": one.baseline, "version": one.version}
+    title = f"PyTorch {one.version} is out"
+    notices.save_notice(database, Notice(RELEASE, one.key, hands.now(), title, f"{what} {how}", facts))
+
+
+def _nightly(settings: Settings, base: BasePython) -> str:
+    """The newest nightly on offer, where a schedule follows nightlies; else, and where none is, nothing."""
+    if not any(NIGHTLY in one.environments for one in settings.schedules.values() if one.job == MEASURE):
+        return ""
+    try:
+        found = nightlies(offered(Recipe(torch=NIGHTLY), base, pre=True))
+    except IndexFailed:
+        # The releases are told all the same; who measures the nightly tonight hears why it cannot be had.
+        return ""
+    return found[-1] if found else ""
+
+
+def _summary(newest: str, new: Sequence[str], upgrades: Sequence[str]) -> str:
+    told = f"newest release {newest or 'unknown'}"
+    told += f", new: {', '.join(new)}" if new else ", nothing new"
+    return told + (f"; judged by itself: {', '.join(upgrades)}" if upgrades else "")

@@ -1,0 +1,80 @@
+"""The job `measure`: one environment on one machine by `pyrometer run`, followed by a look at its history."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from db.queue.records import Task
+from runner.suites.matrix import is_glob
+
+from ..scheduler.planner import DETECT, detect_task
+from ..scheduler.task_runs import Measured, measured
+from .context import Done, FollowUp, Hands
+from .environment_aliases import resolved
+
+#: What a task's spec may say, and the option of `pyrometer run` that takes it.
+_OPTIONS = {
+    "suite": "--suite",
+    "profile": "--profile",
+    "replicates": "--replicates",
+    "budget_seconds": "--budget",
+    "device": "--device",
+}
+
+
+def measure(task: Task, hands: Hands) -> Done:
+    """Measure what the task says; a case that ends badly is a result, a run that cannot begin a failure."""
+    track = str(task.spec["track"])
+    environment = resolved(track, hands.settings)
+    command = ["run", "--environment", environment, *options(task.spec, hands)]
+    run = measured(task, hands, command)
+    if not run.complete:
+        return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
+    result = {
+        "run": run.run,
+        "environment": environment,
+        "statuses": dict(run.counts),
+        "summary": counted(run.counts),
+    }
+    look = FollowUp(f"{DETECT}:{task.schedule}", (detect_task(task.schedule, track, task.label),))
+    return Done("done", result, follow_ups=(look,))
+
+
+def options(spec: Mapping[str, Any], hands: Hands) -> list[str]:
+    """What of a spec stands on the command line."""
+    given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
+    chosen = [part for case in spec.get("cases") or () for part in ("--case", _all_of(str(case)))]
+    beside = [part for each in spec.get("neighbours") or () for part in ("--neighbour", str(each))]
+    return [*given, *chosen, *beside, *case_files(spec.get("case_files") or (), hands)]
+
+
+def _all_of(pattern: str) -> str:
+    """A workload's bare name as all of its cases: `pyrometer run --case NAME` alone means a small one."""
+    return pattern if "/" in pattern or is_glob(pattern) else f"{pattern}/"
+
+
+def case_files(names: Iterable[str], hands: Hands) -> list[str]:
+    """Files of own cases for a command line; those named by a relative path lie beside pyrometer.toml.
+
+    A machine that is away has a pyrometer.toml of its own, in the folder in which its commands are done.
+    """
+    file = hands.settings.file
+    folder = file.parent if file is not None and not hands.away else Path()
+    return [part for name in names for part in ("--cases", str(folder / Path(name).expanduser()))]
+
+
+def counted(statuses: Mapping[str, int]) -> str:
+    """`66 ok, 2 crashed`: how many replicates ended how, most first."""
+    most_first = sorted(statuses.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{count} {status}" for status, count in most_first) or "nothing measured"
+
+
+def why(run: Measured) -> str:
+    """One sentence on why a run did not come to its end."""
+    if run.ended is None:
+        return "the run has no end"
+    return run.ended.sentence or f"pyrometer ended with {run.ended.code} and said nothing"
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

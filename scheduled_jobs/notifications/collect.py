@@ -1,0 +1,361 @@
+"""What the database knows of a night: what was due, what moved, what was judged, who is silent."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+
+from analysis.staleness import (
+    RUNS_BEFORE,
+    Disturbed,
+    Fallen,
+    Silence,
+    disturbed,
+    fallen,
+    overdue_nights,
+    silent_machines,
+)
+from configuration.settings import Settings
+from configuration.tables.schedules import zone
+from db.connection.engine import Database
+from db.findings.counts import open_regressions
+from db.findings.deliveries import deliveries
+from db.findings.notices import notices
+from db.findings.records import Finding, Notice
+from db.findings.store import findings
+from db.queue.queries import fires, schedulers, tasks, unbegun
+from db.queue.records import Fire, Task
+from db.runs.outcome_counts import Ending, endings
+from db.runs.queries import run_summary
+from db.runs.run_changes import run_changes
+
+from ..detection.crossed import CROSSED, Crossed, crossed_of
+from ..detection.series_history import border
+from .delivery import MOST_TRIES
+from .digest import COUNTED, TOLD, WAITING, Night, Ran, Trouble, Upgraded
+
+#: Kinds of notices: what is sent here, and what discovery notes of a release that it met.
+DIGEST = "digest"
+RELEASE = "release"
+
+#: How far back a finding may lie that was never told of, and how many digests and other notices are read.
+_BACK = timedelta(days=60)
+_NOTICES = 500
+#: More than these of a night are not looked at one by one.
+_FIRES, _TASKS, _FINDINGS = 300, 500, 10_000
+
+_OVER = ("done", "failed", "lost", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What earlier digests said: until when, of which findings, and which coverage the last one told of.
+
+    Of the findings, `as_machines` are those that were told as the machine's and as nothing else.
+    `known_since` is from when on all digests were read.
+    """
+
+    until: datetime | None
+    told: frozenset[int]
+    as_machines: frozenset[int]
+    coverage: frozenset[str]
+    known_since: datetime
+
+
+def night_of(moment: datetime, timezone: str) -> date:
+    """The local date of a moment: the key of the digest that is made then."""
+    return moment.astimezone(zone(timezone)).date()
+
+
+def usual_span(night: date, timezone: str) -> tuple[datetime, datetime]:
+    """From noon to noon, local time: the night that ended on that date."""
+    noon = datetime.combine(night, time(12), zone(timezone))
+    return datetime.combine(night - timedelta(days=1), time(12), zone(timezone)), noon
+
+
+def stored_digest(database: Database, night: date) -> Notice | None:
+    """The digest that was made last of a night; None where none was, or so long ago that nobody knows."""
+    made = (one for one in notices(database, _NOTICES) if one.kind == DIGEST)
+    return next((one for one in made if one.facts["night"] == night.isoformat()), None)
+
+
+def silences(database: Database, settings: Settings, now: datetime) -> list[Silence]:
+    """What should be heard of and is not, at this moment."""
+    alerts, seen = settings.alerts, schedulers(database)
+    # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
+    late = overdue_nights(
+        unbegun(database, "measure"), seen, now, hours=alerts.overdue_hours, minutes=alerts.silent_minutes
+    )
+    return [*silent_machines(seen, now, alerts.silent_minutes), *late]
+
+
+def measuring_tasks(database: Database) -> list[Task]:
+    """The newest tasks that measure, in any state."""
+    return tasks(database, job="measure", newest=_TASKS)
+
+
+def gather(
+    database: Database, settings: Settings, night: date, since: datetime | None, until: datetime
+) -> Night:
+    """What is known of the time after `since` (None: the digest before) and up to `until`, both aware."""
+    told = notices(database, _NOTICES)
+    earlier = before(told, until)
+    since = since or earlier.until or until - timedelta(days=1)
+    due = {
+        name: _of_window(fires(database, name, _FIRES), since, until)
+        for name in _measuring(database, settings)
+    }
+    own = [(fire, task) for each in due.values() for fire in each for task in fire.tasks]
+    history = _histories(database, [task for _, task in own])
+    still = findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS)
+    tonight = [task.run_id for _, task in own if task.run_id]
+    ended = endings(database, [*tonight, *(run for runs in history.values() for run in runs)])
+    by_run: dict[str, list[Ending]] = defaultdict(list)
+    for ending in ended:
+        by_run[ending.run].append(ending)
+    here = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
+    over = [task for task in _others(database) if _within(task.ended_at, since, until)]
+    return Night(
+        night=night,
+        timezone=settings.timezone,
+        since=since,
+        until=until,
+        ran=[*(_ran(task, by_run) for _, task in own), *_missed(due.values())],
+        cases=len({ending.case for ending in here}),
+        not_ok=len({ending.case for ending in here if ending.status != "ok"}),
+        findings=_to_tell(database, still, since, max(until - _BACK, earlier.known_since)),
+        still=still,
+        open=open_regressions(database, until),
+        told=earlier.told,
+        told_as_machines=earlier.as_machines,
+        upgrades=[
+            _upgraded(database, task) for task in over if (task.job, task.state) == ("upgrade", "done")
+        ],
+        news=_news(told, since, until),
+        changed=_changed(database, history, own),
+        crossed=_crossed(database, since, until),
+        silences=silences(database, settings, until),
+        fallen=_fallen(history, own, by_run),
+        fallen_before=earlier.coverage,
+        disturbed=_disturbed(own, by_run),
+        disturbed_share=settings.alerts.disturbed_share,
+        failed=_failed(over),
+        undelivered=_undelivered(told, since, until),
+    )
+
+
+def before(newest: Sequence[Notice], until: datetime) -> Before:
+    """What earlier digests told, of the `newest` notices, which are sorted newest first."""
+    made = [
+        one for one in newest if one.kind == DIGEST and datetime.fromisoformat(one.facts["until"]) < until
+    ]
+    as_machines = [_as_machines(one) for one in made]
+    told = [frozenset(map(int, one.facts["ids"])) - own for one, own in zip(made, as_machines, strict=True)]
+    last = made[0] if made else None
+    return Before(
+        until=datetime.fromisoformat(last.facts["until"]) if last else None,
+        told=frozenset().union(*told),
+        as_machines=frozenset().union(*as_machines),
+        coverage=frozenset(last.facts["coverage"]) if last else frozenset(),
+        known_since=newest[-1].made_at if len(newest) == _NOTICES else until - _BACK,
+    )
+
+
+def _as_machines(made: Notice) -> frozenset[int]:
+    """The findings that a digest told as the machine's; of an earlier Pyrometer's, those that it named."""
+    ids = made.facts.get("machine_ids")
+    if ids is None:
+        ids = [moved["finding"] for group in made.facts.get("machine", ()) for moved in group["top"]]
+    return frozenset(map(int, ids))
+
+
+def _measuring(database: Database, settings: Settings) -> list[str]:
+    """The schedules that measure: those of these settings and those that other machines have."""
+    here = {name for name, schedule in settings.schedules.items() if schedule.job == "measure"}
+    return sorted(here | {task.schedule for task in measuring_tasks(database)})
+
+
+def _of_window(newest: Iterable[Fire], since: datetime, until: datetime) -> list[Fire]:
+    """The fires that were due within, and of earlier ones the tasks that ended since or run still."""
+    found: list[Fire] = []
+    for fire in newest:
+        if fire.due_at > until:
+            continue
+        own = tuple(
+            task
+            for task in fire.tasks
+            if fire.due_at > since or task.state == "running" or _within(task.ended_at, since, until)
+        )
+        if own or (fire.how == "missed" and fire.due_at > since):
+            found.append(Fire(fire.schedule, fire.due_at, fire.how, fire.made_at, own))
+    return found
+
+
+def _runs(own: Iterable[tuple[Fire, Task]]) -> list[Task]:
+    return [task for _, task in own if task.run_id and task.state in _OVER]
+
+
+def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str], list[str]]:
+    """By schedule and part the runs of the newest done tasks and of those done tonight, newest first."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for schedule in sorted({task.schedule for task in own}):
+        parts = {task.part for task in own if task.schedule == schedule}
+        for task in tasks(database, schedule=schedule, job="measure", state="done", newest=_TASKS):
+            if task.part in parts and task.run_id and len(found[schedule, task.part]) <= RUNS_BEFORE:
+                found[schedule, task.part].append(task.run_id)
+    for task in own:
+        if task.state == "done" and task.run_id and task.run_id not in found[task.schedule, task.part]:
+            found[task.schedule, task.part].append(task.run_id)
+    return found
+
+
+def _ran(task: Task, by_run: dict[str, list[Ending]]) -> Ran:
+    cases: dict[str, bool] = {}
+    for ending in by_run.get(task.run_id or "", ()):
+        cases[ending.case] = cases.get(ending.case, True) and ending.status == "ok"
+    return Ran(
+        schedule=task.schedule,
+        part=task.part,
+        due_at=task.due_at,
+        state=task.state,
+        machine=_machine(task),
+        run=task.run_id or "",
+        ok=sum(cases.values()),
+        cases=len(cases),
+        error=task.error,
+    )
+
+
+def _machine(task: Task) -> str:
+    return (task.owner or task.label).partition("/")[0]
+
+
+def _missed(due: Iterable[Sequence[Fire]]) -> list[Ran]:
+    return [
+        Ran(fire.schedule, "", fire.due_at, "missed") for own in due for fire in own if fire.how == "missed"
+    ]
+
+
+def _changed(
+    database: Database, history: dict[tuple[str, str], list[str]], own: Sequence[tuple[Fire, Task]]
+) -> list[str]:
+    """What of each machine is another than in the run before: there its series begin anew."""
+    found: dict[str, str] = {}
+    for _, task in own:
+        runs = history.get((task.schedule, task.part), [])
+        place = runs.index(task.run_id) + 1 if task.state == "done" and task.run_id in runs else len(runs)
+        before = next((run for run in runs[place:] if _machine_of(database, run) == _machine(task)), None)
+        if before is None or task.run_id is None or _machine(task) in found:
+            continue
+        if told := border(run_changes(database, before, task.run_id)):
+            found[_machine(task)] = told
+    return [f"machine {machine}: {told}" for machine, told in sorted(found.items())]
+
+
+def _crossed(database: Database, since: datetime, until: datetime) -> list[Crossed]:
+    """What levels did across borders, as the looks at the tracks say that ended since.
+
+    A look sees all machines of its label, and more looks follow after sessions: what was said counts once.
+    """
+    first: dict[tuple[str, Crossed], datetime | None] = {}
+    for task in reversed(tasks(database, job="detect", state="done", newest=_TASKS)):
+        for body in task.result.get(CROSSED, ()):
+            first.setdefault((task.schedule, crossed_of(body)), task.ended_at)
+    return [one for (_, one), ended in first.items() if _within(ended, since, until)]
+
+
+def _machine_of(database: Database, run: str) -> str:
+    found = run_summary(database, run)
+    return found.machine if found else ""
+
+
+def _fallen(
+    history: dict[tuple[str, str], list[str]],
+    own: Sequence[tuple[Fire, Task]],
+    by_run: dict[str, list[Ending]],
+) -> list[Fallen]:
+    """What fell in the newest run of each part that was done tonight."""
+    newest: dict[tuple[str, str], Task] = {}
+    for _, task in sorted(own, key=lambda each: each[1].due_at):
+        if task.state == "done" and task.run_id:
+            newest[task.schedule, task.part] = task
+    found: list[Fallen] = []
+    for name, task in sorted(newest.items()):
+        runs = history[name]
+        later = runs.index(task.run_id or "") + 1
+        found += fallen(task, runs[later : later + RUNS_BEFORE], by_run)
+    return found
+
+
+def _disturbed(own: Sequence[tuple[Fire, Task]], by_run: dict[str, list[Ending]]) -> list[Disturbed]:
+    machines: dict[str, list[dict[str, int]]] = defaultdict(list)
+    for task in _runs(own):
+        counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]
+        machines[_machine(task)] += counts
+    return [disturbed(machine, counts) for machine, counts in sorted(machines.items())]
+
+
+def _to_tell(
+    database: Database, still: Iterable[Finding], since: datetime, known_since: datetime
+) -> list[Finding]:
+    """The findings of the time of which all digests are known, and open ones whose silence ended tonight."""
+    recent = findings(database, states=(*TOLD, *WAITING, *COUNTED), since=known_since, newest=_FINDINGS)
+    heard = [one for one in still if one.muted_until is not None and one.muted_until > since]
+    return list({one.id: one for one in (*heard, *recent)}.values())
+
+
+def _others(database: Database) -> list[Task]:
+    """What is no measuring of a night: the newest tasks of all other jobs that matter here."""
+    ended = [task for state in ("failed", "lost") for task in tasks(database, state=state, newest=_TASKS)]
+    judged = tasks(database, job="upgrade", state="done", newest=_TASKS)
+    return [*(task for task in ended if task.job != "measure"), *judged]
+
+
+def _upgraded(database: Database, task: Task) -> Upgraded:
+    spec, result = task.spec, task.result
+    run = run_summary(database, task.run_id) if task.run_id else None
+    return Upgraded(
+        old=str(result.get("old") or spec.get("old", "")),
+        new=str(result.get("new") or spec.get("new", "")),
+        decision=str(result.get("decision", "")),
+        machine=run.machine if run else _machine(task),
+        run=task.run_id or "",
+        reasons=tuple(map(str, result.get("reasons", ()))),
+    )
+
+
+def _failed(over: Iterable[Task]) -> list[Trouble]:
+    """A trouble for each schedule and job of which tasks failed, with the newest sentence."""
+    failures: dict[tuple[str, str], list[Task]] = defaultdict(list)
+    for task in over:
+        if task.state in ("failed", "lost"):
+            failures[task.job, task.schedule].append(task)
+    found: list[Trouble] = []
+    for (job, schedule), own in sorted(failures.items()):
+        last = max(own, key=lambda task: task.ended_at or task.due_at)
+        times = "" if len(own) == 1 else f" {len(own)} times, last"
+        why = f": {last.error}" if last.error else ""
+        name = schedule if job in schedule else f"{job} of {schedule}"
+        found.append(Trouble("failed", f"{job} {schedule}", f"{name} {last.state}{times}{why}"))
+    return found
+
+
+def _news(newest: Iterable[Notice], since: datetime, until: datetime) -> list[str]:
+    return [one.title for one in newest if one.kind == RELEASE and _within(one.made_at, since, until)]
+
+
+def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> list[Trouble]:
+    return [
+        Trouble(
+            "undelivered",
+            f"{one.kind} {one.key} {target}",
+            f"{one.title!r} did not reach {target}: {was.why}",
+        )
+        for one in newest
+        for target, was in sorted(deliveries(one).items())
+        if was.state == "failed" and was.tries >= MOST_TRIES and _within(was.at, since, until)
+    ]
+
+
+def _within(moment: datetime | None, since: datetime, until: datetime) -> bool:
+    return moment is not None and since < moment <= until

@@ -1,0 +1,219 @@
+"""Having a notice brought to its targets by Apprise: each has it once, and no secret is ever said."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
+
+from configuration.tables.alerts import AlertSettings
+from db.connection.engine import Database
+from db.findings.deliveries import Delivery, deliveries, replace_delivery
+from db.findings.records import Notice
+from workflows.errors import TargetsUnreadable
+
+from .bounded import bound_answers
+
+if TYPE_CHECKING:
+    from apprise import AppriseAsset, NotifyBase
+
+#: How loud a message is; services colour it.
+Tone = Literal["info", "success", "warning", "failure"]
+
+#: A target that failed is tried again after these.
+WAITS = (timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=2))
+MOST_TRIES = 1 + len(WAITS)
+
+#: Whoever took a notice and did not say what became of it within this time is dead.
+_ABANDONED = timedelta(minutes=10)
+#: Seconds that one target may take; each of its sockets waits less.
+_PATIENCE = 90
+
+#: What of a host name is surely one, and no token where other services have their host.
+_HOST = re.compile(r"localhost|[a-z0-9-]+(\.[a-z0-9-]+)+", re.IGNORECASE)
+#: What may be said of a URL that nobody understands: more could be a token.
+_SCHEME = re.compile(r"[a-z]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Who is told: `name` is what people and the database see of `url`, which may hold a password."""
+
+    name: str
+    url: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a target gets: `text` is plain, `markdown` for those that show more."""
+
+    title: str
+    text: str
+    markdown: str
+    tone: Tone = "info"
+
+
+def targets(alerts: AlertSettings) -> tuple[Target, ...]:
+    """Everybody who is told; raises TargetsUnreadable where the file of targets cannot be read.
+
+    Targets that would be called alike are numbered, by their URLs and not by their order in the settings.
+    """
+    urls = sorted({*alerts.targets, *_lines(alerts)})
+    names: dict[str, int] = {}
+    found: list[Target] = []
+    for url in urls:
+        name = _name(url)
+        names[name] = names.get(name, 0) + 1
+        found.append(Target(name if names[name] == 1 else f"{name} #{names[name]}", url))
+    return tuple(found)
+
+
+def _lines(alerts: AlertSettings) -> list[str]:
+    if alerts.targets_file is None:
+        return []
+    try:
+        text = alerts.targets_file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TargetsUnreadable(
+            f"{alerts.targets_file} (targets_file) cannot be read: {error.strerror}"
+        ) from error
+    except ValueError:
+        # Not chained: a decoder's error holds what it could not decode.
+        raise TargetsUnreadable(f"{alerts.targets_file} (targets_file) is not UTF-8") from None
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def post(target: Target, message: Message) -> str:
+    """Have one target told now; an empty text, or one sentence without secrets on why it was not."""
+    from apprise import Apprise, NotifyFormat, NotifyType
+
+    service = _service(target.url)
+    if service is None:
+        return "this is no URL that Apprise understands"
+    formats = service.notify_format if isinstance(service.notify_format, tuple) else (service.notify_format,)
+    # Mail shows all of HTML. A chat's own markup is a dialect each, and the plain text reads well in all.
+    rich = formats[0] == NotifyFormat.HTML and NotifyFormat.MARKDOWN not in formats
+    bound_answers()
+    teller = Apprise(asset=_asset())
+    teller.add(service)
+    room = service.body_maxlen or len(message.markdown) + len(message.text)
+    if not service.title_maxlen:
+        # The title goes before the body, and takes of its room.
+        room -= len(message.title) + 2
+    if formats[0] == NotifyFormat.HTML and not rich:
+        # Some signs are longer there.
+        room = room * 2 // 3
+    done = teller.notify(
+        body=_cut(message.markdown if rich else message.text, room),
+        title=message.title[: service.title_maxlen or None],
+        notify_type=NotifyType(message.tone),
+        body_format=NotifyFormat.MARKDOWN if rich else NotifyFormat.TEXT,
+        timeout=_PATIENCE,
+    )
+    if done:
+        return ""
+    said = [entry.message for result in done for entry in result.logs()]
+    return _without_secrets(said[-1] if said else "it did not answer in time", target)
+
+
+def deliver(
+    database: Database, notice: Notice, to: Iterable[Target], now: Callable[[], datetime]
+) -> list[tuple[str, Delivery]]:
+    """Have a notice brought to the targets that lack it and are due; what became of each that was tried.
+
+    Of several senders at once, on whatever machines, one takes a notice to a target. `now` is asked for each
+    target: behind some that hang it is minutes later, and what was taken just now must not look abandoned.
+    """
+    message = Message(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
+    tried: list[tuple[str, Delivery]] = []
+    for target in to:
+        was = deliveries(notice).get(target.name)
+        taken_at = now()
+        if not due(was, taken_at):
+            continue
+        taken = Delivery("trying", taken_at, 1 + (was.tries if was else 0))
+        if not replace_delivery(database, notice.kind, notice.key, target.name, was, taken):
+            continue
+        why = post(target, message)
+        after = Delivery("failed", now(), taken.tries, why) if why else Delivery("had", now())
+        replace_delivery(database, notice.kind, notice.key, target.name, taken, after)
+        tried.append((target.name, after))
+    return tried
+
+
+def due(was: Delivery | None, now: datetime) -> bool:
+    """Whether a target is to be told now, as far as it is known what became of a notice there."""
+    if was is None:
+        return True
+    if was.state == "trying":
+        return was.tries < MOST_TRIES and now - was.at >= _ABANDONED
+    return was.state == "failed" and was.tries < MOST_TRIES and now - was.at >= WAITS[was.tries - 1]
+
+
+def _service(url: str) -> "NotifyBase | None":
+    """The service behind a URL; None for one that Apprise cannot use."""
+    from apprise import Apprise
+
+    # It would write to stderr, and what it says of a URL it cannot read may be the URL.
+    logger = logging.getLogger("apprise")
+    logger.propagate = False
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return Apprise.instantiate(url, asset=_asset(), suppress_exceptions=True)
+
+
+def _asset() -> "AppriseAsset":
+    from apprise import AppriseAsset
+
+    # No picture from elsewhere, no advertisement, and no ":bug:" of a case's text turned into a sign. Where a
+    # redirect is followed, what was posted is asked for instead, and nobody was told who seems to be.
+    return AppriseAsset(
+        app_id="Pyrometer",
+        app_desc="Pyrometer",
+        app_url="",
+        image_url_mask="",
+        image_url_logo="",
+        interpret_emojis=False,
+        interpret_escapes=False,
+        http_redirects=False,
+    )
+
+
+def _name(url: str) -> str:
+    """A target's URL as far as it is no secret: its service, and its host where that is surely a host."""
+    service = _service(url)
+    if service is None:
+        scheme = url.partition("://")[0]
+        return f"{scheme}: unusable" if _SCHEME.fullmatch(scheme) else "unusable"
+    scheme = str(service.url(privacy=True)).partition("://")[0]
+    host = str(getattr(service, "host", "") or "")
+    is_a_host = any("{host}" in template for template in service.templates) and _HOST.fullmatch(host)
+    if not is_a_host:
+        return scheme
+    port = getattr(service, "port", None)
+    return f"{scheme}://{host}:{port}" if port else f"{scheme}://{host}"
+
+
+def _without_secrets(sentence: str, target: Target) -> str:
+    """What Apprise said, without anything that stands in the URL and not in the name."""
+    shown = " ".join(sentence.split())
+    pieces = set(re.split(r"[/?&=@:#,\s]+", target.url)) | set(
+        re.split(r"[/?&=@:#,\s]+", unquote(target.url))
+    )
+    for piece in sorted(pieces, key=len, reverse=True):
+        for spelled in {piece, unquote(piece)}:
+            if len(spelled) > 2 and spelled.lower() not in target.name.lower():
+                shown = shown.replace(spelled, "***")
+    return shown[:300].rstrip(".")
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in at most so many characters, ended at a line, with a word on what is missing."""
+    if len(text) <= most:
+        return text
+    last = "(cut: `pyrometer digest` has all of it)"
+    kept = text[: max(0, most - len(last) - 1)]
+    return f"{kept[: kept.rfind(chr(10)) + 1]}{last}"[:most]

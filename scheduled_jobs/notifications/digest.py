@@ -1,0 +1,385 @@
+"""What is told of a night, from what is known of it: grouped, the largest first, and nothing twice."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from analysis.staleness import Disturbed, Fallen, Silence, shown
+from db.findings.records import Finding
+
+from ..detection.crossed import Crossed
+from ..detection.findings import BEGAN_AS
+from .drift_followup import GoesOn, going_on
+
+#: Changes of a group that are told one by one.
+TOP = 5
+
+#: States of findings that are told one by one, and those of which there is only a number.
+TOLD = ("confirmed", "machine")
+WAITING = ("candidate", "confirming")
+COUNTED = ("refuted", "unclear")
+
+_NOT_DONE = ("failed", "lost", "cancelled", "missed")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of one part of a schedule that was due: the state of its task, and its run if it has one.
+
+    `state`: done, failed, lost, cancelled, waiting, running, missed. Of `cases` so many are `ok`: all of
+    their replicates are. `error` says why where it is not done.
+    """
+
+    schedule: str
+    part: str
+    due_at: datetime
+    state: str
+    machine: str = ""
+    run: str = ""
+    ok: int = 0
+    cases: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """An upgrade from `old` to `new` that was judged; `decision` is go, no-go or unclear."""
+
+    old: str
+    new: str
+    decision: str
+    machine: str
+    run: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something about the machines or the service that people should know. `kind` sorts it, `key` is its own.
+
+    `kind`: silent, missing, coverage, disturbed, failed, undelivered. Of what is missing, `part` is whose
+    night it is and `due_at` when that was due.
+    """
+
+    kind: str
+    key: str
+    sentence: str
+    part: str = ""
+    due_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """Everything that is known of a night.
+
+    `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
+    `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
+    Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
+    nobody has triaged; so many regressions are `open`, as everywhere (`db.findings.records.FindingGroup`).
+    `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
+    `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
+    """
+
+    night: date
+    timezone: str
+    since: datetime
+    until: datetime
+    ran: Sequence[Ran] = ()
+    cases: int = 0
+    not_ok: int = 0
+    findings: Sequence[Finding] = ()
+    still: Sequence[Finding] = ()
+    open: int = 0
+    told: Collection[int] = frozenset()
+    told_as_machines: Collection[int] = frozenset()
+    upgrades: Sequence[Upgraded] = ()
+    news: Sequence[str] = ()
+    changed: Sequence[str] = ()
+    crossed: Sequence[Crossed] = ()
+    silences: Sequence[Silence] = ()
+    fallen: Sequence[Fallen] = ()
+    fallen_before: Collection[str] = frozenset()
+    disturbed: Sequence[Disturbed] = ()
+    disturbed_share: float = 0.05
+    failed: Sequence[Trouble] = ()
+    undelivered: Sequence[Trouble] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A case that moved: of its metrics the one that moved most, as log ratios of new to old.
+
+    `began_as` is the finding that a drift was told as before; `after` is a night on which a drift had not
+    begun, and None for a step, which has a night.
+    """
+
+    finding: int
+    case: str
+    metric: str
+    change: float
+    low: float | None
+    high: float | None
+    shape: str
+    returned: bool
+    began_as: int | None
+    after: datetime | None
+    link: str
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Cases that moved in one night on one machine between two environments, which may be `one` and the same.
+
+    `top` are the largest of `count`; `night` is when the first run with the change started.
+    """
+
+    night: datetime
+    machine: str
+    old: str
+    new: str
+    one: bool
+    top: tuple[Moved, ...]
+    count: int
+
+    @property
+    def largest(self) -> Moved:
+        """The case that moved most."""
+        return self.top[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What is told of a night, each list with the worst first.
+
+    `waiting` says why candidates wait, and how many do. `open` counts the open regressions, told of before
+    or not; `silenced` those not told because people know them. `ids` are the
+    findings that this digest tells of, `machine_ids` those of them that it tells as the machine's, `coverage`
+    the keys of what fell.
+    """
+
+    night: date
+    timezone: str
+    since: datetime
+    until: datetime
+    ran: tuple[Ran, ...]
+    cases: int
+    not_ok: int
+    regressions: tuple[Group, ...]
+    improvements: tuple[Group, ...]
+    machine: tuple[Group, ...]
+    going_on: tuple[GoesOn, ...]
+    waiting: tuple[tuple[str, int], ...]
+    refuted: int
+    unclear: int
+    open: int
+    silenced: int
+    upgrades: tuple[Upgraded, ...]
+    news: tuple[str, ...]
+    changed: tuple[str, ...]
+    crossed: tuple[Crossed, ...]
+    troubles: tuple[Trouble, ...]
+    ids: tuple[int, ...]
+    machine_ids: tuple[int, ...]
+    coverage: tuple[str, ...]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing to tell but that all is as before."""
+        told = (
+            self.regressions,
+            self.improvements,
+            self.machine,
+            self.going_on,
+            self.upgrades,
+            self.news,
+            self.changed,
+            self.crossed,
+            self.troubles,
+            self.waiting,
+        )
+        return not any(told) and all(ran.state == "done" for ran in self.ran)
+
+
+def digest(night: Night) -> Digest:
+    """What is told of a night; pure: the same night gives the same digest."""
+    known = [one for one in night.findings if one.state == "confirmed" and one.silenced(night.until)]
+    new = [
+        one
+        for one in night.findings
+        if one.state in TOLD and not _was_told(one, night) and not one.silenced(night.until)
+    ]
+    confirmed = [one for one in new if one.state == "confirmed" and not _is_part(one, new)]
+    ended = [one for one in night.findings if _within(one.decided_at, night)]
+    return Digest(
+        night=night.night,
+        timezone=night.timezone,
+        since=night.since,
+        until=night.until,
+        ran=tuple(sorted(night.ran, key=lambda ran: (ran.machine, ran.schedule, ran.part, ran.due_at))),
+        cases=night.cases,
+        not_ok=night.not_ok,
+        regressions=groups(one for one in confirmed if one.direction == "worse"),
+        improvements=groups(one for one in confirmed if one.direction == "better"),
+        machine=groups(one for one in new if one.state == "machine"),
+        going_on=going_on(night.still, night.since, night.until),
+        waiting=_waiting(one for one in night.findings if not one.silenced(night.until)),
+        refuted=sum(one.state == "refuted" for one in ended),
+        unclear=sum(one.state == "unclear" for one in ended),
+        open=night.open,
+        silenced=sum(one.id not in night.told for one in known),
+        upgrades=tuple(night.upgrades),
+        news=tuple(night.news),
+        changed=tuple(night.changed),
+        crossed=tuple(night.crossed),
+        troubles=_troubles(night),
+        ids=tuple(one.id for one in new),
+        machine_ids=tuple(one.id for one in new if one.state == "machine"),
+        coverage=tuple(_coverage_key(one) for one in night.fallen),
+    )
+
+
+def _was_told(one: Finding, night: Night) -> bool:
+    """Whether an earlier digest told of it as what it is: as the machine's, a regression was not told."""
+    return one.id in night.told or (one.state == "machine" and one.id in night.told_as_machines)
+
+
+def _is_part(one: Finding, new: Iterable[Finding]) -> bool:
+    """Whether another finding of the night is a drift with the whole size of which this one is a piece."""
+    return any(
+        other.shape == "drift"
+        and other.state == "confirmed"
+        and (other.key, other.machine, other.direction) == (one.key, one.machine, one.direction)
+        and other.before < one.at < other.at
+        for other in new
+    )
+
+
+def groups(findings: Iterable[Finding]) -> tuple[Group, ...]:
+    """Findings by night, machine and pair of environments, the group with the largest change first."""
+    together: dict[tuple[str, ...], list[Finding]] = defaultdict(list)
+    for one in findings:
+        together[one.at_run, one.machine, one.old_environment, one.new_environment].append(one)
+    made = [_group(own) for own in together.values()]
+    return tuple(sorted(made, key=lambda group: -abs(group.largest.change)))
+
+
+def _group(findings: Sequence[Finding]) -> Group:
+    of_case: dict[str, list[Finding]] = defaultdict(list)
+    for one in sorted(findings, key=lambda one: (-abs(one.change), one.id)):
+        of_case[one.key.case].append(one)
+    moved = [_moved(own) for own in of_case.values()]
+    first = findings[0]
+    return Group(
+        first.at,
+        first.machine,
+        first.old_torch_version,
+        first.new_torch_version,
+        first.old_environment == first.new_environment,
+        tuple(moved[:TOP]),
+        len(moved),
+    )
+
+
+def _moved(findings: Sequence[Finding]) -> Moved:
+    largest, *others = findings
+    return Moved(
+        finding=largest.id,
+        case=largest.key.case,
+        metric=largest.key.metric,
+        change=largest.change,
+        low=largest.low,
+        high=largest.high,
+        shape=largest.shape,
+        returned=any(one.returns_of is not None for one in findings),
+        began_as=largest.evidence.get(BEGAN_AS),
+        after=largest.before if largest.shape == "drift" else None,
+        link=largest.link,
+        others=tuple(dict.fromkeys(one.key.metric for one in others if one.key.metric != largest.key.metric)),
+    )
+
+
+def _waiting(findings: Iterable[Finding]) -> tuple[tuple[str, int], ...]:
+    count: dict[str, int] = defaultdict(int)
+    for one in findings:
+        if one.state == "confirming":
+            count["is being measured again"] += 1
+        elif one.state == "candidate":
+            count[str(one.evidence.get("waits") or "is to be measured again")] += 1
+    return tuple(sorted(count.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _troubles(night: Night) -> tuple[Trouble, ...]:
+    silent = [
+        Trouble("silent", one.key, one.sentence)
+        if one.kind == "machine"
+        else Trouble("missing", one.key, one.sentence, one.name, one.since)
+        for one in night.silences
+    ]
+    spoiled = [
+        Trouble("disturbed", one.machine, f"machine {one.machine}: {one.counted}")
+        for one in night.disturbed
+        if one.reported(night.disturbed_share)
+    ]
+    return (*silent, *_missing(night), *_coverage(night), *spoiled, *night.failed, *night.undelivered)
+
+
+def _missing(night: Night) -> list[Trouble]:
+    """The parts that were due and not done; of one that was done later, nothing is missing.
+
+    Of one that is told as silent each night that a later one stood for is part of that.
+    """
+    silent = {one.name for one in night.silences if one.kind == "night"}
+    # The newest wins, in whatever order they come.
+    made = sorted((ran for ran in night.ran if ran.state == "done"), key=lambda ran: ran.due_at)
+    done = {(ran.schedule, ran.part): ran.due_at for ran in made}
+    whole = {ran.schedule: ran.due_at for ran in made}
+    found: list[Trouble] = []
+    for ran in night.ran:
+        latest = whole.get(ran.schedule) if ran.state == "missed" else done.get((ran.schedule, ran.part))
+        if ran.state not in _NOT_DONE or (latest is not None and latest >= ran.due_at):
+            continue
+        name = shown(ran.schedule, ran.part)
+        if ran.state != "cancelled" or name not in silent:
+            key = f"{name} {ran.due_at.isoformat()}"
+            found.append(Trouble("missing", key, _not_done(ran, name), name, ran.due_at))
+    return found
+
+
+def _not_done(ran: Ran, name: str) -> str:
+    if ran.state == "missed":
+        return f"{name} was due and nobody was there to begin it"
+    why = f": {ran.error}" if ran.error else ""
+    return f"{name} was due and {'was cancelled' if ran.state == 'cancelled' else ran.state}{why}"
+
+
+def _coverage(night: Night) -> list[Trouble]:
+    """A trouble for each part of which cases fell that the digest before did not tell of."""
+    parts: dict[tuple[str, str], list[Fallen]] = defaultdict(list)
+    for one in night.fallen:
+        parts[one.schedule, one.part].append(one)
+    found: list[Trouble] = []
+    for (schedule, part), own in parts.items():
+        new = [one for one in own if _coverage_key(one) not in night.fallen_before]
+        if not new:
+            continue
+        first = "; ".join(f"{one.case} {_ended(one)}" for one in new[:TOP])
+        more = f"; and {len(new) - TOP} more" if len(new) > TOP else ""
+        count, verb = ("1 case", "is") if len(new) == 1 else (f"{len(new)} cases", "are")
+        name = shown(schedule, part)
+        sentence = f"{count} of {name} used to be measured and {verb} no longer: {first}{more}"
+        found.append(Trouble("coverage", name, sentence))
+    return found
+
+
+def _ended(one: Fallen) -> str:
+    return f"({one.status}: {one.reason})" if one.reason else f"({one.status})"
+
+
+def _coverage_key(one: Fallen) -> str:
+    return f"{one.schedule} {one.part} {one.case}"
+
+
+def _within(moment: datetime | None, night: Night) -> bool:
+    return moment is not None and night.since < moment <= night.until

@@ -1,0 +1,61 @@
+"""Changes that were told and went on since: how far they have come, and since when."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from db.findings.records import Finding
+
+from ..detection.drift_followup import GOES_ON
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """A confirmed change that was `told` of as so much since the night of `since`, and is `change` `now`.
+
+    Both are log ratios of new to old, the first one measured in pairs, the second by the nights since.
+    """
+
+    finding: int
+    case: str
+    metric: str
+    machine: str
+    direction: str
+    told: float
+    change: float
+    since: datetime
+    now: datetime
+
+
+def going_on(findings: Iterable[Finding], since: datetime, until: datetime) -> tuple[GoesOn, ...]:
+    """Those of which it was noted after `since` and until `until` that they go on, the largest first.
+
+    What is silenced is not told. Nor is what a later finding tells of, which was measured in pairs itself.
+    """
+    found = [
+        _goes_on(one)
+        for one in findings
+        if one.state == "confirmed" and not one.silenced(until) and since < (_noted_at(one) or since) <= until
+    ]
+    return tuple(sorted(found, key=lambda one: (one.direction != "worse", -abs(one.change), one.finding)))
+
+
+def _noted_at(one: Finding) -> datetime | None:
+    told: dict[str, Any] = one.evidence.get(GOES_ON) or {}
+    return None if not told or "finding" in told else datetime.fromisoformat(told["noted_at"])
+
+
+def _goes_on(one: Finding) -> GoesOn:
+    told: dict[str, Any] = one.evidence[GOES_ON]
+    return GoesOn(
+        finding=one.id,
+        case=one.key.case,
+        metric=one.key.metric,
+        machine=one.machine,
+        direction=one.direction,
+        told=one.change,
+        change=float(told["change"]),
+        since=one.at,
+        now=datetime.fromisoformat(told["night"]),
+    )

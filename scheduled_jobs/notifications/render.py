@@ -1,0 +1,352 @@
+"""A digest as people get it: a subject that begins with the worst, plain text, Markdown, JSON."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+from urllib.parse import urlencode
+
+from analysis import words
+from analysis.metrics import METRICS
+from analysis.staleness import shown
+from configuration.tables.schedules import zone
+from reports.text import markdown
+from reports.text.finding_text import interval
+
+from ..detection.crossed import Crossed
+from .digest import Digest, Group, Moved, Ran, Trouble, Upgraded
+from .drift_followup import GoesOn
+
+#: A sign that chats take for the beginning of somebody's name.
+_MENTION = re.compile(r"(?<!\w)@|@(?=everyone|here|channel|all|team)", re.IGNORECASE)
+
+#: Mail programs and chats show about so much of a subject.
+_SUBJECT = 200
+#: In a subject, parts of schedules are named one by one up to so many.
+_NAMED = 3
+
+#: Troubles by kind, the loudest first, and what there are so many of.
+_TROUBLES: Mapping[str, tuple[str, str]] = {
+    "missing": ("missing night", "missing nights"),
+    "silent": ("silent machine", "silent machines"),
+    "coverage": ("part lost coverage", "parts lost coverage"),
+    "failed": ("job failed", "jobs failed"),
+    "disturbed": ("machine was disturbed", "machines were disturbed"),
+    "undelivered": ("message was not delivered", "messages were not delivered"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A name that is shown as it is: a case, a run, a command."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Words that lead somewhere; `url` is ours."""
+
+    text: str
+    url: str
+
+
+#: Text is anybody's, and nothing but text in every form.
+Piece = str | Code | Link
+Line = Sequence[Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and the lines below it; a line of depth 1 belongs to the one above it."""
+
+    title: str
+    lines: Sequence[tuple[int, Line]]
+
+
+def subject(digest: Digest) -> str:
+    """One line, the worst first: regressions, then what is missing or refused, and good news last."""
+    parts = [
+        *_moved_in_all(digest.regressions, "regression"),
+        *_going_on_in_all(digest.going_on),
+        *_troubles_in_all(digest.troubles, zone(digest.timezone)),
+        *(f"upgrade {one.old} to {one.new}: {one.decision}" for one in digest.upgrades),
+        *_moved_in_all(digest.machine, "change", " with the machine"),
+        *digest.changed,
+        *_moved_in_all(digest.improvements, "improvement"),
+        *digest.news,
+    ]
+    if digest.waiting:
+        count = sum(each for _, each in digest.waiting)
+        parts.append(f"{_count(count, 'candidate', 'candidates')} to be measured again")
+    if late := sum(one.state in ("waiting", "running") for one in digest.ran):
+        parts.append(f"{_count(late, 'task', 'tasks')} not done yet")
+    line = f"Pyrometer {digest.night}: {'; '.join(parts) or quiet_line(digest)}"
+    return harmless(line if len(line) <= _SUBJECT else f"{line[: _SUBJECT - 3]}...")
+
+
+def quiet_line(digest: Digest) -> str:
+    """The one line of a night with nothing to tell."""
+    machines = len({ran.machine for ran in digest.ran if ran.cases})
+    if not machines:
+        return "nothing was measured" if digest.ran else "nothing was due"
+    all_cases = "1 case" if digest.cases == 1 else f"all {digest.cases} cases"
+    broken = f", {digest.not_ok} of them not ok" if digest.not_ok else ""
+    return f"{all_cases} as before on {_count(machines, 'machine', 'machines')}{broken}"
+
+
+def tone(digest: Digest) -> str:
+    """How loud a digest is: failure, warning, success or info."""
+    refused = any(one.decision == "no-go" for one in digest.upgrades)
+    worse = digest.regressions or any(one.direction == "worse" for one in digest.going_on)
+    if worse or refused or any(one.kind in ("missing", "silent") for one in digest.troubles):
+        return "failure"
+    if digest.troubles or digest.machine or any(ran.state != "done" for ran in digest.ran):
+        return "warning"
+    return "info" if digest.waiting else "success"
+
+
+def digest_text(digest: Digest, dashboard_url: str | None = None) -> str:
+    """The digest as plain text; whatever text comes from a case mentions nobody and links nowhere."""
+    lines = [_plain(_head(digest))]
+    for section in sections(digest, dashboard_url):
+        lines += ["", section.title.upper()]
+        lines += [f"{'    ' * depth}  {_plain(line)}" for depth, line in section.lines]
+    return "\n".join(lines) + "\n"
+
+
+def digest_markdown(digest: Digest, dashboard_url: str | None = None) -> str:
+    """The digest as GitHub's Markdown; whatever text comes from a case is escaped, also mentions."""
+    lines = [_marked(_head(digest))]
+    for section in sections(digest, dashboard_url):
+        lines += ["", f"### {markdown.text(section.title)}", ""]
+        lines += [f"{'    ' * depth}- {_marked(line)}" for depth, line in section.lines]
+    return "\n".join(lines) + "\n"
+
+
+def digest_json(digest: Digest) -> dict[str, Any]:
+    """The digest as JSON values: its fields by name, times in ISO 8601, changes as log ratios."""
+    body: dict[str, Any] = _values(asdict(digest))
+    return {"subject": subject(digest), "quiet": digest.quiet, **body}
+
+
+def _values(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _values(each) for key, each in value.items()}
+    if isinstance(value, tuple):
+        return [_values(each) for each in value]
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def sections(digest: Digest, dashboard_url: str | None) -> list[Section]:
+    """What a digest says, the worst first; only the sections that have something to say."""
+    place = _Place(zone(digest.timezone), (dashboard_url or "").rstrip("/"))
+    found = [
+        Section("Regressions", _groups(digest.regressions, place)),
+        Section("Going on since they were told", [(0, _goes_on(one, place)) for one in digest.going_on]),
+        Section("Not as it should be", [(0, (one.sentence,)) for one in _loudest(digest.troubles)]),
+        Section("Upgrades", [line for one in digest.upgrades for line in _upgrade(one, place)]),
+        Section("Moved with the machine, not with PyTorch", _groups(digest.machine, place)),
+        Section("Another machine than the night before", [(0, (one,)) for one in digest.changed]),
+        Section("Levels across a change of the machine, not judged", _crossed(digest.crossed)),
+        Section("Improvements", _groups(digest.improvements, place)),
+        Section("On offer", [(0, (one,)) for one in digest.news]),
+        Section("What ran", [(0, _ran(one, place)) for one in digest.ran]),
+        Section("Beside that", [(0, (line,)) for line in _beside(digest)]),
+    ]
+    return [section for section in found if section.lines]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where readers are: their time zone, and their dashboard's URL or nothing."""
+
+    zone: tzinfo
+    dashboard: str
+
+    def time(self, moment: datetime) -> str:
+        return moment.astimezone(self.zone).strftime("%a %Y-%m-%d %H:%M")
+
+    def day(self, moment: datetime) -> str:
+        return moment.astimezone(self.zone).date().isoformat()
+
+    def link(self, path: str, **query: str | int) -> str:
+        return f"{self.dashboard}/{path}?{urlencode(query)}" if self.dashboard else ""
+
+
+def _head(digest: Digest) -> Line:
+    place = _Place(zone(digest.timezone), "")
+    told = f"{quiet_line(digest)}. " if digest.quiet else ""
+    return (f"{told}Told of: {place.time(digest.since)} to {place.time(digest.until)}, {digest.timezone}.",)
+
+
+def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
+    lines: list[tuple[int, Line]] = []
+    for group in groups:
+        sides = f"{group.old} to {group.new}" if group.old != group.new else group.new
+        sides += ", other packages" if group.old == group.new and not group.one else ""
+        head = f"{group.machine}, night of {place.day(group.night)}, {sides}: "
+        lines.append((0, (head + _count(group.count, "case", "cases"),)))
+        lines += [(1, _moved(one, place)) for one in group.top]
+        if more := group.count - len(group.top):
+            lines.append((1, (f"and {more} more",)))
+    return lines
+
+
+def _moved(one: Moved, place: _Place) -> Line:
+    name = _title(one.metric)
+    line: list[Piece] = [f"{interval(one.change, one.low, one.high)} {name}: ", Code(one.case)]
+    if one.after is not None:
+        line.append(f", a slow drift after the night of {place.day(one.after)}")
+    if one.began_as is not None:
+        url = place.link("regressions", finding=one.began_as)
+        first = f"finding {one.began_as}"
+        line += [", goes on from ", Link(first, url) if url else first]
+    if one.returned:
+        line.append(", came back after it was fixed")
+    if one.others:
+        line.append(f", moved too: {', '.join(map(_title, one.others))}")
+    return (*line, ", ", _finding(one.finding, place))
+
+
+def _goes_on(one: GoesOn, place: _Place) -> Line:
+    """What nights say of a change since it was measured in pairs is about right, and no measurement."""
+    since, now = place.day(one.since), place.day(one.now)
+    told = f"since the night of {since}, told as {words.percent(one.told)}"
+    head = f"now about {words.percent(one.change)} (night of {now}) {_title(one.metric)}: "
+    return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
+
+
+def _crossed(levels: Iterable[Crossed]) -> list[tuple[int, Line]]:
+    """Each metric's levels across a border: that of all cases, and those that moved most."""
+    lines: list[tuple[int, Line]] = []
+    for one in levels:
+        nights = "on the night of" if one.nights == 1 else f"in the {one.nights} nights since"
+        many = _count(one.cases, "case", "cases")
+        size = f"{words.percent(one.middle)} {_title(one.metric)} (median of {many})"
+        what = f"{one.machine}, {one.track}: {size} {nights} {one.border}; not judged, there is no baseline"
+        lines.append((0, (what,)))
+        named = one.largest if one.cases > 1 else ()
+        lines += [(1, (f"{words.percent(change)}: ", Code(case))) for case, change in named]
+    return lines
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else metric
+
+
+def _finding(number: int, place: _Place) -> Piece:
+    """Where everything about a finding is: its page, or what to type."""
+    url = place.link("regressions", finding=number)
+    return Link(f"finding {number}", url) if url else Code(f"pyrometer regressions show {number}")
+
+
+def _upgrade(one: Upgraded, place: _Place) -> list[tuple[int, Line]]:
+    url = place.link("run", run=one.run) if one.run else ""
+    run: Piece = Link(f"run {one.run}", url) if url else Code(f"pyrometer report {one.run}")
+    head: Line = (f"{one.old} to {one.new} on {one.machine}: {one.decision or 'no decision'}, ", run)
+    return [(0, head), *((1, (reason,)) for reason in one.reasons)]
+
+
+def _ran(one: Ran, place: _Place) -> Line:
+    name = shown(one.schedule, one.part)
+    where = f" on {one.machine}" if one.machine else ""
+    what = f"{name}{where}, due {place.time(one.due_at)}: {one.state}"
+    if one.state != "done" or not one.cases:
+        return (f"{what}{f': {one.error}' if one.error else ''}",)
+    bad = one.cases - one.ok
+    counts = f"{what}, {one.ok} of {one.cases} cases ok" if bad else f"{what}, all {one.cases} cases ok"
+    url = place.link("run", run=one.run)
+    return (f"{counts}, ", Link(f"run {one.run}", url)) if url else (counts,)
+
+
+def _beside(digest: Digest) -> list[str]:
+    counted = (
+        (digest.refuted, "measured again and refuted"),
+        (digest.unclear, "measured again and still unclear"),
+        (digest.silenced, "confirmed and not told: people know of it, or it is muted"),
+    )
+    lines = [f"{_count(count, 'change', 'changes')} {what}" for count, what in counted if count]
+    if digest.coverage:
+        fell = _count(len(digest.coverage), "case that used to be is", "cases that used to be are")
+        lines.append(f"{fell} not measured, in all")
+    lines += [f"{_count(count, 'candidate', 'candidates')} waiting: {why}" for why, count in digest.waiting]
+    if digest.open:
+        lines.append(f"{_count(digest.open, 'regression is', 'regressions are')} open in all")
+    return lines
+
+
+def _loudest(troubles: Iterable[Trouble]) -> list[Trouble]:
+    return sorted(troubles, key=lambda one: list(_TROUBLES).index(one.kind))
+
+
+def _troubles_in_all(troubles: Sequence[Trouble], place: tzinfo) -> list[str]:
+    found: list[str] = []
+    for kind, names in _TROUBLES.items():
+        own = [one for one in troubles if one.kind == kind]
+        if len(own) == 1 and kind in ("missing", "silent"):
+            found.append(own[0].sentence)
+        elif own and kind == "missing":
+            # Two parts of one night are one night.
+            nights = {one.due_at.astimezone(place).date() for one in own if one.due_at}
+            found.append(f"{_count(len(nights), *names)}: {_some([one.part for one in own])}")
+        elif own:
+            found.append(_count(len(own), *names))
+    return found
+
+
+def _some(names: Iterable[str]) -> str:
+    each = list(dict.fromkeys(names))
+    more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
+    return f"{', '.join(each[:_NAMED])}{more}"
+
+
+def _going_on_in_all(going_on: Sequence[GoesOn]) -> list[str]:
+    worse = [one for one in going_on if one.direction == "worse"]
+    if not worse:
+        return []
+    first = worse[0]
+    count = _count(len(worse), "regression goes on", "regressions go on")
+    return [f"{count}, largest now about {words.percent(first.change)} {first.case} on {first.machine}"]
+
+
+def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str]:
+    if not groups:
+        return []
+    largest = groups[0].largest
+    count = _count(sum(group.count for group in groups), word, f"{word}s")
+    return [f"{count}{how}, largest {words.percent(largest.change)} {largest.case} on {groups[0].machine}"]
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _plain(line: Line) -> str:
+    return _joined(line, harmless, harmless, lambda link: f"{harmless(link.text)} ({link.url})")
+
+
+def _marked(line: Line) -> str:
+    return _joined(
+        line, markdown.text, markdown.code, lambda link: f"[{markdown.text(link.text)}]({link.url})"
+    )
+
+
+def _joined(
+    line: Line, text: Callable[[str], str], code: Callable[[str], str], link: Callable[[Link], str]
+) -> str:
+    def one(piece: Piece) -> str:
+        if isinstance(piece, Link):
+            return link(piece)
+        return code(piece.text) if isinstance(piece, Code) else text(piece)
+
+    return "".join(map(one, line))
+
+
+def harmless(anything: str) -> str:
+    """Text that no chat takes for more: nobody is mentioned, nothing is a link, and it stays in its line."""
+    plain = words.printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
+    # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
+    quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)
+    return quiet.replace("://", ":\N{ZERO WIDTH SPACE}//").replace("](", "] (")

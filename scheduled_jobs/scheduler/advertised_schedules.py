@@ -1,0 +1,78 @@
+"""What a scheduler says that it serves: its timetable, for those who look from elsewhere."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+
+from configuration.settings import Settings
+from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
+
+from . import timetable
+from .planner import labels_of, measure_spec
+
+#: Moments of each schedule that are told ahead.
+_NEXT = 3
+#: A moment that passed is taken off the list within so long.
+_FRESH = timedelta(minutes=1)
+
+
+class Serving:
+    """The facts of one scheduler, put together anew when its settings are others, and every minute."""
+
+    def __init__(self, *, measures: bool) -> None:
+        self._measures = measures
+        self._settings: Settings | None = None
+        self._at: datetime | None = None
+        self._facts: dict[str, Any] = {}
+
+    def facts(self, settings: Settings, now: datetime) -> Mapping[str, Any]:
+        """What is served at this moment, as plain JSON values; `now` is aware."""
+        # The clock may have been set back, too.
+        fresh = self._at is not None and timedelta() <= now - self._at < _FRESH
+        if self._settings is not settings or not fresh:
+            self._facts = served(settings, now, measures=self._measures)
+            self._settings, self._at = settings, now
+        return self._facts
+
+
+def served(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:
+    """Time zone, what counts as silent, late and disturbed, and every schedule with when it fires next.
+
+    `measures` says whether this scheduler measures, or only plans and thinks. Nothing of it is a secret.
+    """
+    place = zone(settings.timezone)
+    return {
+        "measures": measures,
+        "timezone": settings.timezone,
+        "silent_minutes": settings.alerts.silent_minutes,
+        "overdue_hours": settings.alerts.overdue_hours,
+        "disturbed_share": settings.alerts.disturbed_share,
+        "schedules": [
+            {
+                "schedule": name,
+                "job": schedule.job,
+                "cron": schedule.cron,
+                "enabled": schedule.enabled,
+                "built_in": name in settings.built_in_schedules,
+                "labels": [label for label in labels_of(schedule) if label],
+                "next": [moment.isoformat() for moment in _upcoming(schedule, place, now)],
+                **_about(schedule),
+            }
+            for name, schedule in settings.schedules.items()
+        ],
+    }
+
+
+def _upcoming(schedule: ScheduleSettings, place: tzinfo, now: datetime) -> list[datetime]:
+    return timetable.upcoming(schedule.cron, place, now, _NEXT) if schedule.enabled else []
+
+
+def _about(schedule: ScheduleSettings) -> dict[str, Any]:
+    """What is measured, where anything is."""
+    if schedule.job == MEASURE:
+        suite = measure_spec(schedule, "").get("suite") or "chosen cases"
+        environments = list(schedule.environments)
+        return {"suite": suite, "environments": environments, "baseline": schedule.baseline or ""}
+    if schedule.job == "upgrade":
+        return {"suite": schedule.suite or "", "environments": [schedule.old, schedule.new], "baseline": ""}
+    return {"suite": "", "environments": [], "baseline": ""}

@@ -1,0 +1,210 @@
+"""A command of `pyrometer` as a child of the service: guarded, logged, and listened to while it works."""
+
+import json
+import os
+import select
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from runner.execution.supervised_popen import start_held
+
+from ..jobs.context import Ended, OnEvent, Stopped, unheard
+
+#: This program, however it was started; `-P` keeps the current folder's modules out.
+OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
+#: How long a child may take to keep what it has when it is asked to end.
+PATIENCE_SECONDS = 75.0
+_LOOK_SECONDS = 0.2
+_GUARD = "scheduled_jobs.scheduler.child_guard"
+#: So many of the newest folders of logs are kept, and all in which something changed so lately: what they are
+#: of may still run.
+_MOST_LOGS = 1000
+_KEPT_SECONDS = 2 * 24 * 3600.0
+#: Of a log so much of the end is looked at for its last sentence.
+_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The files of one attempt: what its children said to people, and for machines."""
+
+    folder: Path
+    attempt: int
+
+    @property
+    def log(self) -> Path:
+        """What stands on stderr: sentences."""
+        return self.folder / f"attempt-{self.attempt}.log"
+
+    @property
+    def events(self) -> Path:
+        """What stands on stdout: JSON lines."""
+        return self.folder / f"attempt-{self.attempt}.jsonl"
+
+
+def logs_of(data_dir: Path, task: int, attempt: int) -> Logs:
+    """Where the logs of an attempt at a task lie."""
+    return Logs(data_dir / "tasks" / str(task), attempt)
+
+
+def run_child(
+    command: Sequence[str],
+    logs: Logs,
+    stop: threading.Event,
+    on_event: OnEvent = unheard,
+) -> Ended:
+    """Run a command to its end. Raises Stopped once it has ended because `stop` was set.
+
+    It is asked to end by SIGTERM, and killed when it has not after PATIENCE_SECONDS; both also happen when
+    this process dies.
+    """
+    lines = Lines(logs.events, on_event)
+    child = Child(command, logs)
+    asked = False
+    try:
+        while not child.over(_LOOK_SECONDS):
+            if stop.is_set() and not asked:
+                asked = True
+                child.ask()
+            lines.read()
+    finally:
+        ended = child.end()
+    lines.read()
+    if asked:
+        raise Stopped
+    return ended
+
+
+class Child:
+    """A command under its guard, from its start to the death of its last descendant.
+
+    It starts in `folder` with these variables as its whole environment; None is ours. Any thread may wait
+    for it, but `ask` and `end` must not meet. Raises OSError when it cannot be started.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        logs: Logs,
+        folder: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        make_room(logs.folder)
+        self._log, self._told = logs.log, _size(logs.log)
+
+        def guarded(held: int, reporter: int) -> list[str]:
+            return [
+                *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
+                *("--out", str(logs.events), "--log", str(logs.log)),
+                *("--patience", str(PATIENCE_SECONDS), "--", *command),
+            ]
+
+        self._guard, self._reader, self._lifeline = start_held(guarded, variables, folder)
+
+    def over(self, seconds: float | None) -> bool:
+        """Whether it has ended; waits for that so long, None for ever."""
+        # Not select: a service with a thousand places has descriptors that select cannot tell apart.
+        poller = select.poll()
+        poller.register(self._reader, select.POLLIN)
+        return bool(poller.poll(None if seconds is None else seconds * 1000))
+
+    def ask(self) -> None:
+        """Ask it to keep what it has and end."""
+        with suppress(OSError):
+            os.write(self._lifeline, b"t")
+
+    def end(self) -> Ended:
+        """How it ended. Whatever still runs of it is asked to end first, and waited for."""
+        os.close(self._lifeline)
+        try:
+            report = _report(self._reader)
+        finally:
+            os.close(self._reader)
+            self._guard.wait()
+        sentence = str(report.get("failed", "")) or last_sentence(self._log, self._told)
+        return Ended(report.get("exit_code"), report.get("signal"), sentence)
+
+
+def last_sentence(log: Path, start: int = 0) -> str:
+    """The last line of a log, from byte `start` on, that says something; without our name before it."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(start, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("pyrometer: ") if lines else ""
+
+
+class Lines:
+    """The JSON objects that are lines of a file that grows, from its present end on."""
+
+    def __init__(self, path: Path, on_event: OnEvent) -> None:
+        self._path, self._on_event = path, on_event
+        self._at = _size(path)
+        self._torn = b""
+
+    def read(self) -> None:
+        """Tell what is new."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                new = file.read()
+        except OSError:
+            return
+        self._at += len(new)
+        *lines, self._torn = (self._torn + new).split(b"\n")
+        for line in lines:
+            with suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    self._on_event(cast(dict[str, Any], event))
+
+
+def _report(descriptor: int) -> dict[str, Any]:
+    text = b""
+    while not text.endswith(b"\n") and (data := os.read(descriptor, 1 << 16)):
+        text += data
+    return dict(json.loads(text)) if text else {"failed": "its guard was killed"}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def make_room(folder: Path) -> None:
+    """Make the folder, and remove the oldest beside it that are not in use where there are too many."""
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = [each for each in folder.parent.iterdir() if each.is_dir() and each != folder]
+    since = time.time() - _KEPT_SECONDS
+    for old in sorted(beside, key=_age)[: -_MOST_LOGS + 1]:
+        if not _changed_since(old, since):
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _changed_since(folder: Path, moment: float) -> bool:
+    """Whether the folder or anything in it changed then or later; a file that grows leaves its folder old."""
+    try:
+        return any(each.lstat().st_mtime >= moment for each in (folder, *folder.rglob("*")))
+    except OSError:
+        # Something went away just now: somebody works there.
+        return True
+
+
+def _age(folder: Path) -> int:
+    """When something was last put into a folder, in nanoseconds; one that is gone already is the oldest."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0

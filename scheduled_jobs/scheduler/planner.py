@@ -1,0 +1,241 @@
+"""From schedules to fires: which moments are due, and what is to be done at each."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from configuration.settings import Settings
+from configuration.suggestions import unknown
+from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
+from db.connection.engine import Database
+from db.queue.commands import plan_fire, supersede, withdraw_missed
+from db.queue.queries import fires, last_due, last_taken_up
+from db.queue.records import NewTask
+from workflows.errors import NoSuchSchedule
+
+from . import timetable
+from .timetable import MISSED, Due
+
+DETECT = "detect"
+BY_HAND, FOLLOW_UP = "by hand", "follow-up"
+#: Marks the moment from which on a schedule counts: nothing before it is caught up.
+FIRST_SEEN = "first seen"
+_DEFAULT_SUITE = "smoke"
+#: Among so many fires the newest that is not in the future is looked for.
+_LOOKED_BACK = 200
+_MEASURED_BY = (
+    *("suite", "profile", "cases", "case_files"),
+    *("neighbours", "replicates", "budget_seconds", "device"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A fire that was planted: its schedule, its moment, how, and how many tasks it has.
+
+    `instead_of` counts earlier tasks of the schedule that nobody had begun: they are cancelled for it.
+    """
+
+    schedule: str
+    due: Due
+    tasks: int
+    instead_of: int = 0
+
+
+class Planner:
+    """Looks at the clock and plants what is due; it may look as often as it likes.
+
+    Each fire is planted under its schedule and moment, once for ever, so that another planner beside this
+    one, or one that begins anew, plants nothing twice. Which schedules were seen switched off is this
+    machine's affair, for others have settings of their own: it lies in the file `memory`, where one is given.
+    """
+
+    def __init__(self, memory: Path | None = None) -> None:
+        self._since: dict[str, datetime] = {}
+        self._next: dict[str, tuple[str, datetime | None]] = {}
+        self._memory = memory
+        #: Those that were seen switched off, or not written down any more; and those that the file has.
+        self._off = self._remembered()
+        self._kept = frozenset(self._off)
+
+    def plan(self, database: Database, settings: Settings, now: datetime) -> list[Fired]:
+        """Plant what became due since the last look; raises DatabaseError, and may then be asked again."""
+        fired: list[Fired] = []
+        known: dict[str, datetime] | None = None
+        enabled = {name: each for name, each in settings.schedules.items() if each.enabled}
+        self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
+        for name, schedule in enabled.items():
+            if name in self._off:
+                # Nobody missed what it was switched off for: it counts from now, as a new one does.
+                plan_fire(database, name, now, FIRST_SEEN, (), now)
+                self._since[name] = now
+                self._next.pop(name, None)
+                self._off.discard(name)
+            if name not in self._since:
+                known = last_due(database) if known is None else known
+                self._since[name] = _begin(database, name, known.get(name), now)
+            fired += self._plan_one(database, settings, name, schedule, now)
+        self._remember()
+        return fired
+
+    def _remembered(self) -> set[str]:
+        try:
+            return set(self._memory.read_text(encoding="utf-8").splitlines()) if self._memory else set()
+        except (OSError, ValueError):
+            return set()
+
+    def _remember(self) -> None:
+        if self._memory is None or frozenset(self._off) == self._kept:
+            return
+        # What cannot be kept is only forgotten when this process ends: then a night too many is caught up.
+        with suppress(OSError):
+            self._memory.parent.mkdir(parents=True, exist_ok=True)
+            part = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
+            part.write_text("".join(f"{name}\n" for name in sorted(self._off)), encoding="utf-8")
+            part.replace(self._memory)
+            self._kept = frozenset(self._off)
+
+    def _plan_one(
+        self, database: Database, settings: Settings, name: str, schedule: ScheduleSettings, now: datetime
+    ) -> list[Fired]:
+        since, rule = self._since[name], f"{schedule.cron} {settings.timezone}"
+        if now < since:
+            # The clock was set back: what was missed meanwhile is yet to come.
+            withdraw_missed(database, name, now)
+            since = self._since[name] = now
+            self._next.pop(name, None)
+        planned_rule, following = self._next.get(name, ("", None))
+        place = zone(settings.timezone)
+        if planned_rule != rule:
+            following = next(iter(timetable.upcoming(schedule.cron, place, since)), None)
+            self._next[name] = rule, following
+        if following is None or following > now:
+            self._since[name] = now
+            return []
+        fired: list[Fired] = []
+        for due in timetable.due(schedule.cron, place, since, now):
+            tasks = () if due.how == MISSED else _in_turn(database, name, tasks_of(settings, name))
+            if plan_fire(database, name, due.moment, due.how, tasks, now):
+                instead_of = supersede(database, name, due.moment, now) if tasks else 0
+                fired.append(Fired(name, due, len(tasks), instead_of))
+        self._since[name] = now
+        self._next[name] = rule, next(iter(timetable.upcoming(schedule.cron, place, now)), None)
+        return fired
+
+
+def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple[NewTask, ...]:
+    """The tasks of a fire in the order in which they are to be claimed: what has waited longest is first.
+
+    Where all together take longer than until the next fire, the last ones end with that: not the same ones
+    each time.
+    """
+    if len(tasks) < 2:
+        return tasks
+    begun = last_taken_up(database, name)
+    first = datetime.min.replace(tzinfo=UTC)
+    return tuple(sorted(tasks, key=lambda task: begun.get(task.part, first)))
+
+
+def _begin(database: Database, name: str, last: datetime | None, now: datetime) -> datetime:
+    """The moment after which a schedule's due moments have not been dealt with."""
+    if last is None:
+        plan_fire(database, name, now, FIRST_SEEN, (), now)
+        return now
+    if last <= now:
+        return last
+    # The clock was set back while nobody looked.
+    withdraw_missed(database, name, now)
+    dealt_with = (timetable.TIMETABLE, timetable.CAUGHT_UP, MISSED, FIRST_SEEN)
+    before = [
+        fire.due_at
+        for fire in fires(database, name, newest=_LOOKED_BACK)
+        if fire.how in dealt_with and fire.due_at <= now
+    ]
+    return max(before, default=now)
+
+
+def fire_by_hand(database: Database, settings: Settings, name: str, now: datetime) -> datetime:
+    """Plant a fire that is due now; answers its moment. Raises NoSuchSchedule, DatabaseError."""
+    tasks = tasks_of(settings, name)
+    moment = now
+    while not plan_fire(database, name, moment, BY_HAND, tasks, now):
+        # Somebody had the same thought in the same microsecond.
+        moment += timedelta(microseconds=1)
+    return moment
+
+
+def tasks_of(settings: Settings, name: str) -> tuple[NewTask, ...]:
+    """What is to be done when a schedule fires; `detect:NAME` looks at what schedule NAME measured.
+
+    Raises NoSuchSchedule.
+    """
+    job, _, followed = name.rpartition(":")
+    schedule = settings.schedules.get(followed)
+    if job == DETECT and schedule is not None and schedule.job == MEASURE:
+        return _detect_tasks(followed, schedule)
+    schedule = settings.schedules.get(name)
+    if schedule is None:
+        raise NoSuchSchedule(unknown("schedule", name, names(settings)))
+    if schedule.job == MEASURE:
+        return tuple(
+            NewTask(part_of(track, label), MEASURE, measure_spec(schedule, track), label=label)
+            for label in labels_of(schedule)
+            for track in schedule.environments
+        )
+    if schedule.job == "upgrade":
+        spec = {"old": schedule.old, "new": schedule.new, **_measured_by(schedule)}
+        return tuple(NewTask(label, "upgrade", spec, label=label) for label in labels_of(schedule))
+    if schedule.job == DETECT:
+        followed_ones = [(each, one) for each, one in settings.schedules.items() if one.job == MEASURE]
+        return tuple(
+            task for each, one in followed_ones for task in _detect_tasks(each, one, prefix=f"{each}/")
+        )
+    return (NewTask("", schedule.job, {}),)
+
+
+def names(settings: Settings) -> list[str]:
+    """Every name that can be fired."""
+    measuring = [name for name, schedule in settings.schedules.items() if schedule.job == MEASURE]
+    return [*settings.schedules, *(f"{DETECT}:{name}" for name in measuring)]
+
+
+def labels_of(schedule: ScheduleSettings) -> tuple[str, ...]:
+    """The labels that a schedule asks machines by; the empty one is any machine."""
+    return schedule.machines or ("",)
+
+
+def part_of(track: str, label: str) -> str:
+    """How the tasks of one fire are told apart: `nightly@h200`, or `nightly` on any machine."""
+    return f"{track}@{label}" if label else track
+
+
+def measure_spec(schedule: ScheduleSettings, track: str) -> dict[str, Any]:
+    """What a `measure` task does: the track, the schedule's baseline, and what of a run is not as usual."""
+    spec = {"track": track, "baseline": schedule.baseline, **_measured_by(schedule)}
+    if not any(spec.get(name) for name in ("suite", "cases", "case_files")):
+        spec["suite"] = _DEFAULT_SUITE
+    return spec
+
+
+def detect_task(schedule: str, track: str, label: str, prefix: str = "") -> NewTask:
+    """A look at what a schedule measured of one track."""
+    spec = {"schedule": schedule, "track": track, "label": label}
+    return NewTask(f"{prefix}{part_of(track, label)}", DETECT, spec)
+
+
+def _detect_tasks(name: str, schedule: ScheduleSettings, prefix: str = "") -> tuple[NewTask, ...]:
+    return tuple(
+        detect_task(name, track, label, prefix)
+        for label in labels_of(schedule)
+        for track in schedule.environments
+    )
+
+
+def _measured_by(schedule: ScheduleSettings) -> Mapping[str, Any]:
+    """What was written of how to measure, as plain JSON values."""
+    written = schedule.model_dump(mode="json", include=set(_MEASURED_BY))
+    return {key: value for key, value in written.items() if value is not None}

@@ -1,0 +1,69 @@
+"""Finds attempts whose scheduler is gone; of clocks it trusts its own alone, and only for how long."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from db.queue.records import Task
+
+from .process_identity import Owner, dead_process
+
+#: An attempt that showed no sign of life for so long is lost.
+LEASE_SECONDS = 60.0
+#: Between two looks no more than this counts: whoever slept, or could not ask, did not see silence.
+_MOST_BETWEEN_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An attempt that is lost, and why."""
+
+    task: Task
+    token: str
+    detail: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    beats: int
+    silent_seconds: float = 0.0
+
+
+class Reaper:
+    """Looks at what runs again and again, and says what is dead."""
+
+    def __init__(self, me: Owner) -> None:
+        self._me = me
+        self._seen: dict[str, _Seen] = {}
+        self._looked: float | None = None
+
+    def look(self, running: Sequence[Task], mine: Collection[str], monotonic: float) -> list[Dead]:
+        """Those of the running tasks that are dead; `mine` are the tokens that this process works on.
+
+        `monotonic` is a clock in seconds that nobody sets.
+        """
+        passed = 0.0 if self._looked is None else min(monotonic - self._looked, _MOST_BETWEEN_SECONDS)
+        self._looked = monotonic
+        current = {task.token: task for task in running if task.token is not None}
+        self._seen = {token: seen for token, seen in self._seen.items() if token in current}
+        return [
+            Dead(task, token, detail)
+            for token, task in current.items()
+            if token not in mine and (detail := self._why(token, task, passed))
+        ]
+
+    def _why(self, token: str, task: Task, passed: float) -> str:
+        owner = task.owner or ""
+        parsed = Owner.parse(owner)
+        if parsed is not None and parsed.process == self._me.process:
+            # Its claim was carried out and the answer lost: nobody works on it.
+            return "claimed, and never begun"
+        if (dead := dead_process(owner, self._me)) is not None:
+            return f"its scheduler died (process {dead})"
+        seen = self._seen.setdefault(token, _Seen(task.beats))
+        if seen.beats != task.beats:
+            self._seen[token] = _Seen(task.beats)
+            return ""
+        seen.silent_seconds += passed
+        if seen.silent_seconds < LEASE_SECONDS:
+            return ""
+        return f"no sign of life from its scheduler for {LEASE_SECONDS:g} s"

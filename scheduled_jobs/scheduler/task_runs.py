@@ -1,0 +1,185 @@
+"""The one run of a task: named before its child starts, gone on with by the next attempt on this machine."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from db.queue.queries import attempts
+from db.queue.records import Task
+from runner import journal
+from runner.errors import JournalError
+from workflows.errors import CANNOT_RESUME
+from workflows.ingest import Ingested, ingest_pending
+from workflows.measure import new_run_id
+from workflows.run_header import Header
+
+from ..jobs.context import ChildLost, Ended, Hands, OnEvent, unheard
+from .child_process import PATIENCE_SECONDS
+from .process_identity import Owner
+
+#: What a run that was interrupted ends with; 2 is a call that cannot be carried out, for whatever reason.
+_INTERRUPTED, _REFUSED = 130, 2
+#: A resume may be refused because the run was completed meanwhile, or can never be gone on with.
+_TRIES = 3
+#: How often is looked whether a journal has become free.
+_LOOK_SECONDS = 0.2
+#: Runs of a thousand nodes may end in one minute: each lane stores its own, one after the other, and the last
+#: of them what nobody else will.
+STORING = threading.Lock()
+WAITING: list[tuple[str, ...]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What became of a task's run: how its last child ended (None: it was complete before), counts by status.
+
+    `began` is whether there is a journal at all, `complete` whether every planned replicate has its outcome
+    in it.
+    """
+
+    run: str
+    ended: Ended | None
+    began: bool
+    complete: bool
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How far a run has come, by its journal on this machine."""
+
+    began: bool = False
+    complete: bool = False
+    counts: Mapping[str, int] = field(default_factory=Counter[str])
+
+
+def measured(
+    task: Task,
+    hands: Hands,
+    command: Sequence[str],
+    on_event: OnEvent = unheard,
+) -> Measured:
+    """Have `command` (`run ...` or `upgrade OLD NEW ...`) measure the task's run, or go on with it.
+
+    Adds `--json` and either `--run-id RUN` or, where an earlier attempt on this machine left a journal,
+    `--resume RUN` in place of everything else. Raises Stopped, and ChildLost for a child that was killed or
+    interrupted by somebody else, for one that could not go on just now, and for one away from here that
+    could not begin.
+    """
+    run = _known_run(task, hands) or new_run_id()
+    hands.set_run(run)
+    ended = None
+    for _ in range(_TRIES):
+        _wait_for_the_last_writer(hands, run)
+        before = _standing(hands, run)
+        if before.complete:
+            break
+        goes_on = ("--resume", run) if before.began else (*command[1:], "--run-id", run)
+        ended = hands.child([command[0], *goes_on, "--json"], _hearing(hands, on_event), run)
+        if ended.code is None or ended.code == _INTERRUPTED:
+            how = f"killed by signal {ended.signal}" if ended.signal else "interrupted"
+            raise ChildLost(f"the run was {how}: {ended.sentence}")
+        after = _standing(hands, run)
+        refused = ended.code in (_REFUSED, CANNOT_RESUME)
+        if refused and hands.away and not after.began:
+            # One machine that is not set up for it must not fail what others can measure.
+            raise ChildLost(f"{hands.machine} cannot begin it: {ended.sentence}")
+        if not refused or not after.began:
+            break
+        if after.complete:
+            continue
+        if ended.code == CANNOT_RESUME:
+            # Other hardware, another environment, a harness that is gone: it would be another run.
+            hands.say(f"run {run} is left as it is: {ended.sentence}")
+            run = new_run_id()
+            hands.set_run(run)
+        elif before.began:
+            # A neighbour that still boots, a full disk, settings half written: what is measured is kept.
+            raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
+    standing = _standing(hands, run)
+    if standing.complete:
+        store_runs(hands, run)
+    return Measured(run, ended, standing.began, standing.complete, standing.counts)
+
+
+def _hearing(hands: Hands, on_event: OnEvent) -> OnEvent:
+    """Hears what a child waits for before it measures, and hands everything on."""
+    waits = False
+
+    def heard(event: Mapping[str, Any]) -> None:
+        nonlocal waits
+        if event.get("event") == "waiting":
+            waits = True
+            hands.say(str(event.get("text", "")))
+            hands.waits(str(event.get("text", "")))
+        elif waits:
+            waits = False
+            hands.waits("")
+        on_event(event)
+
+    return heard
+
+
+def _known_run(task: Task, hands: Hands) -> str | None:
+    """The run that an earlier attempt at this task began on this machine; None for any other's."""
+    if task.run_id is None:
+        return None
+    with hands.open_database() as database:
+        began = [each for each in attempts(database, task.id) if each.run_id == task.run_id]
+    owners = [Owner.parse(each.owner) for each in began]
+    here = any(owner and owner.machine == hands.machine for owner in owners)
+    return task.run_id if here else None
+
+
+def _wait_for_the_last_writer(hands: Hands, run: str) -> None:
+    """Let a child whose guard was killed under it keep what it has: it ends by itself, but not at once."""
+    path, give_up = _journal(hands, run), time.monotonic() + PATIENCE_SECONDS
+    while path.exists() and journal.in_use(path) and time.monotonic() < give_up:
+        hands.stop.wait(_LOOK_SECONDS)
+        hands.check_stopped()
+
+
+def _journal(hands: Hands, run: str) -> Path:
+    return hands.data_dir / "runs" / run / journal.FILE
+
+
+def _standing(hands: Hands, run: str) -> _Standing:
+    path = _journal(hands, run)
+    # An empty journal is a run that was killed before it began.
+    if not path.exists() or not path.stat().st_size:
+        return _Standing()
+    try:
+        contents = journal.read(path)
+        planned = Header.from_body(contents.header).replicates
+    except JournalError:
+        return _Standing()
+    counts = Counter(outcome.status for outcome in contents.outcomes)
+    return _Standing(True, not contents.missing(planned), counts)
+
+
+def store_runs(hands: Hands, *runs: str) -> None:
+    """Have the database know these runs, and once no other lane waits to store its own, all that are here.
+
+    Some were measured by somebody who could not store them.
+    """
+    WAITING.append(runs)
+    with STORING:
+        WAITING.remove(runs)
+        with hands.open_database() as database:
+            for done in ingest_pending(hands.data_dir, database, runs):
+                _tell(hands, done)
+            if WAITING:
+                return
+            for done in ingest_pending(hands.data_dir, database):
+                _tell(hands, done)
+                if WAITING:
+                    return
+
+
+def _tell(hands: Hands, done: Ingested | JournalError) -> None:
+    if isinstance(done, JournalError):
+        hands.say(f"{done}; it is left alone")

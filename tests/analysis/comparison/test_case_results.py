@@ -1,0 +1,101 @@
+"""From all replicates of a case in both environments to its verdicts."""
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from builders import FIRST_NIGHT, an_outcome
+
+from analysis.comparison.case_results import judge_case
+from analysis.comparison.plan import Plan
+from analysis.comparison.thresholds import Threshold
+from db.records import Outcome
+
+WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
+
+
+def replicates(slower: float = 0.0, breaks: float = 0.0) -> list[Outcome]:
+    """Six replicates; those of one number are alive together."""
+    return [
+        an_outcome(
+            replicate=number,
+            metrics={
+                "latency_floor": 10.0 * math.exp(slower + own),
+                "throughput": 800.0 * math.exp(-slower - own),
+                "graph_breaks": breaks,
+                "gpu_busy": 50.0,
+            },
+            facts={"items": 8},
+            started_at=FIRST_NIGHT + timedelta(minutes=number),
+        )
+        for number, own in enumerate(WOBBLE)
+    ]
+
+
+def still(outcomes: list[Outcome]) -> list[Outcome]:
+    """The same without the wobble, as the other side of each pair."""
+    values = {"latency_floor": 10.0, "throughput": 800.0}
+    return [replace(one, metrics={**one.metrics, **values}) for one in outcomes]
+
+
+def alone(one: Outcome, crowded: str) -> Outcome:
+    """The same, measured when its partner was gone."""
+    later = one.started_at + timedelta(hours=1)
+    return replace(one, started_at=later, facts={**one.facts, "measured_alone": crowded})
+
+
+def test_every_metric_that_knows_a_better_is_judged() -> None:
+    old, new = still(replicates()), replicates(slower=0.05, breaks=2.0)
+    result = judge_case("eager", old, new, pair_seconds=6.6)
+    assert {metric: verdict.word for metric, verdict in result.verdicts.items()} == {
+        "latency_floor": "slower",
+        "throughput": "slower",
+        "graph_breaks": "slower",
+    }
+    assert (result.case, result.technique, result.pair_seconds) == (old[0].case, "eager", 6.6)
+    assert result.works and not result.broke
+    assert result.verdicts["latency_floor"].change == pytest.approx(0.05 + sum(WOBBLE) / 6)
+
+
+def test_processes_that_had_to_take_turns_are_pairs_and_it_is_said() -> None:
+    crowded = "beside 1 other of its session (no room)"
+    old, new = still(replicates()), replicates(slower=0.05)
+    apart = [alone(one, crowded) if one.replicate % 2 else one for one in old]
+    others = [one if one.replicate % 2 else alone(one, crowded) for one in new]
+    result = judge_case("eager", apart, others)
+    assert result.verdicts["latency_floor"].word == "slower"
+    assert result.turns == f"6 of 12 processes had to run alone: out of memory {crowded}"
+    assert judge_case("eager", old, new).turns == ""
+
+
+def test_thresholds_and_the_plan_are_the_callers() -> None:
+    old, new = still(replicates()), replicates(slower=0.05)
+    lenient = {"latency_floor": Threshold(0.20)}
+    assert judge_case("eager", old, new, lenient).verdicts["latency_floor"].word == "same"
+    later = judge_case("eager", old, new, plan=Plan(smallest=8)).verdicts["latency_floor"]
+    assert (later.word, later.reason) == ("unclear", "6 of at least 8 pairs")
+
+
+def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:
+    gone = [replace(one, status="crashed", reason="SIGSEGV", metrics={}) for one in replicates()]
+    result = judge_case("eager", replicates(), gone)
+    assert result.broke
+    assert result.new.reason == "6 of 6 replicates: SIGSEGV"
+    verdict = result.verdicts["latency_floor"]
+    assert (verdict.word, verdict.left_out) == ("no data", ("new ended crashed",) * 6)
+    assert judge_case("eager", gone, replicates()).repaired
+    assert judge_case("eager", gone, gone).never_worked
+    assert judge_case("eager", [], gone).may_have_broken
+
+
+def test_how_many_broke_is_told_of_either_side() -> None:
+    gone = [replace(one, status="crashed", reason="SIGSEGV", metrics={}) for one in replicates()]
+    result = judge_case("eager", [*gone[:1], *replicates()[1:]], [*gone[:4], *replicates()[4:]])
+    assert result.works
+    assert result.failed == (1, 4)
+
+
+def test_other_work_is_not_comparable() -> None:
+    more = [replace(one, facts={"items": 16}) for one in replicates()]
+    assert judge_case("eager", replicates(), more).verdicts["latency_floor"].word == "not comparable"

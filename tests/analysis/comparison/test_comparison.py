@@ -1,0 +1,91 @@
+"""What is compared survives being written down, and other outcomes of a run are none of its business."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import an_environment, an_outcome
+
+from analysis.comparison.comparison import COMPARED, Comparison, compared, decision_body
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold
+
+OLD, NEW, CANARY = an_environment("2.13.0"), an_environment("2.15.0"), an_environment("canary")
+COMPARISON = Comparison(
+    OLD.fingerprint,
+    NEW.fingerprint,
+    Plan(4, 8),
+    Policy(
+        thresholds={"latency_floor": Threshold(0.02), "rss_peak": Threshold(0.05, 8.0, exact=True)},
+        must_not_regress=("bert*", "gpt*"),
+        weights={"b/*": 2.0, "a/*": 3.0, "*": 0.5},
+    ),
+    ("2.13.0", "nightly 2026-11-20"),
+    ("--suite", "cpu"),
+    confirms=True,
+    also=("compile_warm",),
+)
+
+
+def test_it_comes_back_from_json_with_its_weights_in_their_order() -> None:
+    body = json.loads(json.dumps(COMPARISON.to_body()))
+    again = Comparison.from_body(body)
+    assert again == COMPARISON
+    # Of globs the first that matches counts.
+    assert list(again.policy.weights) == ["b/*", "a/*", "*"]
+    assert compared({COMPARED: body}) == COMPARISON and compared({"device": "cpu"}) is None
+
+
+def test_one_from_before_sessions_were_told_apart_is_an_upgrade() -> None:
+    body = COMPARISON.to_body()
+    del body["confirms"]
+    assert Comparison.from_body(body) == replace(COMPARISON, confirms=False)
+
+
+def test_one_from_before_other_metrics_had_a_say_is_for_one_metric_alone() -> None:
+    body = COMPARISON.to_body()
+    del body["also"]
+    assert Comparison.from_body(body) == replace(COMPARISON, also=())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"policy": None},
+        {"policy": {"metric": "speed", "thresholds": {}, "must_not_regress": [], "may_break": []}},
+        {"plan": {"smallest": 6, "largest": 10**9}},
+        {"plan": {"smallest": "6", "largest": 12}},
+        {"asked": ["2.13.0"]},
+        {"options": 3},
+    ],
+)
+def test_what_is_no_comparison_is_refused_in_a_sentence(change: dict[str, Any]) -> None:
+    body = {**COMPARISON.to_body(), **change}
+    with pytest.raises(ValueError, match=r"^a comparison that this Pyrometer does not understand: "):
+        Comparison.from_body(body)
+    with pytest.raises(ValueError, match="does not understand"):
+        compared({COMPARED: [body]})
+
+
+def test_cases_come_by_name_and_those_of_other_environments_not_at_all() -> None:
+    outcomes = [
+        an_outcome(case, environment=environment, replicate=number)
+        for number in (1, 0)
+        for case, environment in (
+            ("b/infer/-/eager", NEW),
+            ("a/infer/-/eager", OLD),
+            ("b/infer/-/eager", OLD),
+        )
+    ]
+    results = COMPARISON.results([an_outcome("canary/infer/-/eager", environment=CANARY), *outcomes])
+    assert [result.case for result in results] == ["a/infer/-/eager", "b/infer/-/eager"]
+    assert COMPARISON.results(reversed(outcomes)) == results
+    old, new = COMPARISON.sides([each for each in outcomes if each.case.startswith("b/")])
+    assert [each.replicate for each in old] == [each.replicate for each in new] == [0, 1]
+
+
+def test_a_decision_in_a_few_words_is_that_of_the_verdict() -> None:
+    upgrade = COMPARISON.verdict([])
+    assert decision_body(upgrade) == {"decision": "unclear", "because": upgrade.reasons[0].text}

@@ -1,0 +1,96 @@
+"""When a plan looks, what each look may spend, and when a case gets more pairs."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.comparison.plan import FEWEST, Plan
+from analysis.comparison.sequential_test import advise
+from analysis.comparison.verdict import WAITS, Verdict, not_comparable
+
+
+def a_plan(smallest: int, more: int, step: int) -> Plan:
+    """From `smallest` pairs to `more` of them."""
+    return Plan(smallest, smallest + more, step)
+
+
+plans = st.builds(a_plan, st.integers(FEWEST, 20), st.integers(0, 30), st.integers(1, 5))
+
+
+@given(plans)
+def test_the_shares_of_all_looks_make_the_whole(plan: Plan) -> None:
+    shares = [plan.share(look) for look in plan.looks]
+    assert all(share > 0 for share in shares)
+    assert sum(shares) == pytest.approx(1.0)
+    assert list(plan.looks) == sorted(set(plan.looks))
+    assert (plan.looks[0], plan.looks[-1]) == (plan.smallest, plan.largest)
+
+
+@given(plans, st.integers(0, 60))
+def test_the_look_is_the_last_that_is_reached(plan: Plan, pairs: int) -> None:
+    look = plan.look(pairs)
+    assert look <= pairs
+    assert look == 0 or look in plan.looks
+    assert not any(look < other <= pairs for other in plan.looks)
+
+
+def test_the_default_spends_most_at_the_end() -> None:
+    plan = Plan()
+    assert plan.looks == (6, 8, 10, 12)
+    assert [round(plan.share(look), 4) for look in plan.looks] == [0.125, 0.1713, 0.2824, 0.4213]
+
+
+@given(plans, st.integers(0, 60))
+def test_what_the_budget_affords_is_a_plan(plan: Plan, pairs: int) -> None:
+    within = plan.within(pairs)
+    assert within.largest <= max(FEWEST, min(pairs, plan.largest))
+    assert within.smallest <= within.largest
+    assert (within.alpha, within.step) == (plan.alpha, plan.step)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"smallest": FEWEST - 1}, {"smallest": 13}, {"step": 0}, {"alpha": 0.0}, {"alpha_same": 0.5}],
+)
+def test_a_plan_that_cannot_be_kept_is_refused(changes: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"pairs or more|share of errors"):
+        replace(Plan(), **changes)
+
+
+def told(word: str, n: int, p: float = 1e-9, waiting: int = 0) -> Verdict:
+    return Verdict("latency_floor", word, n=n, p=p, left_out=(WAITS,) * waiting)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "more", "reason"),
+    [
+        (told("no data", 0), 6, "no data so far: 6 more pairs to the look at 6"),
+        (told("unclear", 5), 1, "unclear so far: 1 more pairs to the look at 6"),
+        (told("unclear", 6), 2, "unclear so far: 2 more pairs to the look at 8"),
+        (told("unclear", 6, waiting=1), 1, "unclear so far: 1 more pairs to the look at 8"),
+        (told("unclear", 12), 0, "unclear after all 12 pairs"),
+        (told("same", 6), 0, "same after 6 pairs"),
+        (told("slower", 8), 0, "slower after 8 pairs"),
+        (not_comparable("latency_floor", "other batch"), 0, "other batch"),
+    ],
+)
+def test_a_case_goes_on_until_it_is_settled(verdict: Verdict, more: int, reason: str) -> None:
+    advice = advise(verdict, Plan())
+    assert (advice.more, advice.reason, advice.go_on) == (more, reason, more > 0)
+
+
+def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
+    called = told("slower", 8, p=0.004)
+    assert not advise(called, Plan(), cases=10).go_on
+    assert advise(called, Plan(), cases=40).more == 2
+    assert advise(called, Plan(), cases=10, rate=0.01).more == 2
+    assert advise(told("faster", 12, p=0.004), Plan(), cases=40).reason == "faster after all 12 pairs"
+
+
+def test_the_budget_ends_a_case_between_looks() -> None:
+    assert advise(told("unclear", 6), Plan(), affordable=2).go_on
+    advice = advise(told("unclear", 6), Plan(), affordable=1)
+    assert advice.reason == "the budget has room for 1 of the 2 pairs to the next look"
+    assert not advice.go_on

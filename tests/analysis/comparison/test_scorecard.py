@@ -1,0 +1,247 @@
+"""Pass rate, latency, compile time and peak memory of an upgrade, and what is said for and against it."""
+
+import math
+from typing import Any
+
+import pytest
+from upgrade_cases import FLOOR, alike, kinds, result, verdict
+
+from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.pairs import Pair
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Limits, Policy
+from analysis.comparison.reasons import Reason
+from analysis.comparison.thresholds import threshold_of
+from analysis.comparison.upgrade import Upgrade, decide
+from analysis.comparison.verdict import judge
+
+MEMORY, WARM, COLD = "cuda_peak_allocated", "compile_warm", "compile_cold"
+
+
+def needs(case: str, percent: float, *, pairs: int = 6, metric: str = MEMORY) -> CaseResult:
+    """A case as fast as before that needs so much more memory."""
+    grown = judge(metric, [Pair(1000.0, 1000.0 * (1 + percent / 100))] * pairs, threshold_of(metric))
+    return result(case, verdicts={FLOOR: verdict(0.0), metric: grown})
+
+
+def compiles(case: str, percent: float, metric: str = WARM, n: int = 6, noise: float = 5.0) -> CaseResult:
+    """A case as fast as before that compiles for so much longer."""
+    return result(case, verdicts={FLOOR: verdict(0.0), metric: verdict(percent, metric, noise, n)})
+
+
+def about(upgrade: Upgrade, metric: str) -> list[Reason]:
+    """The reasons that are about a metric."""
+    return [one for one in upgrade.reasons if one.metric == metric]
+
+
+def test_memory_that_is_proved_to_have_grown_is_a_warning_with_its_number() -> None:
+    upgrade = decide([*(needs(f"same{number}", 0.0) for number in range(19)), needs("bert", 8.0)])
+    (reason,) = about(upgrade, MEMORY)
+    assert (upgrade.decision, reason.kind, reason.warning, reason.cases) == ("go", "memory", True, ("bert",))
+    assert "1 of 20 cases is worse" in reason.text and "bert +8.0 %" in reason.text
+    assert upgrade.warnings == (reason,) and upgrade.reasons[0] == reason
+    card = upgrade.scorecard
+    assert (card.peak_memory.state, card.latency.state, card.pass_rate.state) == ("warning", "ok", "ok")
+    (memory,) = card.peak_memory.metrics
+    assert memory.worse == ("bert",)
+    assert memory.verdicts["bert"].change == pytest.approx(math.log(1.08))
+
+
+def test_a_tenth_more_memory_is_a_no_go_unless_the_policy_only_warns() -> None:
+    cases = [*(needs(f"same{number}", 0.0) for number in range(19)), needs("bert", 12.0)]
+    upgrade = decide(cases)
+    assert (upgrade.decision, upgrade.scorecard.peak_memory.state) == ("no-go", "no-go")
+    assert upgrade.reasons[0].text.startswith("bert: Peak allocated worse, +12.0 %")
+    assert upgrade.reasons[0].text.endswith("at most +10.0 % is allowed")
+    warned = decide(cases, Policy(peak_memory=Limits(case=0.05, worst=0.1, mean=0.02)))
+    assert (warned.decision, warned.scorecard.peak_memory.state) == ("go", "warning")
+
+
+def test_a_warm_compile_that_takes_longer_stands_in_the_reasons_with_its_number() -> None:
+    cases = [*(compiles(f"same{number}", 0.0) for number in range(8)), compiles("gpt", 22.0)]
+    (reason,) = about(decide(cases), WARM)
+    assert (reason.speaks, reason.kind, reason.warning) == ("go", "compile", False)
+    assert "1 of 9 cases is slower" in reason.text and "gpt +22.2 % [+19.7 %, +24.7 %]" in reason.text
+    cases.append(compiles("bert", 30.0))
+    reason = about(decide(cases), WARM)[0]
+    assert reason.warning and reason.cases == ("bert", "gpt") and "bert +30.2 %" in reason.text
+    assert decide(cases).decision == "go"
+    blocks = Policy(compile_time=Limits(0.25, 0.26, 0.5, blocks=("worst",)))
+    assert (decide(cases, blocks).decision, kinds(decide(cases, blocks), "no-go")) == ("no-go", ["compile"])
+
+
+def test_too_many_cases_that_compile_longer_block_where_the_policy_says_so() -> None:
+    cases = [*alike(5), *(compiles(f"c{number}", 30.0 if number < 3 else 0.0) for number in range(10))]
+    assert about(decide(cases), WARM)[0].warning
+    blocks = Policy(compile_time=Limits(0.25, 0.50, 0.5, blocks=("case",)))
+    upgrade = decide(cases, blocks)
+    assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
+    assert "30 % by weight" in upgrade.reasons[0].text
+    light = Policy(compile_time=blocks.compile_time, weights={"c0": 0.1, "c1": 0.1, "c2": 0.1})
+    assert decide(cases, light).decision == "go"
+
+
+def test_the_mean_of_memory_has_a_limit() -> None:
+    upgrade = decide([needs(f"c{number}", 3.0) for number in range(10)])
+    assert (upgrade.decision, [one.warning for one in about(upgrade, MEMORY)]) == ("go", [True, False])
+    assert "over 10 cases: +3.0 %" in about(upgrade, MEMORY)[0].text
+    blocks = Policy(peak_memory=Limits(0.05, 0.1, 0.02, blocks=("mean",)))
+    assert decide([needs(f"c{number}", 3.0) for number in range(10)], blocks).decision == "no-go"
+
+
+@pytest.mark.parametrize("percent", [0.0, 10.0, 31.0, 80.0, 400.0])
+@pytest.mark.parametrize(("metric", "n"), [(COLD, 1), (WARM, 5), ("first_call", 1), (MEMORY, 1)])
+def test_what_is_not_proved_never_makes_an_upgrade_unclear(metric: str, n: int, percent: float) -> None:
+    case = compiles("gpt", percent, metric, n)
+    upgrade = decide([*alike(), case], Policy(compile_time=Limits(0.25, 0.5, 0.1, blocks=("worst", "mean"))))
+    assert upgrade.decision == "go" and not upgrade.settle
+    warned = [one for one in upgrade.warnings if one.cases == ("gpt",)]
+    assert bool(warned) == (percent >= (5 if metric == MEMORY else 25))
+
+
+def test_a_wide_interval_is_no_wall_either() -> None:
+    wild = compiles("gpt", 4.0, noise=120.0)
+    upgrade = decide([*alike(), wild])
+    assert upgrade.decision == "go"
+    (warm,) = upgrade.scorecard.compile_time.metrics
+    assert (warm.open, warm.worse, upgrade.scorecard.compile_time.state) == (1, (), "not settled")
+
+
+def test_memory_of_which_the_pairs_are_not_of_one_mind_is_not_called() -> None:
+    torn = judge(
+        "rss_peak_steady", [Pair(1000, 1120)] * 5 + [Pair(1000, 990)], threshold_of("rss_peak_steady")
+    )
+    upgrade = decide([*alike(), result("train", verdicts={FLOOR: verdict(0.0), "rss_peak_steady": torn})])
+    assert upgrade.decision == "go" and upgrade.scorecard.peak_memory.metrics[0].worse == ()
+    (doubt, *_) = about(upgrade, "rss_peak_steady")
+    assert doubt.warning and "1 of 1 case is not settled" in doubt.text
+
+
+def test_few_cold_pairs_give_a_hint_and_no_proof() -> None:
+    cases = [compiles(f"c{number}", percent, COLD, n=1) for number, percent in enumerate((4.0, 22.0, 24.0))]
+    (cold,) = decide([*alike(), *cases]).scorecard.compile_time.metrics
+    assert (cold.hinted, cold.hinted_pairs, cold.mean.change) == (3, (1, 1), None)
+    assert cold.hint == pytest.approx(math.log(1.22), abs=0.01)
+
+
+def test_a_limit_in_worst_is_that_of_the_single_case() -> None:
+    policy = Policy(worst={FLOOR: 0.1, MEMORY: 0.30})
+    cases = [*(needs(f"same{number}", 0.0) for number in range(19)), needs("bert", 20.0)]
+    assert decide(cases, policy).decision == "go"
+    assert decide([*cases, needs("gpt", 40.0)], policy).decision == "no-go"
+
+
+def test_a_metric_that_decides_has_a_share_and_a_mean_of_its_own() -> None:
+    cases = [needs(f"c{number}", 8.0) for number in range(10)]
+    upgrade = decide(cases, Policy(metric=MEMORY, slower_share=1.0, overall=0.5))
+    assert upgrade.decision == "go" and "memory" not in {one.kind for one in upgrade.reasons}
+
+
+def test_who_decides_by_memory_does_not_lift_the_limit_of_a_single_case() -> None:
+    cases = [*(needs(f"same{number}", 0.0) for number in range(59)), needs("bert", 50.0)]
+    for policy in (Policy(), Policy(metric=MEMORY)):
+        upgrade = decide(cases, policy)
+        assert (upgrade.decision, upgrade.scorecard.peak_memory.state) == ("no-go", "no-go")
+        assert upgrade.reasons[0].cases == ("bert",)
+
+
+def test_memory_of_a_case_that_must_not_regress_counts_where_it_is_proved() -> None:
+    cases = [*(needs(f"same{number}", 0.0) for number in range(19)), needs("bert", 3.0)]
+    policy = Policy(must_not_regress=("bert",))
+    assert decide(cases).decision == "go"
+    assert (decide(cases, policy).decision, decide(cases, policy).reasons[0].kind) == ("no-go", "guarded")
+
+
+def test_the_pass_rate() -> None:
+    cases = [
+        *alike(5),
+        result("gone", new=Side("crashed"), verdicts={}),
+        result("back", old=Side("oom"), verdicts={}),
+        result("lost", new=Side("lost"), verdicts={}),
+    ]
+    rate = decide(cases).scorecard.pass_rate
+    assert (rate.state, rate.cases, rate.old, rate.new) == ("no-go", 8, 7, 6)
+    assert (rate.broken, rate.repaired, rate.unknown) == (1, 1, 1)
+    card = decide([]).scorecard
+    assert {one.state for one in (card.pass_rate, card.latency, card.compile_time, card.peak_memory)} == {
+        "not measured"
+    }
+
+
+def test_a_pass_rate_of_cases_that_were_not_measured_is_not_ok() -> None:
+    skipped = Side("skipped", "it was not measured")
+    none = [result(f"{number}", old=skipped, new=skipped, verdicts={}) for number in range(4)]
+    assert decide(none).scorecard.pass_rate.state == "not measured"
+    half = decide([*alike(4), *(result(f"{number}", new=skipped, verdicts={}) for number in range(4))])
+    assert (half.decision, half.scorecard.pass_rate.state) == ("unclear", "unclear")
+    # The policy allows a tenth of them to be unknown, and what works and has no number has passed.
+    assert decide([*alike(12), none[0]]).scorecard.pass_rate.state == "ok"
+    few = decide([result("a", verdicts={FLOOR: verdict(0.0, n=1)})])
+    assert (few.decision, few.scorecard.pass_rate.state) == ("unclear", "ok")
+
+
+def test_the_state_of_the_latency_is_that_of_its_reasons() -> None:
+    assert decide([*alike(30), result("mlp", 15.0)]).scorecard.latency.state == "no-go"
+    assert decide([*alike(30), result("mlp", 10.2)]).scorecard.latency.state == "unclear"
+    assert decide(alike()).scorecard.latency.state == "ok"
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"case": 0.0, "worst": 0.1, "mean": 0.1},
+        {"case": 0.2, "worst": 0.1, "mean": 0.1},
+        {"case": 0.1, "worst": math.inf, "mean": 0.1},
+        {"case": 0.1, "worst": 0.2, "mean": 0.1, "blocks": ("all",)},
+    ],
+)
+def test_limits_that_cannot_be_meant_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"limit|block"):
+        Limits(**limits)
+
+
+def test_what_only_worst_limits_stands_among_its_kind_where_it_speaks_against() -> None:
+    reserved = "cuda_peak_reserved"
+    policy = Policy(worst={"latency_floor": 0.1, reserved: 0.1, "cold_start": 0.2})
+    memory = {one.metric: one for one in (needs("a", 0.0).verdicts[MEMORY],)}
+    grown = {**memory, reserved: needs("a", 30.0, metric=reserved).verdicts[reserved]}
+    upgrade = decide([*alike(5), result("a", verdicts={FLOOR: verdict(0.0), **grown})], policy)
+    card = upgrade.scorecard
+    assert (upgrade.decision, card.peak_memory.state, card.latency.state) == ("no-go", "no-go", "ok")
+    assert [one.metric for one in card.peak_memory.metrics] == [reserved, MEMORY]
+    # A policy that decides by the median still limits the latency floor of a case.
+    slow = {FLOOR: verdict(15.0), "latency": verdict(0.0, "latency")}
+    same = {FLOOR: verdict(0.0), "latency": verdict(0.0, "latency")}
+    cases = [result(f"{number}", verdicts=same) for number in range(11)]
+    upgrade = decide([*cases, result("slow", verdicts=slow)], Policy(metric="latency"))
+    assert (upgrade.decision, upgrade.scorecard.latency.state) == ("no-go", "no-go")
+    assert upgrade.scorecard.latency.metrics[0].worse == ("slow",)
+
+
+def test_a_mean_is_held_against_its_limit_with_whole_weights() -> None:
+    quiet = [compiles(f"quiet{number}", 0.0, noise=3.0, n=12) for number in range(8)]
+    cases = [*quiet, *(compiles(f"wild{number}", 60.0, noise=30.0, n=12) for number in range(4))]
+    blocks = Policy(compile_time=Limits(0.25, 2.0, 0.10, blocks=("mean",)))
+    upgrade = decide(cases, blocks)
+    (score,) = upgrade.scorecard.compile_time.metrics
+    # Most of the four imprecise cases is left out of the mean that is shown, and it is within the limit.
+    assert (score.mean.change or 0) < math.log(1.10) < (score.mean.unreduced.low or 0)
+    assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
+    assert "at its whole weight +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in upgrade.reasons[0].text
+
+
+def test_limits_are_stored_with_the_comparison_and_a_stored_one_without_them_has_the_usual() -> None:
+    policy = Policy(compile_time=Limits(0.2, 0.4, 0.1, blocks=("case", "mean")))
+    body = Comparison("a", "b", Plan(), policy).to_body()
+    assert Comparison.from_body(body).policy == policy
+    for name in ("compile_time", "peak_memory"):
+        del body["policy"][name]
+    assert Comparison.from_body(body).policy == Policy()
+
+
+def test_the_largest_change_comes_first_however_precisely_it_is_known() -> None:
+    cases = [compiles("loose", 24.0, noise=20.0), compiles("tight", 22.0, noise=1.0)]
+    upgrade = decide([*alike(), *cases])
+    assert upgrade.scorecard.compile_time.metrics[0].worse == ("loose", "tight")
+    assert "largest: loose +2" in about(upgrade, WARM)[-1].text

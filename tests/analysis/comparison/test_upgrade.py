@@ -1,0 +1,381 @@
+"""From verdicts to go, no-go or unclear: correctness first, the policy's rules."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from upgrade_cases import FLOOR, alike, kinds, result, verdict
+
+from analysis.comparison.case_results import BROKEN, CaseResult, Side, side
+from analysis.comparison.pairs import Pair
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold, threshold_of
+from analysis.comparison.upgrade import Upgrade, decide
+from analysis.comparison.verdict import judge
+
+
+def test_nothing_worse_is_a_go() -> None:
+    upgrade = decide(alike())
+    assert (upgrade.decision, upgrade.settle, upgrade.exclusions) == ("go", (), ())
+    assert (upgrade.overall.cases, upgrade.overall.pairs) == (10, 60)
+    assert upgrade.reasons[-1].text == "10 of 10 cases are the same"
+
+
+@pytest.mark.parametrize("status", BROKEN)
+def test_a_case_that_broke_outweighs_any_gain(status: str) -> None:
+    gains = [result(f"fast{number}", -40.0) for number in range(20)]
+    upgrade = decide([*gains, result("mlp", new=Side(status, "why"), verdicts={})])
+    assert upgrade.decision == "no-go"
+    assert upgrade.reasons[0].text == f"mlp broke: {status} (why)"
+    assert [one.case for one in upgrade.broken] == ["mlp"]
+    assert [(one.case, one.reason) for one in upgrade.exclusions] == [("mlp", f"new ended {status} (why)")]
+
+
+def test_what_may_break_may() -> None:
+    broken = result("mlp/infer/-/eager", new=Side("unsupported"), verdicts={})
+    upgrade = decide([*alike(), broken], Policy(may_break=("mlp",)))
+    assert upgrade.decision == "go"
+    assert upgrade.broken == (broken,)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "decision"),
+    [("ok", "crashed", "no-go"), ("lost", "crashed", "unclear"), ("ok", "lost", "unclear")],
+)
+def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
+    old: str, new: str, decision: str
+) -> None:
+    policy = Policy(must_not_regress=("resnet50",), may_break=("*compile=*",))
+    guarded = result("resnet50/infer/-/compile=default", old=Side(old), new=Side(new), verdicts={})
+    upgrade = decide([*alike(20), guarded], policy)
+    assert upgrade.decision == decision
+    assert not any(said in reason.text for reason in upgrade.reasons for said in (", and may", "allowed"))
+    other = result("mlp/infer/-/compile=default", new=Side("crashed"), verdicts={})
+    assert decide([*alike(20), other], policy).decision == "go"
+
+
+@pytest.mark.parametrize("status", BROKEN)
+def test_what_works_again_speaks_for_it(status: str) -> None:
+    upgrade = decide([*alike(), result("mlp", old=Side(status), verdicts={})])
+    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "repaired", "gained"])
+    assert [one.case for one in upgrade.repaired] == ["mlp"]
+
+
+@pytest.mark.parametrize("status", ["contended", "throttled", "lost", "skipped"])
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_what_was_not_measured_did_not_break(status: str, which: str) -> None:
+    upgrade = decide([result("mlp", 0.0, 1.0, **{which: Side(status)}, verdicts={}), result("conv")])
+    assert (upgrade.broken, upgrade.repaired, upgrade.decision) == ((), (), "unclear")
+    assert kinds(upgrade, "unclear") == ["unmeasured"]
+    assert [(one.case, one.pairs, one.minutes) for one in upgrade.settle] == [("mlp", 12, 1.2)]
+    assert [one.reason for one in upgrade.exclusions] == [f"{which} ended {status}"]
+
+
+def test_what_never_worked_changes_nothing() -> None:
+    upgrade = decide([*alike(), result("mlp", old=Side("oom"), new=Side("crashed"), verdicts={})])
+    assert upgrade.decision == "go"
+    assert [one.reason for one in upgrade.exclusions] == ["old ended oom, new ended crashed"]
+
+
+def test_a_few_cases_without_a_number_are_put_up_with() -> None:
+    assert decide([*alike(), result("mlp", new=Side("lost"), verdicts={})]).decision == "go"
+    few = Policy(unmeasured_share=0.05)
+    assert decide([*alike(), result("mlp", new=Side("lost"), verdicts={})], few).decision == "unclear"
+
+
+def test_a_case_that_must_not_regress() -> None:
+    cases = [*alike(20), result("resnet50/infer/-/eager", 3.0)]
+    assert decide(cases).decision == "go"
+    upgrade = decide(cases, Policy(must_not_regress=("resnet50",)))
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "guarded")
+    assert "resnet50/infer/-/eager: Latency floor slower, +3.0 %" in upgrade.reasons[0].text
+
+
+def test_a_case_that_must_not_regress_and_could_have() -> None:
+    noisy = result("resnet50/infer/-/eager", 0.3, noise=6.0)
+    upgrade = decide([*alike(20), noisy], Policy(must_not_regress=("resnet50*",)))
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
+    (settling,) = upgrade.settle
+    assert settling.pairs is not None and settling.pairs > 12
+    assert settling.minutes == pytest.approx(settling.pairs * 6.0 / 60)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"new": Side("lost"), "verdicts": {}}, {"verdicts": {}}, {"verdicts": {FLOOR: judge(
+        FLOOR, [], Threshold(0.01))}}]
+)  # fmt: skip
+def test_a_case_that_must_not_regress_and_has_no_number(changes: dict[str, Any]) -> None:
+    guarded = result("resnet50", **changes)
+    upgrade = decide([*alike(20), guarded], Policy(must_not_regress=("resnet50",)))
+    assert (upgrade.decision, kinds(upgrade, "unclear")) == ("unclear", ["guarded"])
+    assert [one.case for one in upgrade.settle] == ["resnet50"]
+
+
+def test_what_is_no_time_is_worse_or_better_and_never_slower_or_faster() -> None:
+    def needs(case: str, percent: float) -> CaseResult:
+        return result(case, verdicts={"rss_peak_steady": verdict(percent, "rss_peak_steady", noise=0.1)})
+
+    cases = [needs("a", 30.0), *(needs(f"b{number}", -30.0) for number in range(9))]
+    told = [reason.text for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
+    assert "1 of 10 cases is worse, 10 % by weight (policy: at most 10 % may be worse)" in told
+    assert "9 of 10 cases are better" in told
+    assert not [text for text in told if "slower" in text or "faster" in text]
+
+
+def test_too_many_slower_cases() -> None:
+    cases = [*alike(8), result("a", 3.0), result("b", 3.0)]
+    upgrade = decide(cases)
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "share")
+    assert (
+        upgrade.reasons[0].text
+        == "2 of 10 cases are slower, 20 % by weight (policy: at most 10 % may be slower)"
+    )
+    assert decide(cases, Policy(slower_share=0.2)).decision == "go"
+    # In the user's own mix those two hardly count.
+    assert decide(cases, Policy(weights={"alike*": 4.0})).decision == "go"
+
+
+@pytest.mark.parametrize(
+    ("alikes", "slower", "limit", "decision", "told"),
+    [
+        (35, 4, 0.10, "no-go", "4 of 39 cases are slower, 10.3 % by weight"),
+        (249, 1, 0.005, "go", "1 of 250 cases is slower, 0.4 % by weight"),
+        (39, 1, 0.025, "go", "1 of 40 cases is slower, 2.5 % by weight"),
+        (40, 1, 0.0225, "no-go", "1 of 41 cases is slower, 2.4 % by weight"),
+        (0, 1, 1.0, "go", "1 of 1 case is slower, 100 % by weight"),
+    ],
+)
+def test_a_share_beside_its_limit_reads_as_it_was_judged(
+    alikes: int, slower: int, limit: float, decision: str, told: str
+) -> None:
+    cases = [*alike(alikes), *(result(f"slow{number}", 3.0) for number in range(slower))]
+    upgrade = decide(cases, Policy(slower_share=limit, overall=1.0))
+    (share,) = [reason for reason in upgrade.reasons if reason.kind == "share"]
+    assert (share.speaks, share.text) == (
+        decision,
+        f"{told} (policy: at most {100 * limit:.6g} % may be slower)",
+    )
+    lost = [result(f"lost{number}", new=Side("lost"), verdicts={}) for number in range(slower)]
+    (missing,) = [
+        reason
+        for reason in decide([*alike(alikes), *lost], Policy(unmeasured_share=limit)).reasons
+        if reason.kind == "unmeasured"
+    ]
+    told = told.replace("are slower", "have no interval").replace("is slower", "has no interval")
+    assert missing.text == f"{told}: at most {100 * limit:.6g} % may have none"
+
+
+def test_many_that_could_be_slower_are_unclear() -> None:
+    doubtful = [result(f"noisy{number}", 0.4, noise=5.0) for number in range(3)]
+    upgrade = decide([*alike(7), *doubtful])
+    assert (upgrade.decision, upgrade.reasons[0].kind) == ("unclear", "share")
+    assert upgrade.reasons[0].text == (
+        "0 of 10 cases are slower. 3 are not yet measured precisely enough (policy: at most 10 % may be "
+        "slower)"
+    )
+    assert {one.case for one in upgrade.settle} == {"noisy0", "noisy1", "noisy2"}
+
+
+def test_an_exact_metric_that_is_0_everywhere_is_measured() -> None:
+    def breaking(new: int, cases: int = 4) -> list[CaseResult]:
+        judged = judge("graph_breaks", [Pair(0, new)] * 2, threshold_of("graph_breaks"))
+        return [result(f"case{new}-{at}", verdicts={"graph_breaks": judged}) for at in range(cases)]
+
+    policy = Policy(metric="graph_breaks", worst={})
+    upgrade = decide(breaking(0), policy)
+    assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "gained"])
+    assert upgrade.overall.change is None
+    assert decide([*breaking(0), *breaking(1)], policy).decision == "no-go"
+    assert decide(breaking(0), Policy(metric="graph_breaks", worst={}, overall=-0.1)).decision == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("metric", "pairs", "decision", "ends"),
+    [
+        ("rss_peak_steady", [Pair(1000, 1200)] * 2, "no-go", (20.0, 20.0)),
+        ("rss_peak_steady", [Pair(1000, 1200)], "unclear", (20.0, 20.0)),
+        ("rss_peak_steady", [Pair(1000, 1000), Pair(1000, 1200)], "unclear", (0.0, 20.0)),
+        ("rss_peak_steady", [Pair(1000, 1010)] * 2, "go", (1.0, 1.0)),
+        # Of half a MiB a fifth is too little to matter.
+        ("cuda_peak_allocated", [Pair(0.5, 0.6)] * 2, "go", (0.0, 0.0)),
+        ("cuda_peak_allocated", [Pair(500, 600)] * 2, "no-go", (20.0, 20.0)),
+    ],
+)
+def test_the_geomean_of_an_exact_metric_proves_no_more_than_its_verdicts(
+    metric: str, pairs: list[Pair], decision: str, ends: tuple[float, float]
+) -> None:
+    judged = judge(metric, pairs, threshold_of(metric))
+    cases = [result(f"case{at}", verdicts={metric: judged}) for at in range(3)]
+    upgrade = decide(cases, Policy(metric=metric, worst={}, slower_share=1.0, overall=0.015))
+    found = upgrade.overall
+    assert upgrade.decision == decision
+    assert found.low is not None and found.high is not None
+    assert tuple(100 * math.expm1(end) for end in (found.low, found.high)) == pytest.approx(ends)
+    assert (found.confidence, upgrade.techniques["eager"]) == (None, found)
+    settled = [(one.case, one.pairs) for one in upgrade.settle]
+    assert settled == ([(one.case, 12) for one in cases] if decision == "unclear" else [])
+
+
+def test_the_geomean_has_a_limit() -> None:
+    slower = [result(f"case{number}", 0.9, noise=0.2) for number in range(5)]
+    assert decide(slower).decision == "go"
+    upgrade = decide(slower, Policy(overall=0.005))
+    assert (upgrade.decision, kinds(upgrade, "no-go")) == ("no-go", ["overall"])
+    # A policy may demand a gain.
+    assert decide(alike(), Policy(overall=-0.02)).decision == "no-go"
+    assert decide([result(f"c{n}", -5.0) for n in range(5)], Policy(overall=-0.02)).decision == "go"
+
+
+def test_a_case_that_counts_less_in_the_geomean_is_named() -> None:
+    wild = result("wild", 11.0, noise=90.0)
+    upgrade = decide([*alike(9), wild])
+    ((case, part),) = upgrade.overall.reduced
+    assert (case, upgrade.overall.cases) == ("wild", 10) and part < 0.05
+    assert upgrade.overall.change == pytest.approx(decide(alike(9)).overall.change, abs=0.002)
+    (overall,) = [reason for reason in upgrade.reasons if reason.kind == "overall"]
+    assert "wild" in overall.text and "with every case at its whole weight +1." in overall.text
+
+
+def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> None:
+    # Only the mean has a limit, and the three cases that break it are the noisiest.
+    worse = [result(f"worse{number}", 3.6, noise=8.0) for number in range(3)]
+    policy = Policy(slower_share=1.0, worst={}, overall=0.01)
+    upgrade = decide([*alike(7), *worse], policy)
+    assert upgrade.overall.high is not None and upgrade.overall.high < math.log(1.01)
+    assert (upgrade.decision, kinds(upgrade, upgrade.decision)) == ("unclear", ["overall"])
+
+
+def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
+    def broke(old: int, new: int) -> Upgrade:
+        ends = [Side("ok", f"{many} of 6 replicates ended crashed" if many else "") for many in (old, new)]
+        return decide([*alike(), result("mlp", old=ends[0], new=ends[1], failed=(old, new))])
+
+    assert (broke(0, 1).decision, kinds(broke(0, 1), "unclear")) == ("unclear", ["shaky"])
+    assert (broke(1, 1).decision, broke(5, 1).decision) == ("go", "go")
+    upgrade = broke(1, 5)
+    assert (upgrade.decision, upgrade.reasons[0].text) == (
+        "unclear",
+        "mlp: 5 of 6 replicates ended crashed in the new environment, 1 in the old",
+    )
+
+
+@pytest.mark.parametrize("status", BROKEN)
+@pytest.mark.parametrize("before", ["contended", "throttled", "lost", "skipped"])
+def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str) -> None:
+    cases = [*alike(20), result("mlp", old=Side(before), new=Side(status, "why"), verdicts={})]
+    upgrade = decide(cases)
+    assert (upgrade.decision, kinds(upgrade, "unclear"), upgrade.broken) == ("unclear", ["broke"], ())
+    assert (
+        upgrade.reasons[0].text
+        == f"mlp may have broken: {status} (why) in the new environment, and the old ended {before}"
+    )
+    assert [(one.case, one.pairs) for one in upgrade.settle] == [("mlp", 12)]
+    assert decide(cases, Policy(may_break=("mlp",))).decision == "go"
+
+
+def test_reasons_come_in_order_of_weight() -> None:
+    cases = [
+        *alike(3),
+        result("a", 3.0),
+        result("b", 30.0),
+        result("c", 20.0),
+        result("d", new=Side("wrong"), verdicts={}),
+        result("e", new=Side("lost"), verdicts={}),
+        result("f", -20.0),
+    ]
+    upgrade = decide(cases)
+    assert [(reason.speaks, reason.kind) for reason in upgrade.reasons] == [
+        ("no-go", "broke"),
+        ("no-go", "worst"),
+        ("no-go", "worst"),
+        ("no-go", "share"),
+        ("no-go", "overall"),
+        ("unclear", "unmeasured"),
+        ("go", "gained"),
+        ("go", "gained"),
+    ]
+    assert [reason.cases for reason in upgrade.reasons if reason.kind == "worst"] == [("b",), ("c",)]
+
+
+def test_no_case_is_no_verdict() -> None:
+    assert decide([]).decision == "unclear"
+    with pytest.raises(ValueError, match="once"):
+        decide([result("a"), result("a")])
+
+
+def test_each_technique_has_its_own_geomean() -> None:
+    cases = [*alike(3), result("compiled", -10.0, technique="compile=default")]
+    upgrade = decide([*cases, result("gone", new=Side("crashed"), verdicts={}, technique="x")])
+    assert {name: mean.cases for name, mean in upgrade.techniques.items()} == {
+        "compile=default": 1,
+        "eager": 3,
+    }
+    assert upgrade.techniques["compile=default"].change == pytest.approx(math.log(0.9), abs=1e-3)
+
+
+def test_tables_of_their_own() -> None:
+    breaks = judge("graph_breaks", [Pair(0, 1)] * 2, threshold_of("graph_breaks"))
+    memory = judge("rss_peak_steady", [Pair(100, 150)] * 2, threshold_of("rss_peak_steady"))
+    verdicts = {
+        FLOOR: verdict(0.0),
+        "graph_breaks": breaks,
+        "rss_peak_steady": memory,
+        "first_call": verdict(30.0, "first_call"),
+    }
+    tables = {table.metric: table for table in decide([result("mlp", verdicts=verdicts)]).tables}
+    assert list(tables) == ["rss_peak_steady", "first_call", "graph_breaks"]
+    assert tables["first_call"].geomean.low is not None
+    assert tables["rss_peak_steady"].geomean.change == pytest.approx(math.log(1.5))
+    assert tables["rss_peak_steady"].geomean.low is None
+    assert (tables["graph_breaks"].geomean.cases, tables["graph_breaks"].verdicts["mlp"].word) == (
+        0,
+        "slower",
+    )
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status", "reason"),
+    [
+        ([("ok", "")] * 3, "ok", ""),
+        ([("ok", ""), ("wrong", "off by 3 %")], "wrong", "1 of 2 replicates: off by 3 %"),
+        ([("ok", ""), ("crashed", "SIGSEGV")], "ok", "1 of 2 replicates ended crashed"),
+        (
+            [("crashed", "SIGSEGV"), ("ok", ""), ("oom", ""), ("oom", "")],
+            "ok",
+            "3 of 4 replicates ended crashed (1), oom (2)",
+        ),
+        ([("crashed", "SIGSEGV"), ("lost", "")], "crashed", "1 of 2 replicates: SIGSEGV"),
+        ([("skipped", "no time")], "skipped", "1 of 1 replicates: no time"),
+        ([("ok", ""), ("skipped", "no time")], "ok", ""),
+        ([], "skipped", "it was not measured"),
+    ],
+)
+def test_how_a_case_ended(statuses: Sequence[tuple[str, str]], status: str, reason: str) -> None:
+    assert side(statuses) == Side(status, reason)
+
+
+STATUSES = ("ok", "ok", "ok", *BROKEN, "lost", "skipped")
+a_case = st.tuples(
+    st.sampled_from(STATUSES), st.sampled_from(STATUSES), st.sampled_from([-8.0, -1.5, 0.0, 0.8, 3.0, 20.0]),
+    st.sampled_from([0.2, 1.0, 6.0]),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(a_case, min_size=1, max_size=8))
+def test_no_case_is_lost_and_nothing_broken_is_a_go(drawn: list[tuple[str, str, float, float]]) -> None:
+    cases = [
+        result(f"case{number}", percent, noise, old=Side(old), new=Side(new))
+        for number, (old, new, percent, noise) in enumerate(drawn)
+    ]
+    upgrade = decide(cases)
+    assert upgrade.overall.cases + len(upgrade.exclusions) == len(cases)
+    assert upgrade.decision == upgrade.reasons[0].speaks
+    assert bool(upgrade.settle) <= (upgrade.decision == "unclear")
+    if any(case.broke for case in cases):
+        assert upgrade.decision == "no-go"
+    backwards = decide(cases[::-1])
+    assert (backwards.decision, len(backwards.reasons)) == (upgrade.decision, len(upgrade.reasons))

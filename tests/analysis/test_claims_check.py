@@ -1,0 +1,79 @@
+"""A claim's number read off the gains of a case, each kind by hand."""
+
+import pytest
+from builders import an_outcome
+
+from analysis.claims_check import Finding, finding
+from analysis.speedups import Gain
+
+CASE, EAGER = "resnet50/infer/batch=8/precision=int8-static", "resnet50/infer/batch=8/eager"
+
+
+def a_gain(kind: str, metric: str, ratio: float | None, low: float | None, high: float | None) -> Gain:
+    reason = "" if ratio else "the baseline was not measured"
+    return Gain(kind, CASE, "e", EAGER, metric, ratio, low, high, 3, 0, reason)
+
+
+GAINS = (
+    a_gain("speed-up", "latency_floor", 2.0, 1.6, 2.5),
+    a_gain("memory", "cuda_peak_allocated", 0.8, 0.5, 0.9),
+    a_gain("size", "model_size", 0.25, None, None),
+    a_gain("efficiency", "latency_floor", 0.9, 0.85, 0.95),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "wanted"),
+    [
+        ("ratio", "latency_floor", (2.0, 1.6, 2.5)),
+        ("saved", "latency_floor", (0.5, 0.375, 0.6)),
+        ("saved", "cuda_peak_allocated", (0.2, 0.1, 0.5)),
+        ("ratio", "cuda_peak_allocated", (1.25, 1 / 0.9, 2.0)),
+        ("ratio", "model_size", (4.0, None, None)),
+        ("efficiency", "throughput", (0.9, 0.85, 0.95)),
+    ],
+)
+def test_a_claim_is_read_off_the_gain_it_speaks_of(
+    kind: str, metric: str, wanted: tuple[float, float | None, float | None]
+) -> None:
+    found = finding(kind, metric, GAINS, [])
+    assert (found.point, found.low, found.high) == pytest.approx(wanted)
+    assert (found.n, found.reason) == (3, "")
+
+
+def test_a_claim_on_a_value_is_the_measurement() -> None:
+    replicates = [
+        an_outcome(replicate=r, metrics={"new_shape": value}) for r, value in enumerate((1.0, 2.0, 4.0))
+    ]
+    crashed = an_outcome(replicate=3, status="crashed", metrics={"new_shape": 100.0})
+    found = finding("value", "new_shape", GAINS, [*replicates, crashed])
+    assert (found.point, found.n) == (2.0, 3)
+    assert found.low and found.high and found.low < 2.0 < found.high
+
+
+@pytest.mark.parametrize("status", ["wrong", "not_compiled"])
+def test_a_case_that_was_wrong_or_ran_something_else_has_no_value(status: str) -> None:
+    well = an_outcome(replicate=0, metrics={"new_shape": 1.0})
+    bad = an_outcome(replicate=1, status=status, metrics={})
+    reason = f"1 of 2 replicates ended {status}"
+    assert finding("value", "new_shape", GAINS, [well, bad]) == Finding(None, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "reason"),
+    [
+        ("value", "new_shape", "New shape is not measured here"),
+        ("value", "", "it is not measured here"),
+        ("ratio", "", "it is not measured here"),
+        ("ratio", "first_call", "First call is not measured here"),
+        # What the process keeps resident is not what the claim's allocator held.
+        ("saved", "rss_peak_steady", "Peak RSS, steady is not measured here"),
+    ],
+)
+def test_what_is_not_measured_says_so(kind: str, metric: str, reason: str) -> None:
+    assert finding(kind, metric, GAINS, []) == Finding(None, reason=reason)
+
+
+def test_a_gain_that_there_is_not_hands_its_reason_on() -> None:
+    found = finding("ratio", "latency_floor", [a_gain("speed-up", "latency_floor", None, None, None)], [])
+    assert found == Finding(None, reason="the baseline was not measured")

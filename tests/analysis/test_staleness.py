@@ -1,0 +1,221 @@
+"""What counts as silent, missing, fallen and disturbed, and what only looks like it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from telling_builders import DUE, MORNING, a_scheduler, a_task
+
+from analysis.staleness import (
+    Silence,
+    Takers,
+    coverage,
+    disturbed,
+    fallen,
+    in_words,
+    is_back,
+    overdue_nights,
+    silent_machines,
+    takers,
+    unplanned,
+    unplanned_since,
+    waiting,
+)
+from db.queue.records import SUPERSEDED, SchedulerSeen, Task
+from db.runs.outcome_counts import Ending
+
+MINUTE = timedelta(minutes=1)
+WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}
+
+
+def overdue(*tasks: object, seen: tuple[SchedulerSeen, ...] = ()) -> list[Silence]:
+    return overdue_nights(tasks, seen, MORNING, hours=5, minutes=30)  # type: ignore[arg-type]
+
+
+def test_a_machine_is_silent_when_none_of_its_schedulers_was_seen_lately() -> None:
+    seen = [a_scheduler("a10", MORNING - 31 * MINUTE), a_scheduler("h200", MORNING - 30 * MINUTE)]
+    (silence,) = silent_machines(seen, MORNING, 30)
+    assert (silence.kind, silence.name, silence.since) == ("machine", "a10", MORNING - 31 * MINUTE)
+    assert silence.sentence == "machine a10 is silent: no scheduler was seen there for 31 minutes"
+    assert silent_machines([*seen, a_scheduler("a10", MORNING)], MORNING, 30) == []
+
+
+def test_a_silence_is_the_same_for_as_long_as_it_lasts() -> None:
+    seen = [a_scheduler("a10", MORNING - timedelta(hours=1))]
+    keys = {silent_machines(seen, MORNING + n * MINUTE, 30)[0].key for n in range(3)}
+    assert len(keys) == 1
+    assert silent_machines(seen, MORNING + timedelta(days=15), 30) == []
+
+
+def test_a_night_that_nobody_began_is_missing_and_says_whether_anybody_could() -> None:
+    task = a_task(**WAITING)
+    assert overdue(a_task(**{**WAITING, "due_at": MORNING - timedelta(hours=5)})) == []
+    (alone,) = overdue(task)
+    assert (
+        alone.sentence == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
+    )
+    gone = a_scheduler("other", MORNING - timedelta(days=1), labels=("h200",))
+    assert overdue(task, seen=(gone,)) == [alone]
+    (busy,) = overdue(task, seen=(a_scheduler("other", labels=("h200",)),))
+    assert busy.sentence.endswith("has not begun: other is there and did not come to it")
+    assert busy.key == alone.key
+    node = replace(a_scheduler("node", labels=("h200",)), facts={"head": "head"})
+    head = replace(a_scheduler("head"), facts={"missing": ["node"]})
+    assert overdue(task, seen=(node, head)) == [alone]
+    assert overdue(task, seen=(node, replace(head, facts={"missing": []})))[0].sentence.endswith(
+        "node is there and did not come to it"
+    )
+
+
+def test_several_nights_that_wait_are_one_silence_and_other_tasks_are_none() -> None:
+    nights = [a_task(n, **{**WAITING, "due_at": DUE - n * timedelta(days=1)}) for n in range(3)]
+    (silence,) = overdue(*nights)
+    assert silence.since == DUE - timedelta(days=2)
+    assert overdue(a_task()) == []
+    assert overdue(a_task(**{**WAITING, "not_before": MORNING})) == []
+
+
+def test_nights_that_stood_for_each_other_are_silent_since_the_first_that_nobody_began() -> None:
+    day = timedelta(days=1)
+    newest = a_task(4, **{**WAITING, "due_at": DUE})
+    stood_for = {**WAITING, "state": "cancelled", "error": SUPERSEDED}
+    superseded = [a_task(n, **{**stood_for, "due_at": DUE - (4 - n) * day}) for n in (2, 3)]
+    done = a_task(1, due_at=DUE - 3 * day)
+    (silence,) = overdue(newest, *superseded, done)
+    assert silence.since == DUE - 2 * day
+    # What somebody cancelled is not waited for, and what was begun and given back has begun.
+    assert overdue(*superseded, done) == []
+    assert overdue(replace(newest, attempts=1), *superseded, done) == []
+
+
+def test_what_people_cancelled_makes_no_later_night_a_missing_one() -> None:
+    day, late = timedelta(days=1), {**WAITING, "due_at": MORNING - timedelta(hours=1)}
+    cancelled = a_task(1, **{**WAITING, "state": "cancelled", "due_at": DUE - day})
+    assert overdue(a_task(2, **late), cancelled) == []
+    # It ends no silence either: the night before it is as missing as it was.
+    superseded = replace(cancelled, due_at=DUE - 2 * day, error=SUPERSEDED)
+    (silence,) = overdue(a_task(2, **late), cancelled, superseded)
+    assert silence.since == DUE - 2 * day
+    (still,) = overdue(replace(cancelled, due_at=DUE), a_task(2, **{**WAITING, "due_at": DUE - day}))
+    assert still.since == DUE - day
+
+
+def test_back_is_what_was_seen_since_and_not_what_is_merely_forgotten() -> None:
+    old = a_scheduler("a10", DUE)
+    assert not is_back("machine", "a10", DUE, [old], [])
+    assert is_back("machine", "a10", DUE, [old, a_scheduler("a10", MORNING)], [])
+    name = "nightly@h200"
+    waiting = a_task(**WAITING)
+    superseded = replace(waiting, state="cancelled")
+    assert not is_back("night", name, DUE, [], [superseded, replace(waiting, due_at=MORNING)])
+    assert is_back("night", name, DUE, [], [superseded, a_task(state="running", due_at=MORNING)])
+    assert not is_back("night", name, DUE, [], [a_task(due_at=DUE - timedelta(days=1))])
+
+
+def endings(run: str, **statuses: str) -> tuple[str, list[Ending]]:
+    return run, [Ending(run, case, status, 2, f"why {status}") for case, status in statuses.items()]
+
+
+def test_coverage_fell_where_a_case_was_measured_in_half_of_the_nights_and_is_not_now() -> None:
+    by_run = dict(
+        [
+            endings("run-9", a="oom", b="ok", c="crashed", d="crashed"),
+            endings("run-8", a="ok", b="ok", c="ok", d="crashed", e="ok"),
+            endings("run-7", a="ok", b="ok", c="crashed", d="crashed", e="ok"),
+            endings("run-6", a="ok", b="ok", c="crashed", d="crashed", e="ok"),
+        ]
+    )
+    before = ["run-8", "run-7", "run-6"]
+    # c worked once in three nights; e was not asked for any more.
+    assert [(one.case, one.status, one.reason) for one in fallen(a_task(), before, by_run)] == [
+        ("a", "oom", "why oom")
+    ]
+    assert [one.case for one in fallen(a_task(), before[:2], by_run)] == ["a", "c"]
+    assert fallen(a_task(), [], by_run) == []
+
+
+def test_a_case_of_which_one_replicate_is_left_is_still_measured() -> None:
+    by_run = dict([endings("run-9", a="oom"), endings("run-8", a="ok")])
+    by_run["run-9"].append(Ending("run-9", "a", "ok", 1, ""))
+    assert fallen(a_task(), ["run-8"], by_run) == []
+
+
+def test_disturbed_is_the_share_of_what_the_machine_spoiled() -> None:
+    found = disturbed("h200", [{"ok": 15, "throttled": 2}, {"contended": 1, "crashed": 2}])
+    assert (found.throttled, found.contended, found.outcomes, found.share) == (2, 1, 20, 0.15)
+    assert disturbed("h200", []).share == 0
+
+
+def test_lengths_in_words() -> None:
+    assert [in_words(MINUTE * n) for n in (31, 119, 120, 2879, 2880)] == [
+        "31 minutes",
+        "119 minutes",
+        "2 hours",
+        "47 hours",
+        "2 days",
+    ]
+
+
+def test_coverage_counts_the_usual_cases_and_of_a_run_that_broke_off_those_it_did_not_reach() -> None:
+    by_run = dict(
+        [
+            endings("run-9", a="ok", b="crashed"),
+            endings("run-8", a="ok", b="ok", c="ok"),
+            endings("run-7", a="ok", b="ok", c="ok"),
+        ]
+    )
+    whole = coverage(a_task(), ["run-8", "run-7"], by_run)
+    assert (whole.usual, whole.measured, [one.case for one in whole.fell]) == (2, 1, ["b"])
+    torn = coverage(a_task(state="failed"), ["run-8", "run-7"], by_run, whole=False)
+    assert (torn.usual, torn.measured) == (3, 1)
+    assert [(one.case, one.status) for one in torn.fell] == [("b", "crashed"), ("c", "not reached")]
+    assert coverage(a_task(), [], by_run).usual == 0
+
+
+def test_a_fire_is_missing_that_was_announced_or_that_usually_comes_by_now() -> None:
+    days = [DUE - n * timedelta(days=1) for n in range(4)]
+    announced = [DUE + timedelta(days=1), DUE + timedelta(days=2)]
+    later = DUE + timedelta(days=1, hours=3)
+    assert unplanned_since(days, announced, later) == announced[0]
+    assert unplanned_since(days, announced, DUE + timedelta(hours=20)) is None
+    # Announced was only what came: how long it usually is says the rest.
+    assert unplanned_since(days, [DUE], later) == DUE + timedelta(days=1)
+    assert unplanned_since(days, [], DUE + timedelta(hours=23)) is None
+    assert unplanned_since(days[:2], [], later) is None and unplanned_since([], announced, later) is None
+
+
+def test_a_schedule_of_working_days_rests_at_the_weekend() -> None:
+    monday = DUE
+    days = [monday, *(monday - timedelta(days=n) for n in (3, 4, 5))]
+    assert unplanned_since(days, [], monday + timedelta(days=2)) is None
+    assert unplanned_since(days, [], monday + timedelta(days=4)) == monday + timedelta(days=3)
+
+
+def test_what_nobody_planned_is_late_after_some_hours_and_forgotten_after_weeks() -> None:
+    late = unplanned("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
+    assert late is not None and late.kind == "night" and late.since == DUE
+    assert late.sentence == (
+        "nightly (nightly) was due 6 hours ago and nobody planned it: no scheduler looked at it"
+    )
+    assert unplanned("n", DUE, DUE + timedelta(hours=5), 5) is None
+    assert unplanned("n", DUE, DUE + timedelta(days=15), 5) is None
+
+
+def test_a_task_waits_for_a_moment_for_somebody_for_a_label_or_for_its_turn() -> None:
+    there = [a_scheduler("h1", labels=("h200",)), a_scheduler("h2", labels=("h200",)), a_scheduler("a10")]
+    able, nobody = takers(there), takers([])
+    task = a_task(**WAITING)
+
+    def why(task: Task, able: Takers = able, *busy: str) -> tuple[str, tuple[str, ...]]:
+        found = waiting(task, able, set(busy), MORNING)
+        return found.why, found.machines
+
+    assert why(task) == ("next", ("h1", "h2"))
+    assert why(task, able, "h1") == ("next", ("h1", "h2"))
+    assert why(task, able, "h1", "h2") == ("busy", ("h1", "h2"))
+    assert why(replace(task, label="tpu")) == ("no such label", ())
+    # A machine is always asked by its own name, and what is for none is for all.
+    assert why(replace(task, label="a10")) == ("next", ("a10",))
+    assert why(replace(task, label="")) == ("next", ("a10", "h1", "h2"))
+    assert why(task, nobody) == why(replace(task, label=""), nobody) == ("nobody", ())
+    assert why(replace(task, not_before=MORNING + MINUTE))[0] == "not yet"
+    assert why(replace(task, not_before=MORNING - MINUTE))[0] == "next"

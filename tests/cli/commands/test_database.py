@@ -1,0 +1,108 @@
+"""`pyrometer db`: what people read of checks, copies and roles, and the exit codes that programs read."""
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from journals import a_plan, write_journal
+from typer.testing import CliRunner, Result
+
+from cli.commands.database import app
+from db.connection.engine import open_database
+from workflows.ingest import ingest_pending
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """The command line in a folder without settings."""
+    for variable in [each for each in os.environ if each.startswith("PYROMETER_")]:
+        monkeypatch.delenv(variable)
+    monkeypatch.chdir(tmp_path)
+    return CliRunner()
+
+
+@pytest.fixture
+def data_dir(typed: CliRunner, tmp_path: Path) -> Path:
+    """The data folder, with one run that is stored."""
+    write_journal(tmp_path / ".pyrometer", "run-1")
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+        assert len(list(ingest_pending(tmp_path / ".pyrometer", database))) == 1
+    return tmp_path / ".pyrometer"
+
+
+def lines(result: Result) -> dict[str, str]:
+    """The line of each check by its first word."""
+    return {line.split()[0]: line for line in result.stdout.splitlines() if line and not line.startswith(" ")}
+
+
+def test_a_sound_database_has_a_line_for_each_check(typed: CliRunner, data_dir: Path) -> None:
+    said = typed.invoke(app, ["check"])
+    assert (said.exit_code, said.stderr) == (0, "") and said.stdout.endswith("all is sound\n")
+    found = lines(said)
+    assert found["counts"].split() == ["counts", "1", "runs", "sound"]
+    assert found["samples"].split() == ["samples", "8", "outcomes", "sound"]
+    told = [json.loads(line) for line in typed.invoke(app, ["check", "--json", "--all"]).stdout.splitlines()]
+    *checks, last = told
+    assert last == {"sound": True} and all(each["problems"] == [] for each in checks)
+    assert [each["name"] for each in checks] == list(found)[: len(checks)]
+
+
+def test_what_is_wrong_is_said_with_what_mends_it(typed: CliRunner, data_dir: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
+        connection.execute("UPDATE measurement SET point = point * 1.001 WHERE n = 2")
+        connection.execute("UPDATE release_rollup SET runs = 7 WHERE torch_version = '2.13.0+cpu'")
+    said = typed.invoke(app, ["check"])
+    assert said.exit_code == 1 and said.stdout.endswith("not everything is sound; nothing was changed\n")
+    assert "13 of 13 measurements of run run-1 are not what its outcomes say: latency of " in said.stdout
+    assert "Remove the file `stored` beside the run's journal" in said.stdout
+    assert "`pyrometer db rollups` makes all of them anew." in said.stdout
+    (data_dir / "runs" / "run-1" / "stored").unlink()
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
+        assert len(list(ingest_pending(data_dir, database))) == 1
+    assert typed.invoke(app, ["rollups"]).exit_code == 0
+    assert typed.invoke(app, ["check"]).exit_code == 0, "what was said to mend it mends it"
+
+
+def test_a_journal_that_waits_is_mentioned_and_no_fault(typed: CliRunner, data_dir: Path) -> None:
+    write_journal(data_dir, "run-2")
+    said = typed.invoke(app, ["check"])
+    assert said.exit_code == 0
+    assert f"the journal of run run-2 with {len(a_plan())} outcomes is not stored to its end" in said.stdout
+
+
+@pytest.mark.parametrize("page", [0, 3, 9])
+def test_a_damaged_file_is_no_traceback(typed: CliRunner, data_dir: Path, tmp_path: Path, page: int) -> None:
+    path = tmp_path / "pyrometer.db"
+    content = bytearray(path.read_bytes())
+    for place in range(page * 4096, len(content) - 64, 4096 * 5):
+        content[place : place + 64] = b"\xa5" * 64
+    path.write_bytes(content)
+    said = typed.invoke(app, ["check"])
+    assert said.exit_code == 1 and isinstance(said.exception, SystemExit), said.exception
+    assert "pyrometer db backup --help" in said.stdout and "Traceback" not in said.output
+    assert "malformed" in said.stdout or "damaged" in said.stdout or "not a database" in said.stdout
+
+
+def test_no_database_is_one_sentence(typed: CliRunner, tmp_path: Path) -> None:
+    for arguments in (["check"], ["backup", "copy"], ["rollups"]):
+        said = typed.invoke(app, arguments)
+        assert (said.exit_code, said.stdout) == (2, "") and "There is no database" in said.stderr
+    assert not (tmp_path / "pyrometer.db").exists() and not (tmp_path / "copy").exists()
+
+
+def test_a_copy_is_made_once(typed: CliRunner, data_dir: Path, tmp_path: Path) -> None:
+    said = typed.invoke(app, ["backup", "copy.db"])
+    assert said.exit_code == 0 and said.stdout.startswith("copy.db: 0.") and said.stdout.endswith("checked\n")
+    again = typed.invoke(app, ["backup", "copy.db"])
+    assert again.exit_code == 2 and "--force" in again.stderr
+    assert typed.invoke(app, ["backup", "copy.db", "--force"]).exit_code == 0
+
+
+def test_roles_are_printed_with_the_names_that_are_wanted(typed: CliRunner, tmp_path: Path) -> None:
+    said = typed.invoke(app, ["roles", "--reader", "who's there"])
+    assert said.exit_code == 0 and "E'who''s there'" in said.stdout and "E'pyrometer_writer'" in said.stdout
+    assert typed.invoke(app, ["roles", "--reader", ""]).exit_code == 2
+    assert list(tmp_path.iterdir()) == [], "no database is needed for that"

@@ -1,0 +1,53 @@
+"""What `doctor`, `environments` and `db` say about this machine."""
+
+import json
+from typing import get_args
+
+import pytest
+from in_process import typed
+from measuring_site import Site
+
+from cli.commands.doctor import cpus_line, telemetry_lines
+from runner.telemetry.capability import GpuCapabilities, Probe, Rung
+
+pytestmark = pytest.mark.torch
+
+
+def test_doctor_says_what_can_be_measured_what_cannot_and_why(site: Site) -> None:
+    with (site.folder / "pyrometer.toml").open("a") as file:
+        file.write('[environments.gone]\npython = "gone/bin/python"\n')
+    done = site.call("doctor", "--json", PATH=str(site.temporary))
+    assert done.code == 0, done
+    found = json.loads(done.out)
+    assert found["environments"]["default"].startswith("torch 2.")
+    assert "broken: environment gone: there is no interpreter at" in found["environments"]["gone"]
+    assert found["data_dir"] == str(site.folder / ".pyrometer")
+    assert any(sentence.startswith("numactl is not installed: ") for sentence in found["cannot"])
+
+
+def test_doctor_has_words_for_every_rung() -> None:
+    gpus = tuple(GpuCapabilities(0, "GPU-1", "A100", rung, ()) for rung in get_args(Rung))
+    lines = telemetry_lines(Probe("580", "13.0", gpus), ())
+    assert len({*lines}) == len(gpus) + 1
+    assert any("through a DCGM host engine" in line for line in lines)
+
+
+def test_doctor_says_on_how_many_cpus_is_measured() -> None:
+    assert cpus_line(3) == "3 CPUs measured, the rest for housekeeping"
+    assert cpus_line(0) == "not pinned: all CPUs are measured on"
+
+
+def test_the_environments_describe_themselves(site: Site) -> None:
+    done = typed(site, "environments", "list", "--json")
+    (default,) = json.loads(done.out)
+    assert default["name"] == "default" and default["torch"].startswith("2.")
+    assert default["fingerprint"] and len(default["torch_git"]) == 40
+
+
+def test_the_database_is_upgraded_once(site: Site) -> None:
+    first, second = site.call("db", "upgrade"), typed(site, "db", "upgrade")
+    assert (first.code, second.code) == (0, 0)
+    assert first.out.startswith("upgraded from nothing to ")
+    assert second.out == first.out.replace("upgraded from nothing to", "already at")
+    bad = typed(site, "db", "upgrade", PYROMETER_DATABASE_URL="mysql://me:secret@host/name")
+    assert "secret" not in bad.one_sentence()

@@ -1,0 +1,191 @@
+"""`pyrometer export`: a file is there whole or not at all, and a mistake gets one sentence."""
+
+import csv
+import errno
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from builders import a_night, a_run, an_outcome, measurements_for
+from measuring_site import COMMAND
+from typer.testing import CliRunner, Result
+
+from cli.registry import app
+from db.connection.engine import open_database
+from db.runs import store
+from interchange import own
+from workflows.transfer import export_runs
+
+FIRST, LAST = "20260901-020000-aaaa", "20260902-020000-bbbb"
+
+
+@pytest.fixture(scope="module")
+def a_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with two runs."""
+    file = tmp_path_factory.mktemp("two-runs") / "pyrometer.db"
+    with open_database(f"sqlite:///{file}") as database:
+        for number, name in enumerate((FIRST, LAST)):
+            store.save_run(database, a_run(name, started_at=a_night(number)))
+            outcomes = [an_outcome(replicate=each, latency=1.5 + each) for each in range(3)]
+            store.save_outcomes(database, name, outcomes)
+            store.save_measurements(database, name, measurements_for(outcomes))
+    return file
+
+
+@pytest.fixture(autouse=True)
+def folder(a_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a copy of that database."""
+    for name in [name for name in os.environ if name.startswith("PYROMETER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(a_database, tmp_path)
+    return tmp_path
+
+
+def export(*words: str) -> Result:
+    """What `pyrometer export` with these words does."""
+    return CliRunner().invoke(app, ["export", *words])
+
+
+def visible(folder: Path) -> set[str]:
+    """What lies in the folder beside the database and its data."""
+    return {path.name for path in folder.iterdir()} - {"pyrometer.db", ".pyrometer"}
+
+
+def kinds(content: bytes) -> list[str]:
+    """The kinds of the lines of our own format."""
+    return [json.loads(line)["kind"] for line in content.splitlines()]
+
+
+WHOLE = ["export", "run", *["metric"] * 3, *["outcome"] * 3, *["measurement"] * 3, "end"]
+
+
+def test_the_name_of_the_file_says_what_is_written(folder: Path) -> None:
+    done = export("latest", "run.jsonl")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "run.jsonl: 1 run, 3 outcomes, 3 measurements\n"
+    content = (folder / "run.jsonl").read_bytes()
+    assert kinds(content) == WHOLE
+    assert json.loads(content.splitlines()[1])["body"]["id"] == LAST
+    assert export("--all", "history.jsonl.gz").exit_code == 0
+    assert kinds(gzip.decompress((folder / "history.jsonl.gz").read_bytes())).count("run") == 2
+    assert export(FIRST, LAST, "points.csv").stderr == "points.csv: table measurements of 2 runs\n"
+    with (folder / "points.csv").open(newline="") as file:
+        assert {row["run"] for row in csv.DictReader(file)} == {FIRST, LAST}
+    assert export("latest", "--table", "samples", "raw.parquet").exit_code == 0
+    assert pq.read_table(folder / "raw.parquet").num_rows == 12
+    assert export("latest", "v3.json").exit_code == 0
+    assert len(json.loads((folder / "v3.json").read_bytes())) == 3
+    assert visible(folder) == {"run.jsonl", "history.jsonl.gz", "points.csv", "raw.parquet", "v3.json"}
+
+
+def test_an_option_says_more_than_the_name(folder: Path) -> None:
+    assert export("latest", "--format", "oss-v3", "points.txt").exit_code == 0
+    assert json.loads((folder / "points.txt").read_bytes())[0]["schema_version"] == "v3"
+    assert export("latest", "--table", "runs", "-").stdout.startswith("run,suite,state,started_at,")
+    assert kinds(export("latest", "-").stdout_bytes) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "say which runs and which file: pyrometer export latest run.jsonl"),
+        (["latest"], "say which runs and which file: pyrometer export latest run.jsonl"),
+        (["--all"], "--all takes only the file: pyrometer export --all history.jsonl.gz"),
+        (["--all", "latest", "x.csv"], "--all takes only the file"),
+        (["20260902-020000-bbbc", "x.csv"], 'unknown run "20260902-020000-bbbc": did you mean "2026'),
+        (["latest", "x.xlsx"], "x.xlsx does not say what to write: let it end in .jsonl, .csv, .parquet,"),
+        (["latest", "--table", "runs", "x.jsonl"], "--table is for csv and parquet; x.jsonl would be"),
+        (["latest", "none/x.csv"], "there is no folder "),
+        (["latest", "--format", "csv", "."], ". is a folder: name a file in it"),
+        (["latest", "there.csv"], "there.csv is there already; --force replaces it"),
+        (["latest", "--force", "--format", "csv", "/dev/null"], "/dev/null is no regular file"),
+    ],
+)
+def test_a_mistake_gets_one_sentence(folder: Path, words: list[str], sentence: str) -> None:
+    (folder / "there.csv").write_text("mine")
+    done = export(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"pyrometer: {sentence}") and done.stderr.count("\n") == 1
+    assert visible(folder) == {"there.csv"}
+    assert (folder / "there.csv").read_text() == "mine"
+
+
+def test_force_replaces_what_a_link_points_to(folder: Path) -> None:
+    (folder / "real.jsonl").write_text("old")
+    (folder / "link.jsonl").symlink_to("real.jsonl")
+    assert export("latest", "--force", "link.jsonl").exit_code == 0
+    assert (folder / "link.jsonl").is_symlink()
+    assert kinds((folder / "real.jsonl").read_bytes()) == WHOLE
+
+
+def test_an_interruption_leaves_what_was_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: object, **named: object) -> Iterator[bytes]:
+        yield b"half of it\n"
+        os.kill(os.getpid(), signal.SIGINT)
+        yield b"never\n"
+
+    monkeypatch.setattr(export_runs.own, "lines_of", interrupted)
+    (folder / "run.jsonl").write_text("mine")
+    done = export("latest", "--force", "run.jsonl")
+    assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was written\n")
+    assert visible(folder) == {"run.jsonl"}
+    assert (folder / "run.jsonl").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz", "run.csv", "run.parquet", "run.json"])
+def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = export("latest", name)
+    assert done.exit_code == 2
+    assert done.stderr == f"pyrometer: {name} cannot be written: No space left on device\n"
+    assert visible(folder) == set()
+
+
+def test_a_full_device_is_no_defect() -> None:
+    with open("/dev/full", "wb") as full:
+        words = [COMMAND, "export", "--all", "-"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "pyrometer: No space left on device\n")
+
+
+def test_whoever_stops_reading_gets_no_traceback() -> None:
+    with subprocess.Popen(
+        [COMMAND, "export", "latest", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_what_is_exported_is_imported_elsewhere_and_exported_as_the_same_lines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert export("--all", "first.jsonl").exit_code == 0
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    done = CliRunner().invoke(app, ["import", "../first.jsonl"])
+    assert done.exit_code == 0, done.output
+    assert export("--all", "second.jsonl").exit_code == 0
+    first, second = ((folder / name).read_bytes() for name in ("first.jsonl", "elsewhere/second.jsonl"))
+    assert second.splitlines()[1:] == first.splitlines()[1:]
+
+
+def test_the_export_is_ours_to_read(folder: Path) -> None:
+    assert export("latest", "run.jsonl").exit_code == 0
+    found = own.read(folder / "run.jsonl")
+    assert _ids(found.runs) == [LAST] and found.set_aside == ()
+
+
+def _ids(them: Iterable[own.ImportedRun]) -> list[str]:
+    return [one.run.id for one in them]

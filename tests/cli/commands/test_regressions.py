@@ -1,0 +1,205 @@
+"""`pyrometer regressions`: findings told in a stranger's words, and what people say of them."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from builders import MLP, RESNET, a_night
+from typer.testing import CliRunner, Result
+from watched_nights import HOSTILE, TOML, Nights, a_finding, a_regression
+
+from analysis.comparison.verdict import Verdict
+from cli.commands.regressions import bad_address, moment_of
+from cli.output.finding_report import finding_lines
+from cli.registry import app
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+from scheduled_jobs.detection.evidence import verdict_body
+from scheduled_jobs.detection.findings import put_back
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database of the current folder, with a few nights."""
+    for name in ("PYROMETER_CONFIG", "PYROMETER_DATABASE_URL", "PYROMETER_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "pyrometer.toml").write_text('timezone = "Europe/Berlin"\n' + TOML)
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+        Nights(opened).add(range(4))
+        yield opened
+
+
+def call(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(app, ["regressions", *arguments])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_a_list_has_the_open_regressions(database: Database) -> None:
+    assert call("list").output.strip() == "no open regression"
+    one = a_regression(database)
+    gone = a_finding(database, RESNET)
+    findings.decide(database, gone.id, "refuted", 0.0, None, None, {}, one.found_at)
+    listed = call("list").output
+    assert "regression" in listed and "+10.0 %" in listed and "+9.4 %" in listed and MLP in listed
+    assert "2.16.0.dev20260902+cpu -> 2.16.0.dev20260903+cpu" in listed and "refuted" not in listed
+    assert "refuted" in call("list", "--all").output
+    body = json.loads(call("list", "--all", "--json").stdout)
+    assert [(each["id"], each["kind"], each["case"]) for each in body] == [
+        (gone.id, "refuted", RESNET),
+        (one.id, "regression", MLP),
+    ]
+    assert call("list", "--schedule", "nightly").output.strip() == "no open regression"
+    assert 'did you mean "nightly"' in call("list", "--schedule", "nightli", code=2).output
+
+
+def test_one_that_goes_on_says_so_and_which_one_it_was(database: Database) -> None:
+    one = a_regression(database)
+    night = {"change": 0.2, "run": one.at_run, "night": "2026-09-20T02:00:00+00:00", "noted_at": "2026"}
+    findings.note_evidence(database, {one.id: {"goes_on": night, "began_as": 4}})
+    told = call("show", str(one.id)).output
+    assert "goes on      now about +22.1 %, by its nights up to 2026-09-20" in told
+    assert "began as     finding 4 of the same series" in told
+    findings.note_evidence(database, {one.id: {"goes_on": night | {"finding": 8}}})
+    told = call("show", str(one.id)).output
+    assert "goes on      +22.1 % since the night of 2026-09-20, measured again: finding 8" in told
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_change_beside_the_baseline_is_said_to_be_one(database: Database, relative: bool) -> None:
+    one = a_finding(database)
+    evidence = {**one.evidence, "detected": {**one.evidence["detected"], "relative": relative}}
+    lines = finding_lines(replace(one, evidence=evidence), (), UTC, one.found_at)
+    assert any("beside the baseline of the same nights" in line for line in lines) == relative
+
+
+@pytest.mark.parametrize(("metric", "word"), [("rss_peak", "worse"), ("latency_floor", "slower")])
+def test_a_verdict_is_called_slower_only_where_it_is_about_a_time(
+    database: Database, metric: str, word: str
+) -> None:
+    told = verdict_body(Verdict(metric, "slower", n=8, old=512.0, new=640.0, change=0.22))
+    evidence = {"verdict": told, "neighbours": [{"case": RESNET, **told}]}
+    lines = list(finding_lines(replace(a_finding(database), evidence=evidence), (), UTC, a_night(4)))
+    assert f"    {word}, from 8 pairs of processes" in lines and f"    {RESNET}: {word} +24.6 %" in lines
+    # What was stored before a row named its metric reads as it did.
+    row = {"case": RESNET, "word": "slower"}
+    old = replace(a_finding(database), evidence={"neighbours": [row]})
+    assert f"    {RESNET}: slower" in finding_lines(old, (), UTC, a_night(4))
+
+
+def test_an_operator_that_moved_too_is_called_as_in_its_own_report(database: Database) -> None:
+    row = {"finding": 9, "case": MLP, "metric": "latency_floor", "direction": "better", "change": -0.1}
+    one = replace(a_finding(database), evidence={"moved_with": [{**row, "state": "confirmed"}]})
+    lines = finding_lines(one, (), UTC, a_night(4))
+    assert f"    {MLP}: latency_floor -9.5 % (finding 9, improvement)" in list(lines)
+
+
+def test_why_a_candidate_waits_is_told_only_while_it_is_one(database: Database) -> None:
+    one = a_finding(database)
+    put_back(database, [one], "no space left", a_night(4))
+    assert "because      no space left" in call("show", str(one.id)).output
+    for state in ("confirming", "no longer"):
+        findings.set_state(database, [one.id], state)
+        assert "no space left" not in call("show", str(one.id)).output
+    assert "because      the session shows it too" in call("show", str(a_regression(database).id)).output
+
+
+def test_a_table_of_them_holds_no_formula(database: Database, tmp_path: Path) -> None:
+    one = a_regression(database)
+    findings.triage(database, one.id, "link", "ada", "=1+1", None, datetime.now(UTC))
+    assert "1 findings" in call("list", "--csv", "found.csv").output
+    (row,) = csv.DictReader((tmp_path / "found.csv").read_text().splitlines())
+    assert (row["kind"], row["link"], float(row["ratio"])) == ("regression", "'=1+1", math.exp(0.095))
+    assert float(row["ratio_low"]) < float(row["ratio"]) < float(row["ratio_high"]) and "change" not in row
+    body = json.loads(call("show", str(one.id), "--json").stdout)
+    assert body["ratio"] == body["evidence"]["verdict"]["ratio"] == math.exp(0.095) and "change" not in body
+
+
+def test_one_is_told_whole(database: Database) -> None:
+    told = call("show", str(a_regression(database).id)).output
+    for part in (
+        "finding 1: regression. Latency floor rose by 10.0 %",
+        "+10.0 % [+9.4 %, +10.5 %], worse, a step",
+        "measured again, old and new in turns on the same machine",
+        "before       2026-09-02 04:00 CEST, run alone-nightly-bench-1-001, torch ",
+        "since        2026-09-03 04:00 CEST, run alone-nightly-bench-1-002\n",
+        "after        run ",
+        "environment: triton: 3.1 -> ",
+        f"{RESNET}: same +0.10 %",
+        "matmul/infer/k=8,m=8,n=8/eager: latency_floor +22.1 % (finding 99, candidate)",
+        "aten::mm",
+        "pyrometer bisect 'nightly 2026-09-01'",
+        "the smallest change it could have seen: 1.1 %",
+    ):
+        assert part in told, told
+    # Nothing of what strangers wrote steers a terminal.
+    assert "\x1b" not in told and HOSTILE.partition("\x1b")[0] in told
+    assert "no finding 77" in call("show", "77", code=2).output
+
+
+def test_what_people_do_is_kept_with_their_names(database: Database) -> None:
+    number = str(a_regression(database).id)
+    assert call("acknowledge", number, "looking", "--by", "ada").output == "finding 1: acknowledged\n"
+    call("note", number, "the allocator", "--by", "bob")
+    call("link", number, "https://example.org/issues/7", "--by", "bob")
+    assert "muted until 2999-12-01 00:00 CET" in call("mute", number, "--until", "2999-12-01").output
+    assert "muted" not in call("mute", number, "--off", "--by", "ada").output
+    call("fixed", number, "mended upstream", "--by", "ada")
+    one = findings.finding(database, 1)
+    assert one is not None and (one.triage, one.link) == ("fixed", "https://example.org/issues/7")
+    told = call("show", number).output
+    for part in ("ada: acknowledge: looking", "bob: note: the allocator", "ada: fixed: mended upstream"):
+        assert part in told
+    actions = [entry["action"] for entry in json.loads(call("show", number, "--json").stdout)["log"]]
+    assert actions == ["acknowledge", "note", "link", "mute", "mute", "fixed"]
+    assert json.loads(call("list", "--json").stdout) == []
+    assert "1 triaged or muted" in call("list").output
+    call("expected", number)
+    assert findings.triage_log(database, 1)[-1].who
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("acknowledge", "77"),
+        ("acknowledge", "99999999999999999999"),
+        ("list", "--schedule", "never"),
+        ("link", "1", "javascript:alert(1)"),
+        ("mute", "1"),
+        ("mute", "1", "--until", "soon"),
+        ("mute", "1", "--until", "2020-12-01"),
+        ("mute", "1", "--until", "2999-12-01", "--off"),
+        ("note", "1", " "),
+        ("fixed", "1", "--by", " "),
+    ],
+)
+def test_what_makes_no_sense_is_refused(database: Database, arguments: tuple[str, ...]) -> None:
+    a_regression(database)
+    done = call(*arguments, code=2)
+    assert "Traceback" not in done.output and findings.triage_log(database, 1) == []
+
+
+def test_only_addresses_of_pages_are_links() -> None:
+    for good in ("https://example.org/issues/7", "http://bugs.example/?id=3&x=y"):
+        assert bad_address(good) == ""
+    for bad in (
+        "example.org",
+        "ftp://x/y",
+        "https://",
+        "https://u:p@example.org/",
+        "https://[",
+        "http://a b/",
+    ):
+        assert bad_address(bad)
+
+
+def test_a_date_is_the_beginning_of_a_day_where_people_are() -> None:
+    assert moment_of("2026-12-01", "Europe/Berlin") == datetime(2026, 11, 30, 23, tzinfo=UTC)
+    assert moment_of("2026-12-01T08:00+00:00", "Europe/Berlin") == datetime(2026, 12, 1, 8, tzinfo=UTC)

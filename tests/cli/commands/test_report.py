@@ -1,0 +1,217 @@
+"""The report of a run: speed-ups beside absolute numbers, scaling, claims, whatever the terminal's width."""
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from journals import a_header
+from rich.console import Console
+
+from cli.commands.report import print_report
+from cli.output.progress import JsonWatcher
+from runner.records import Outcome, Planned
+from workflows.load_run import Told
+from workflows.measure import RunResult
+
+INFER, TRAIN = "resnet50/infer/batch=32,image=224", "resnet50/train/batch=4,image=64"
+STOPPED = RunResult("run-1", "interrupted", (), stored=True, seconds=None)
+STORED = Told(STOPPED, datetime(2026, 9, 1, 2, tzinfo=UTC), 4, traced=False)
+PLAIN, FUSED = "mlp/infer/-/eager", "mlp/infer/-/compile=default"
+EAGER, COMPILED = f"{INFER}/eager", f"{INFER}/compile=default"
+
+
+def processes(
+    case: str, *floors: float, items: int = 32, status: str = "ok", **metrics: float
+) -> list[Outcome]:
+    """One replicate per latency floor, in ms; those of one number are alive together."""
+    return [
+        Outcome(
+            case=case,
+            environment="e",
+            replicate=number,
+            status=status,
+            started_at=datetime(2026, 9, 1, 2, number, tzinfo=UTC).isoformat(),
+            wall_seconds=30.0,
+            metrics={"latency": 1.25 * floor, "latency_floor": floor, "throughput": items / floor, **metrics},
+            facts={"items": items},
+        )
+        for number, floor in enumerate(floors)
+    ]
+
+
+def printed(outcomes: Sequence[Outcome], width: int = 160) -> list[str]:
+    """The lines of the report."""
+    result = RunResult("run-1", "complete", tuple(outcomes), True, 90.0)
+    told = Told(result, datetime(2026, 9, 1, 2, tzinfo=UTC), len(outcomes), traced=False)
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_report(console, told)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_an_interrupted_run_goes_on_where_its_journal_is() -> None:
+    header = a_header("run-1", ())
+    for told, how in (
+        (Told.of(header, STOPPED), "go on with:"),
+        (STORED, "Where it was measured, this goes on:"),
+    ):
+        console = Console(file=io.StringIO(), width=160, highlight=False)
+        print_report(console, told)
+        assert isinstance(console.file, io.StringIO)
+        assert console.file.getvalue().endswith(f"\n{how} pyrometer run --resume run-1\n")
+
+
+def told_so_far(outcomes: Sequence[Outcome]) -> str:
+    """The report of a run of four replicates that goes on."""
+    header = a_header("run-1", tuple(Planned(case, "e", n) for case in (EAGER, COMPILED) for n in (0, 1)))
+    told = Told.of(header, RunResult("run-1", "running", tuple(outcomes), stored=False, seconds=None))
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    print_report(console, told)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_run_that_goes_on_shows_what_has_ended() -> None:
+    nothing = told_so_far([])
+    assert nothing.startswith("run run-1 is running") and nothing.count("\n") == 1
+    assert "none of 4 replicates has ended yet" in nothing
+    some = told_so_far([*processes(EAGER, 20.0), *processes(COMPILED, 10.0)])
+    assert "2 of 4 replicates have ended (2 ok)" in some and "2.00x" in some
+    assert "not in the database" not in some + nothing
+
+
+def the_line(lines: Sequence[str], start: str) -> str:
+    """The only line that begins so, with single spaces."""
+    (found,) = [" ".join(line.split()) for line in lines if line.startswith(start)]
+    return found
+
+
+def test_a_speed_up_stands_beside_the_absolute_numbers_with_its_interval() -> None:
+    lines = printed([*processes(EAGER, 20.0, 21.0, 22.0), *processes(COMPILED, 10.0, 10.0, 11.5)])
+    assert the_line(lines, "case").split()[-2:] == ["spread", "speed-up"]
+    assert the_line(lines, EAGER).endswith("% baseline")
+    # The pairs are 2, 2.1 and 1.913.
+    assert the_line(lines, COMPILED).startswith(f"{COMPILED} 3/3 10.00 12.50 ")
+    assert the_line(lines, COMPILED).endswith(" 2.00x [1.78, 2.25]")
+    assert "from min-based latency" in the_line(lines, "speed-up: ")
+    assert "one session" in the_line(lines, "speed-up: ")
+
+
+def columns(lines: Sequence[str], start: str) -> dict[str, str]:
+    """The cells of the line that begins so, by their headings of one or more words."""
+    heading = next(line for line in lines if line.startswith("case "))
+    names = re.split(r" {2,}", heading.rstrip())
+    return dict(
+        zip(names, re.split(r" {2,}", next(x for x in lines if x.startswith(start)).rstrip()), strict=True)
+    )
+
+
+@pytest.mark.parametrize("width", [80, 130, 200])
+def test_the_ratio_of_a_column_is_the_speed_up(width: int) -> None:
+    noisy = [replace(one, metrics={**one.metrics, "latency": 7.0}) for one in processes(PLAIN, 6.6, 6.6)]
+    quiet = [replace(one, metrics={**one.metrics, "latency": 12.1}) for one in processes(FUSED, 6.5, 6.5)]
+    lines = printed([*noisy, *quiet], width)
+    old, new = (columns(lines, case) for case in (PLAIN, FUSED))
+    ratio = float(old["min-based ms"]) / float(new["min-based ms"])
+    assert float(new["speed-up"].split("x")[0]) == pytest.approx(ratio, abs=0.006)
+    assert old["spread"] == "0.0 %"
+
+
+@pytest.mark.parametrize("width", [80, 130, 200])
+def test_a_speed_up_of_throughputs_stands_beside_throughputs(width: int) -> None:
+    several = "mlp/infer/-/cpus=all,instances=2"
+    lines = printed([*processes(PLAIN, 20.0, 20.0), *processes(several, 25.0, 25.0, items=64)], width)
+    old, new = (columns(lines, case) for case in (PLAIN, several))
+    assert float(new["items/s"]) / float(old["items/s"]) == pytest.approx(1.6)
+    assert new["speed-up"].startswith("1.60x")
+
+
+def test_items_stand_beside_times_where_a_step_has_others() -> None:
+    both = [
+        *processes(f"{TRAIN}/eager", 10.0, 10.0, items=4),
+        *processes(f"{TRAIN}/parallel=ddp,ranks=2", 12.5, 12.5, items=8),
+    ]
+    old, new = (columns(printed(both), case) for case in (f"{TRAIN}/eager", f"{TRAIN}/parallel"))
+    a, b = (float(one["min-based ms"]) / float(one["items"]) for one in (old, new))
+    assert new["speed-up"].startswith(f"{a / b:.2f}x")
+    assert "items  " not in printed([*processes(EAGER, 20.0), *processes(COMPILED, 10.0)])[0]
+
+
+def test_a_run_without_pairs_has_no_such_column() -> None:
+    lines = printed(processes(EAGER, 20.0, 21.0))
+    assert "speed-up" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize("width", [60, 80, 119, 120, 159, 160, 200])
+def test_every_width_shows_the_speed_up_and_cuts_no_number(width: int) -> None:
+    metrics = {"compile_cold": 14.25, "compile_warm": 2.125, "rss_peak": 612.5, "model_tflops": 0.0125}
+    lines = printed(
+        [*processes(EAGER, 20.0, 21.0, **metrics), *processes(COMPILED, 10.0, 10.0, **metrics)], width
+    )
+    table = lines[: next(i for i, line in enumerate(lines) if line.startswith("speed-up: "))]
+    text = "\n".join(table)
+    assert "…" not in text
+    assert "10.00" in text and "baseline" in text
+    assert ("2.05x [1.50, 2.79]" if width >= 120 else "2.05x") in text
+    assert ("0.0125" in text) == (width >= 160)
+    assert all(len(line) <= width for line in table)
+
+
+def test_a_missing_pair_lowers_n_and_says_so() -> None:
+    lines = printed([*processes(EAGER, 20.0, 21.0), *processes(COMPILED, 10.0)])
+    assert the_line(lines, COMPILED).endswith(" 2.00x n=1")
+
+
+@pytest.mark.parametrize("status", ["wrong", "not_compiled", "crashed"])
+def test_what_did_not_end_well_has_no_speed_up(status: str) -> None:
+    other = processes(f"{INFER}/precision=bf16", 10.0)
+    lines = printed([*processes(EAGER, 20.0), *processes(COMPILED, 1.0, status=status), *other])
+    assert next(line for line in lines if line.startswith(COMPILED)).split()[-1] == "-"
+    assert the_line(lines, f"{INFER}/precision").endswith(" 2.00x")
+
+
+def test_a_case_measured_without_its_baseline_says_so() -> None:
+    lines = printed(processes(COMPILED, 10.0, 11.0))
+    assert the_line(lines, "no ") == f"no speed-up for {COMPILED}: the baseline was not measured"
+    both = printed([*processes(COMPILED, 10.0), *processes(f"{INFER}/precision=bf16", 11.0)])
+    assert the_line(both, "no ") == "no speed-up for 2 cases: the baseline was not measured"
+
+
+def test_scaling_has_a_table_of_its_own() -> None:
+    lines = printed(
+        [
+            *processes(f"{INFER}/cpus=all", 25.0, 25.0),
+            *processes(f"{INFER}/cpus=all,instances=2", 40.0, 40.0, items=64),
+            *processes(f"{TRAIN}/parallel=ddp", 10.0, 10.0, items=4),
+            *processes(f"{TRAIN}/parallel=ddp,ranks=2", 12.5, 12.5, items=8),
+        ]
+    )
+    start = next(i for i, line in enumerate(lines) if line.split()[-1:] == ["scaling"])
+    table = [" ".join(line.split()) for line in lines[start + 1 : start + 3]]
+    assert table == [
+        f"{INFER}/cpus=all,instances=2 1.600 cpus=all 1.280 1.25x [1.25, 1.25]",
+        f"{TRAIN}/parallel=ddp,ranks=2 640.0 parallel=ddp 400.0 80.0 % [80.0, 80.0]",
+    ]
+    assert "all ranks and processes together" in the_line(lines, "scaling: ")
+    assert "no speed-up for 4 cases: the baseline was not measured" in lines
+
+
+def test_what_the_field_claims_stands_beside_what_is_measured() -> None:
+    lines = printed([*processes(EAGER, 20.0, 20.0), *processes(COMPILED, 10.0, 10.0)])
+    at = lines.index("claimed elsewhere, and measured here [95 % interval]:")
+    assert lines[at + 1] == "  ResNet-50 runs 2.3 times as fast compiled (A100): 2.30x"
+    assert lines[at + 2] == f"    2.00x [2.00, 2.00]: {COMPILED}"
+    assert lines[at + 3].endswith("less memory (A100): 10.0 %")
+    assert lines[at + 4] == f"    none, Peak allocated is not measured here: {COMPILED}"
+
+
+def test_json_ends_with_the_gains() -> None:
+    outcomes = [*processes(EAGER, 20.0, 20.0), *processes(COMPILED, 10.0, 10.0)]
+    console = Console(file=io.StringIO())
+    JsonWatcher(console).finished(RunResult("run-1", "complete", tuple(outcomes), True, 90.0))
+    assert isinstance(console.file, io.StringIO)
+    assert '"gains": [{"kind": "speed-up", "case": "' + COMPILED in console.file.getvalue()
+    assert '"ratio": 2.0, "low": 2.0, "high": 2.0, "n": 2, "left_out": 0' in console.file.getvalue()

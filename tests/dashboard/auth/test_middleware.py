@@ -1,0 +1,375 @@
+"""The door, asked as a server asks it: what passes, what is answered there, and what nobody can forge."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.requests import Request
+from streamlit import config
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+
+from dashboard.auth import cookies, middleware
+from dashboard.auth.middleware import MAY_LOOK, STAMP, Gate
+from dashboard.auth.policy import Rules
+from dashboard.server import database
+from dashboard.server.asgi import OwnNames, SecurityHeaders, metrics_text, ready
+from db.errors import DatabaseError
+
+OPEN = Rules()
+PROXY = Rules(
+    login="proxy",
+    triagers=("ada",),
+    user_header=b"x-user",
+    proxies=(ip_network("10.0.0.5"),),
+    metrics="viewers",
+)
+PROVIDER = Rules(
+    login="oidc",
+    url="https://perf.example.com",
+    viewers=("ada@example.com",),
+    user_claim="email",
+    groups_claim="groups",
+    login_seconds=3600.0,
+    logout="/auth/logout",
+    metrics="viewers",
+)
+#: Pages, what they download, what Streamlit says of itself, its other way in, and what nobody thought of.
+GUARDED = (
+    "/",
+    "/trends",
+    "/media/0123.csv",
+    "/_stcore/metrics",
+    "/_stcore/host-config",
+    "/_stcore/health",
+    "/_stcore/agent/openapi.json",
+    "/app/static/icon.png",
+    "/static/js/index.js",
+    "/metrics",
+    "/readyz/",
+    "/anything",
+)
+STAMPED = STAMP.lower().encode()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of a request: `passed` is the scope that the application was given."""
+
+    passed: dict[str, Any] | None
+    status: int
+    headers: dict[str, str]
+    body: str
+
+    @property
+    def stamp(self) -> dict[str, Any]:
+        """What the application was told of the reader."""
+        assert self.passed is not None
+        (value,) = [value for name, value in self.passed["headers"] if name == STAMPED]
+        return json.loads(value)
+
+
+def ask(
+    rules: Rules,
+    path: str = "/",
+    headers: dict[str, str] | list[tuple[str, str]] | None = None,
+    *,
+    peer: str | None = "127.0.0.1",
+    kind: str = "http",
+    status: int = 200,
+) -> Seen:
+    """Put one request, or the opening of a WebSocket, through the doors of a server under `rules`."""
+    passed: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
+
+    async def application(scope: Any, _receive: Any, send: Any) -> None:
+        passed.append(dict(scope))
+        await send({"type": "http.response.start", "status": status, "headers": [(b"set-cookie", b"a=b")]})
+        await send({"type": "http.response.body", "body": b"behind the door"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    given = list(headers.items()) if isinstance(headers, dict) else headers or []
+    path, _, query = path.partition("?")
+    scope = {
+        "type": kind,
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given],
+        "client": (peer, 4711) if peer else None,
+    }
+    doors = SecurityHeaders(Gate(application, rules), encrypted=rules.encrypted)
+    asyncio.run(doors(scope, asyncio.Queue[Any]().get, send))
+    start = next((each for each in sent if each["type"] == "http.response.start"), {})
+    closed = any(each["type"] == "websocket.close" for each in sent)
+    return Seen(
+        passed[0] if passed else None,
+        403 if closed else start.get("status", 0),
+        {name.decode(): value.decode() for name, value in start.get("headers", [])},
+        b"".join(each.get("body", b"") for each in sent).decode(),
+    )
+
+
+def logged_in(email: str = "ada@example.com", issued: float | None = None, **more: Any) -> dict[str, str]:
+    """The cookie that Streamlit sets after a login."""
+    claims = {
+        "is_logged_in": True,
+        "iat": time.time() if issued is None else issued,
+        "email": email,
+        "email_verified": True,
+        **more,
+    }
+    signed = create_signed_value(get_cookie_secret(), "_streamlit_user", json.dumps(claims))
+    return {"Cookie": f"_streamlit_user={signed.decode()}"}
+
+
+def test_where_nobody_logs_in_everybody_passes_and_nobody_has_a_name() -> None:
+    for path in GUARDED:
+        seen = ask(OPEN, path, {STAMP: '{"name": "ada"}', "X-User": "ada"})
+        assert seen.passed is not None and seen.passed[MAY_LOOK] is True
+        assert STAMPED not in dict(seen.passed["headers"])
+
+
+@pytest.mark.parametrize("path", GUARDED)
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_another_way_than_the_proxy_leads_nowhere(path: str, kind: str) -> None:
+    forged = {
+        "X-User": "ada",
+        "X-Forwarded-For": "10.0.0.5",
+        "Forwarded": "for=10.0.0.5",
+        "X-Real-IP": "10.0.0.5",
+        STAMP: json.dumps({"name": "ada", "may_triage": True, "until": None}),
+    }
+    for peer in ("127.0.0.1", "10.0.0.6", None):
+        seen = ask(PROXY, path, forged, peer=peer, kind=kind)
+        assert (seen.passed, seen.status) == (None, 403)
+    assert kind == "websocket" or "opened through its proxy" in seen.body
+
+
+@pytest.mark.parametrize(("name", "may_triage"), [("ada", True), ("bob", False)])
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_the_proxy_says_who_it_is(name: str, may_triage: bool, kind: str) -> None:
+    forged = json.dumps({"name": "ada", "may_triage": True, "until": None})
+    headers = [("X-User", name), (STAMP, forged), (STAMP.upper(), forged)]
+    seen = ask(PROXY, "/_stcore/stream", headers, peer="10.0.0.5", kind=kind)
+    assert seen.stamp == {"name": name, "may_triage": may_triage, "until": None}
+
+
+def test_a_proxy_that_lets_a_forged_name_through_is_refused() -> None:
+    seen = ask(PROXY, "/", [("X-User", "ada"), ("X-User", "bob")], peer="10.0.0.5")
+    assert (seen.passed, seen.status) == (None, 403) and "must replace" in seen.body
+
+
+def test_a_name_is_told_in_signs_that_a_header_can_hold() -> None:
+    seen = ask(PROXY, "/", {"X-User": "Zoë 😀"}, peer="10.0.0.5")
+    assert seen.stamp["name"] == "Zoë 😀"
+
+
+@pytest.mark.parametrize("path", GUARDED)
+def test_a_stranger_is_asked_to_log_in_wherever_they_come(path: str) -> None:
+    seen = ask(PROVIDER, path, {"Accept": "text/html,*/*"})
+    assert (seen.passed, seen.status) == (None, 403)
+    assert f'href="/login?to={quote(path, safe="")}"' in seen.body and "behind" not in seen.body
+    assert seen.headers["cache-control"] == "no-store"
+    assert "frame-ancestors 'none'" in seen.headers["content-security-policy"]
+    assert ask(PROVIDER, path, kind="websocket").passed is None
+    program = ask(PROVIDER, path)
+    assert program.passed is None and program.headers["content-type"].startswith("text/plain")
+
+
+def test_a_login_opens_the_door_until_it_has_ended() -> None:
+    seen = ask(PROVIDER, "/media/0123.csv", logged_in(issued=time.time() - 3500))
+    assert seen.stamp["name"] == "ada@example.com" and seen.stamp["may_triage"] is False
+    assert seen.stamp["until"] == pytest.approx(time.time() + 100, abs=60)
+    assert ask(PROVIDER, "/media/0123.csv", logged_in(issued=time.time() - 3700)).passed is None
+
+
+def test_a_page_that_was_open_when_its_login_ended_comes_back_without_a_reader() -> None:
+    for path, kind in (("/_stcore/health", "http"), ("/_stcore/host-config", "http"), ("/x", "websocket")):
+        seen = ask(PROVIDER, path, logged_in(issued=time.time() - 3700), kind=kind)
+        assert seen.passed is not None and seen.passed[MAY_LOOK] is False
+        assert STAMPED not in dict(seen.passed["headers"])
+    for path in set(GUARDED) - {"/_stcore/health"} - {"/_stcore/host-config"}:
+        assert ask(PROVIDER, path, logged_in(issued=time.time() - 3700)).passed is None
+    # Who may not look any more, or never did, does not come that far.
+    assert ask(PROVIDER, "/x", logged_in("eve@evil.example", 0.0), kind="websocket").passed is None
+
+
+def test_a_cookie_that_streamlit_has_not_signed_is_none() -> None:
+    value = logged_in()["Cookie"]
+    at = value.index("=") + 5
+    changed = value[:at] + ("A" if value[at] != "A" else "B") + value[at + 1 :]
+    signed = create_signed_value("another secret", "_streamlit_user", json.dumps({"is_logged_in": True}))
+    other = create_signed_value(get_cookie_secret(), "_streamlit_user_tokens", "{}").decode()
+    for cookie in (
+        changed,
+        f"_streamlit_user={signed.decode()}",
+        f"_streamlit_user={other}",
+        "_streamlit_user=",
+        '_streamlit_user="; a=\xff',
+        f"x{value}",
+    ):
+        assert ask(PROVIDER, "/", {"Cookie": cookie}).passed is None
+
+
+def test_who_logged_in_and_may_not_look_hears_whom_to_ask_and_may_try_another_account() -> None:
+    hostile = "<script>alert(1)</script>@evil.example"
+    rules = replace(PROVIDER, ask="<b>perf</b>@example.com")
+    seen = ask(rules, "/trends", logged_in(hostile) | {"Accept": "text/html"})
+    assert (seen.passed, seen.status) == (None, 403)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;@evil.example may not look" in seen.body
+    assert "Ask &lt;b&gt;perf&lt;/b&gt;@example.com." in seen.body and 'href="/auth/logout"' in seen.body
+    assert "<script" not in seen.body and "<b>" not in seen.body
+
+
+@pytest.mark.parametrize("path", ["/auth/login", "/auth/logout", "/oauth2callback"])
+def test_only_a_login_needs_what_a_login_goes_over(path: str) -> None:
+    assert ask(PROVIDER, path).passed is not None
+    assert ask(PROVIDER, path, kind="websocket").passed is None
+    assert ask(PROXY, path).passed is None
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_where_the_provider_does_not_answer_it_is_said(status: int) -> None:
+    seen = ask(PROVIDER, "/auth/login?provider=x", {"Accept": "text/html"}, status=status)
+    assert seen.status == 503 and "does not answer. If that lasts, ask" in seen.body
+    assert "behind the door" not in seen.body and 'href="/login"' in seen.body
+    assert ask(PROVIDER, "/auth/login?provider=x", status=302).status == 302
+
+
+def test_whoever_asks_hears_whether_it_is_ready() -> None:
+    for rules in (OPEN, PROXY, PROVIDER):
+        seen = ask(rules, "/readyz")
+        assert seen.passed is not None and seen.passed[MAY_LOOK] is (rules is OPEN)
+        assert ask(rules, "/readyz", kind="websocket").passed is None or rules is OPEN
+    seen = ask(PROVIDER, "/readyz", logged_in())
+    assert seen.passed is not None and seen.passed[MAY_LOOK] is True
+
+
+@pytest.mark.parametrize("rules", [OPEN, PROXY, PROVIDER], ids=["none", "proxy", "oidc"])
+def test_metrics_are_read_with_their_token_and_without_a_login(rules: Rules) -> None:
+    closed = replace(rules, metrics="token", metrics_token="hunter2")
+    for given in ({}, {"Authorization": "Bearer hunter"}, {"Authorization": "Basic hunter2"}):
+        seen = ask(closed, "/metrics", given)
+        assert (seen.passed, seen.status) == (None, 401)
+        assert seen.headers["www-authenticate"].startswith("Bearer") and "hunter2" not in seen.body
+    assert ask(closed, "/metrics", {"Authorization": "Bearer hunter2"}).passed is not None
+    assert ask(replace(rules, metrics="open"), "/metrics").passed is not None
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logins lead to a provider, as far as this server is concerned."""
+
+    def address(provider: str) -> str:
+        return f"/auth/login?provider={provider}"
+
+    monkeypatch.setattr(middleware, "generate_login_redirect_url", address)
+    yield
+
+
+@pytest.mark.parametrize(
+    ("wanted", "led_to"),
+    [
+        ("/trends?case=a%2Fb&axis=date", "/trends?case=a%2Fb&axis=date"),
+        ("/", "/"),
+        ("", "/"),
+        # Another site, in as many spellings as there are.
+        ("https://evil.example/", "/"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example/", "/"),
+        ("\\/evil.example/", "/"),
+        ("/\t/evil.example/", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/trends\r\nset-cookie: a=b", "/"),
+        ("/" + "x" * 3000, "/"),
+    ],
+)
+@pytest.mark.usefixtures("begun")
+def test_a_login_goes_on_to_where_somebody_wanted_to_go_and_to_no_other_site(
+    wanted: str, led_to: str
+) -> None:
+    seen = ask(PROVIDER, f"/login?to={quote(wanted, safe='')}")
+    assert (seen.status, seen.headers["location"]) == (302, "/auth/login?provider=default")
+    cookie = seen.headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=lax" in cookie and cookie.count("ecure") == 1
+    kept = cookie.partition(";")[0]
+    after = ask(PROVIDER, "/", {"Cookie": f"{logged_in()['Cookie']}; {kept}"})
+    assert (after.passed, after.status, after.headers["location"]) == (None, 303, led_to)
+    assert f'{cookies.WANTED}="";' in after.headers["set-cookie"]
+    # A cookie can be planted, and leads no further than the link did.
+    planted = f"{logged_in()['Cookie']}; {cookies.WANTED}={quote(wanted, safe='')}"
+    assert ask(PROVIDER, "/", {"Cookie": planted}).headers["location"] == led_to
+
+
+@pytest.mark.usefixtures("begun")
+def test_who_tries_again_still_goes_where_they_wanted_to_go() -> None:
+    seen = ask(PROVIDER, "/login")
+    assert seen.status == 302 and "set-cookie" not in seen.headers
+
+
+def test_cookies_travel_encrypted_where_browsers_come_by_https() -> None:
+    assert ask(PROVIDER, "/", logged_in()).headers["set-cookie"] == "a=b; Secure"
+    assert ask(OPEN, "/").headers["set-cookie"] == "a=b"
+
+
+@pytest.mark.parametrize(("may_look", "told"), [(True, True), (False, False)])
+def test_why_the_database_is_away_is_for_those_who_may_look(
+    monkeypatch: pytest.MonkeyPatch, may_look: bool, told: bool
+) -> None:
+    def away(_url: str) -> None:
+        raise DatabaseError("cannot open /srv/hunter2.db")
+
+    monkeypatch.setattr(database, "check", away)
+    monkeypatch.setattr(database, "opened", away)
+    request = Request({"type": "http", "method": "GET", "path": "/", "headers": [], MAY_LOOK: may_look})
+    for answer in (ready(request), metrics_text(request)):
+        assert answer.status_code == 503 and (b"hunter2" in answer.body) is told
+
+
+@pytest.fixture
+def named() -> Iterator[None]:
+    """A server that goes by two names."""
+    before = config.get_option("server.allowedHosts")
+    config.set_option("server.allowedHosts", ["localhost", "perf.example.com"])
+    yield
+    config.set_option("server.allowedHosts", before)
+
+
+def answered(path: str, host: str, method: str = "GET") -> int:
+    """How a request is answered before anybody is judged."""
+    sent: list[Any] = []
+
+    async def application(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": method, "path": path, "headers": [(b"host", host.encode())]}
+    asyncio.run(OwnNames(application)(scope, asyncio.Queue[Any]().get, send))
+    return sent[0]["status"]
+
+
+@pytest.mark.usefixtures("named")
+def test_pages_are_read_under_own_names_only_and_never_written() -> None:
+    for host, status in (
+        ("localhost:8501", 200),
+        ("PERF.example.com", 200),
+        ("evil.example", 421),
+        ("", 421),
+    ):
+        assert answered("/", host) == answered("/media/0123.csv", host) == status
+        # A health check knows an address, a scraper perhaps another name.
+        assert answered("/readyz", host) == answered("/metrics", host) == 200
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        assert answered("/_stcore/upload_file/session/file", "localhost", method) == 405

@@ -1,0 +1,134 @@
+"""What a page knows of its reader: who may triage, under which name, and that a login ends."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from dashboard_pages import APP, html, text
+from streamlit.testing.v1 import AppTest
+from watched_nights import Nights, a_regression
+
+from dashboard.auth import reader
+from dashboard.auth.policy import Rules
+from dashboard.server.errors import NotAllowed
+from db.connection.engine import Database, open_database
+from db.findings import store as findings
+
+PAGE = "app_pages/regressions.py"
+RULES = Rules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")
+
+#: Opens the finding's page for somebody of that name, who may triage or not, until then.
+Read = Callable[..., AppTest]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database with one finding."""
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+        Nights(opened).add(range(4))
+        a_regression(opened)
+        yield opened
+
+
+@pytest.fixture
+def read(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", f"sqlite:///{tmp_path}/pyrometer.db")
+    reader.hold(RULES)
+
+    def open_it(name: str, may_triage: bool, until: float | None = None) -> AppTest:
+        at = AppTest.from_file(APP, default_timeout=60)
+        at.user = {"pyrometer": json.dumps({"name": name, "may_triage": may_triage, "until": until})}
+        at.run()
+        at.query_params["finding"] = "1"
+        return at.switch_page(PAGE).run()
+
+    yield open_it
+    reader.hold(Rules())
+
+
+def noted(database: Database) -> list[tuple[str, str]]:
+    return [(entry.who, entry.action) for entry in findings.triage_log(database, 1)]
+
+
+def test_what_a_triager_says_stands_under_the_name_of_the_login(read: Read, database: Database) -> None:
+    page = read("ada@<b>example.com", True)
+    assert "ada@&lt;b&gt;example.com · may triage" in html(page)
+    assert 'href="/oauth2/sign_out?rd=%2F&amp;x=1"' in html(page)
+    # There is nothing to type a name into.
+    assert [field.key for field in page.text_input] == ["triage-text"]
+    page.button[0].click().run()
+    assert noted(database) == [("ada@<b>example.com", "acknowledge")]
+    assert not page.warning
+
+
+def test_a_viewer_looks_and_hears_whom_to_ask(read: Read, database: Database) -> None:
+    page = read("bob@example.com", False)
+    assert "bob@example.com · may look" in html(page) and "Latency floor rose" in text(page)
+    assert not page.button and not page.text_input
+    told = " ".join(each.value for each in page.caption)
+    assert "has not been named to triage" in told and "\\<perf\\>" in told
+    assert noted(database) == []
+
+
+@pytest.mark.parametrize("offered", [False, True])
+def test_rights_are_asked_for_again_when_something_is_written(
+    read: Read, database: Database, monkeypatch: pytest.MonkeyPatch, offered: bool
+) -> None:
+    page = read("ada@example.com", True)
+    # Between the form and the button: as a server that was started again with other rules.
+    page.user = {"pyrometer": json.dumps({"name": "ada@example.com", "may_triage": False, "until": None})}
+    if offered:
+        monkeypatch.setattr("dashboard.regressions.triage.reader.triage_refused", str)
+    page.button[0].click().run()
+    assert noted(database) == []
+    told = page.warning if offered else page.caption
+    assert any("has not been named to triage" in each.value for each in told)
+
+
+def test_nothing_is_noted_for_whom_the_gate_has_not_seen(read: Read, database: Database) -> None:
+    for nobody in ({}, {"pyrometer": None}, {"email": "ada@example.com", "is_logged_in": True}):
+        page = read("ada@example.com", True)
+        page.user = dict(nobody)
+        page.button[0].click().run()
+        assert "Your login has ended" in text(page) and noted(database) == []
+
+
+def test_a_login_that_ends_takes_the_page_with_it(read: Read, database: Database) -> None:
+    assert "may triage" in html(read("ada@example.com", True, time.time() + 3600))
+    page = read("ada@example.com", True, time.time() - 1)
+    assert "Your login has ended" in html(page) and ">Log in again</a>" in html(page)
+    assert "Latency floor" not in text(page) and not page.button
+
+
+def test_where_nobody_logs_in_a_name_is_typed(read: Read, database: Database) -> None:
+    reader.hold(Rules())
+    page = read("ada@example.com", False)
+    assert "ada@example.com" not in html(page)
+    page.text_input(key="triage-who").input("bob")
+    page.button[0].click().run()
+    assert noted(database) == [("bob", "acknowledge")]
+    assert reader.signature("typed") == "typed" and reader.triage_refused() == ""
+
+
+def test_a_signature_is_never_what_was_typed_where_people_log_in(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user: dict[str, object] = {}
+    monkeypatch.setattr("dashboard.auth.reader.st.user", user)
+    for stamp, name in (
+        ({"name": "ada", "may_triage": True, "until": None}, "ada"),
+        ({"name": "ada", "may_triage": True, "until": time.time() + 60}, "ada"),
+        ({"name": "ada", "may_triage": True, "until": time.time() - 60}, None),
+        ({"name": "ada", "may_triage": False, "until": None}, None),
+    ):
+        user["pyrometer"] = json.dumps(stamp)
+        if name is None:
+            with pytest.raises(NotAllowed):
+                reader.signature("eve")
+        else:
+            assert reader.signature("eve") == name
+    user.clear()
+    with pytest.raises(NotAllowed, match="Your login has ended"):
+        reader.signature("eve")

@@ -1,0 +1,166 @@
+"""Numbers, times, statuses, cases and commands in words."""
+
+import shlex
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from builders import a_run
+from trend_builders import a_point
+
+from analysis.metrics import Better
+from dashboard.components import reproduce, wording
+from db.records import SeriesPoint
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.012345, "0.0123"),
+        (0.99951, "1.00"),
+        (9.999, "10.0"),
+        (12.345, "12.3"),
+        (-12.345, "−12.3"),
+        (999.6, "1,000"),
+        (1234567.0, "1,230,000"),
+        (0.0000012, "0.00000120"),
+        (1.95e-13, "1.95e−13"),
+        (4.07e15, "4.07e+15"),
+        (float("inf"), "∞"),
+        (float("nan"), "not a number"),
+    ],
+)
+def test_three_significant_digits_without_exponent_where_zeros_can_be_counted(
+    value: float, text: str
+) -> None:
+    assert wording.significant(value) == text
+
+
+def test_a_count_is_exact_and_has_no_unit() -> None:
+    assert wording.quantity(12345.0, "count") == "12,345"
+    assert wording.quantity(1.5, "count") == "1.50"
+
+
+def test_a_quantity_has_its_unit_and_a_missing_interval_a_dash() -> None:
+    assert wording.quantity(12.345, "ms") == "12.3 ms"
+    assert wording.percent(0.0123) == "1.23 %"
+    assert wording.percent(None) == "–"
+
+
+def measured(point: float, smallest: float, largest: float, n: int = 3) -> SeriesPoint:
+    return replace(a_point(0, point=point), smallest=smallest, largest=largest, n=n)
+
+
+TEN = measured(10.0, 9.9, 10.1)
+
+
+def test_a_change_names_its_direction_only_when_the_ranges_are_apart() -> None:
+    slower = wording.change(measured(11.0, 10.9, 11.1), TEN, "lower")
+    assert (slower.text, slower.note, slower.tone) == ("+10 %", "worse, ranges apart", "bad")
+    faster = wording.change(measured(9.0, 8.9, 9.1), TEN, "lower")
+    assert (faster.text, faster.note, faster.tone) == ("−10 %", "better, ranges apart", "good")
+    assert wording.change(measured(11.0, 10.9, 11.1), TEN, "higher").tone == "good"
+    unsure = wording.change(measured(10.1, 9.8, 10.2), TEN, "lower")
+    assert (unsure.text, unsure.note, unsure.tone) == ("+1.0 %", "ranges overlap", "quiet")
+    assert wording.change(measured(1, 1, 1), measured(0, 0, 0), "lower").note == "no ratio to zero"
+
+
+@pytest.mark.parametrize(
+    ("latest", "previous", "told"),
+    [
+        # Exact numbers of several replicates do have a range; one replicate, on either side, has none.
+        (2, 2, ("+10 %", "worse, ranges apart", "bad")),
+        (1, 2, ("+10 %", "one replicate has no range", "quiet")),
+        (2, 1, ("+10 %", "one replicate has no range", "quiet")),
+    ],
+)
+def test_one_replicate_has_no_range(latest: int, previous: int, told: tuple[str, str, str]) -> None:
+    change = wording.change(measured(11, 11, 11, latest), measured(10, 10, 10, previous), "lower")
+    assert (change.text, change.note, change.tone) == told
+
+
+@pytest.mark.parametrize(
+    ("latest", "previous", "better", "told"),
+    [
+        (0.2, -0.1, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
+        (-0.1, 0.2, "lower", ("–", "better, ranges apart; no ratio below zero", "good")),
+        (-0.1, -0.2, "lower", ("–", "worse, ranges apart; no ratio below zero", "bad")),
+        (-0.1, -0.2, "higher", ("–", "better, ranges apart; no ratio below zero", "good")),
+        (-0.1, -0.2, "neither", ("–", "ranges apart; no ratio below zero", "quiet")),
+        (-0.1, -0.1, "lower", ("–", "ranges overlap; no ratio below zero", "quiet")),
+        (0.0, 3.0, "lower", ("−100 %", "better, ranges apart", "good")),
+    ],
+)
+def test_below_zero_there_is_no_share_and_the_larger_number_is_the_larger(
+    latest: float, previous: float, better: Better, told: tuple[str, str, str]
+) -> None:
+    ends = measured(latest, latest, latest), measured(previous, previous, previous)
+    change = wording.change(*ends, better)
+    assert (change.text, change.note, change.tone) == told
+
+
+def test_every_status_has_a_sign_and_unknown_ones_stand_out() -> None:
+    assert wording.status("not_compiled").text == "! not compiled"
+    assert wording.status("crashed").tone == "bad"
+    assert wording.status("molten") == wording.Status("?", "molten", "odd")
+
+
+def test_nothing_of_a_case_key_is_lost() -> None:
+    words = wording.case("resnet50/infer/batch=1,image=64/compile=default")
+    assert (words.name, words.rest) == ("resnet50", "infer · batch=1 image=64 · compile=default")
+    assert wording.case("closure/infer/-/eager").rest == "infer · eager"
+    assert wording.case("my own thing").name == "my own thing"
+
+
+@pytest.mark.parametrize(
+    ("past", "text"),
+    [
+        (timedelta(seconds=-5), "just now"),
+        (timedelta(seconds=59), "just now"),
+        (timedelta(minutes=1), "1 minute ago"),
+        (timedelta(hours=5, minutes=59), "5 hours ago"),
+        (timedelta(days=400), "1 year ago"),
+    ],
+)
+def test_how_long_ago(past: timedelta, text: str) -> None:
+    now = datetime(2026, 11, 21, tzinfo=UTC)
+    assert wording.ago(now - past, now) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(None, "–"), (0.25, "0.250 s"), (12.5, "12.5 s"), (185.2, "3 min 05 s"), (7800, "2 h 10 min")],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
+def test_the_reproduce_command_survives_a_shell() -> None:
+    key = "gpt/infer/kind=a b;rm/eager"
+    run = replace(a_run(), suite="chosen", command="pyrometer run --cases 'my cases.py' --deadline=9")
+    command = reproduce.reproduce_command(run, key, "my nightly")
+    wanted = ["pyrometer", "run", "--case", key, "--environment", "my nightly", "--profile", run.profile.name]
+    assert shlex.split(command) == [*wanted, "--cases", "my cases.py", "--deadline", "9"]
+
+
+def test_the_reproduce_command_keeps_suite_and_interpreter() -> None:
+    run = replace(a_run(), suite="smoke", command="pyrometer run --python /venv/bin/python")
+    key = "resnet50/infer/batch=1,image=64/compile=default"
+    plain = reproduce.reproduce_command(run, key, "default")
+    profile = run.profile.name
+    assert plain == (
+        f"pyrometer run --case {key} --suite smoke --profile {profile} --python /venv/bin/python"
+    )
+
+
+def test_a_metric_this_version_does_not_know_is_shown_under_its_own_name() -> None:
+    assert wording.metric("joules").title == "joules"
+    assert wording.metric_place("latency") < wording.metric_place("joules")
+
+
+def test_the_caption_of_samples_says_what_is_not_drawn() -> None:
+    assert wording.about_samples("9 samples", 9, 2000, 0) == "9 samples. Dashed: a new block."
+    long = wording.about_samples("many", 5000, 2000, 50)
+    assert "every thousandth" in long
+    assert "leaves out the slowest 50 samples" in long

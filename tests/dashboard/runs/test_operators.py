@@ -1,0 +1,151 @@
+"""The run page of traced outcomes: the table, the trace, and another table subtracted."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import FIRST_NIGHT, MLP, RESNET, RESNET_COMPILED, a_machine, a_run, an_environment, an_outcome
+from dashboard_pages import typed
+from streamlit.testing.v1 import AppTest
+
+import dashboard
+from db.connection.engine import open_database
+from db.records import Outcome, Run
+from db.runs.store import save_outcomes, save_run
+
+APP = Path(dashboard.__path__[0]) / "app.py"
+TRACE = "traces/abc/case-0.json.gz"
+
+
+def a_row(name: str, self_us: float) -> dict[str, Any]:
+    return {"name": name, "kind": "operator", "calls": 3.0, "self_cpu_us": self_us, "total_cpu_us": self_us}
+
+
+def a_traced(case: str, *rows: dict[str, Any], second: int = 1) -> Outcome:
+    totals = {"steps": 5.0, "self_cpu_us": 100.0, "self_device_us": 0.0, "outside_us": 8.0}
+    facts = {"operators": list(rows), "traced": totals, "device": "cpu", "trace": TRACE}
+    started_at = FIRST_NIGHT + timedelta(seconds=second)
+    return an_outcome(case, metrics={}, blocks=(), facts=facts, started_at=started_at)
+
+
+def fill(url: str, run: Run, *outcomes: Outcome) -> None:
+    with open_database(url) as database:
+        save_run(database, run)
+        save_outcomes(database, run.id, outcomes)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database with two like tables, one of other hardware, and a data folder with one trace."""
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
+    monkeypatch.setenv("PYROMETER_DATA_DIR", str(tmp_path))
+    convolution, batch_norm = a_row("aten::convolution", 60.0), a_row("aten::batch_norm", 40.0)
+    one = replace(a_run("one", suite="profile"), facts={"timing": {"trace_steps": 5}})
+    compiled = a_traced(RESNET_COMPILED, a_row("fused", 70.0), second=2)
+    fill(url, one, a_traced(RESNET, convolution, batch_norm), compiled)
+    elsewhere = a_run("elsewhere", suite="profile", machine=a_machine("bench-2", "EPYC"))
+    fill(url, elsewhere, a_traced(RESNET, convolution))
+    fill(url, a_run("measured"), an_outcome(MLP))
+    trace = tmp_path / "runs/one" / TRACE
+    trace.parent.mkdir(parents=True)
+    trace.write_bytes(bytes(2048))
+    return tmp_path
+
+
+def opened(**query: str) -> AppTest:
+    at = AppTest.from_file(APP, default_timeout=60)
+    at.run()
+    for name, value in query.items():
+        at.query_params[name] = value
+    at = at.switch_page("app_pages/run_detail.py").run()
+    assert not at.exception
+    return at
+
+
+def buttons(at: AppTest) -> list[str]:
+    return [each.proto.label for each in at.get("download_button")]
+
+
+def captions(at: AppTest) -> str:
+    return "\n".join(caption.value for caption in at.caption)
+
+
+def test_a_traced_run_opens_on_its_first_table(folder: Path) -> None:
+    at = opened(run="one")
+    (table,) = [each.value for each in at.dataframe]
+    assert list(table["name"]) == ["aten::convolution", "aten::batch_norm"]
+    assert list(table["share"]) == [0.6, 0.4]
+    assert "over 5 steps under the profiler" in captions(at)
+    assert "Trace, 2.00 KiB" in buttons(at)
+    html = "\n".join(each.proto.body for each in at.main if each.type == "html")
+    assert "aten::convolution" not in html, "the facts do not repeat the table"
+    assert typed(at)[0].startswith(f"pyrometer profile {RESNET} --steps 5 --environment ")
+
+
+def test_another_table_is_subtracted_by_the_address(folder: Path) -> None:
+    at = opened(run="one", case=RESNET, against=f"one/{RESNET_COMPILED}")
+    changes = at.dataframe[1].value.set_index("name")["B - A µs"]
+    assert dict(changes) == {"fused": -70.0, "aten::convolution": 60.0, "aten::batch_norm": 40.0}
+    assert "above zero, B is slower; +30.0 µs on the CPU in all" in captions(at)
+
+
+def test_newer_tables_of_other_hardware_hide_none_that_can_be_subtracted(folder: Path) -> None:
+    machine = a_machine("bench-2", "EPYC")
+    newer = a_run("newer", suite="profile", machine=machine, started_at=FIRST_NIGHT + timedelta(days=1))
+    traced = a_traced(RESNET, a_row("aten::convolution", 60.0))
+    many = [replace(traced, replicate=number) for number in range(100)]
+    fill(f"sqlite:///{folder}/pyrometer.db", newer, *many)
+    at = opened(run="one", case=RESNET, against=f"one/{RESNET_COMPILED}")
+    assert not at.warning and len(at.dataframe) == 2
+
+
+def test_choosing_a_table_writes_the_address(folder: Path) -> None:
+    at = opened(run="one", case=RESNET)
+    (choice,) = at.selectbox
+    assert [option.split(" · ")[0] for option in choice.options] == ["compile=default"]
+    choice.select(f"one/{RESNET_COMPILED}").run()
+    assert at.query_params["against"] == f"one/{RESNET_COMPILED}"
+    assert len(at.dataframe) == 2
+
+
+@pytest.mark.parametrize("unlike", [f"elsewhere/{RESNET}", f"measured/{MLP}", "nonsense"])
+def test_what_is_not_alike_is_refused_in_one_sentence(folder: Path, unlike: str) -> None:
+    at = opened(run="one", case=RESNET, against=unlike)
+    assert [warning.value for warning in at.warning] != []
+    assert "is no operator table that can be subtracted" in at.warning[0].value
+    assert len(at.dataframe) == 1
+
+
+def test_a_trace_that_is_elsewhere_is_named(folder: Path) -> None:
+    at = opened(run="elsewhere")
+    assert not [label for label in buttons(at) if label.startswith("Trace")]
+    assert f"it lies in the run's folder: {TRACE}" in captions(at)
+    assert "No other table of this workload" in captions(at)
+
+
+HOSTILE = "**b** [x](javascript:alert(1)) <img src=x>"
+
+
+def test_names_in_captions_stay_text(folder: Path) -> None:
+    url = f"sqlite:///{folder}/pyrometer.db"
+    environment = replace(an_environment(), name=HOSTILE, fingerprint="f" * 64)
+    for number, about in enumerate(({"trace": HOSTILE}, {"trace": None, "trace_note": HOSTILE})):
+        run = a_run(f"hostile-{number}", suite="profile", environments=[environment])
+        traced = a_traced(RESNET, a_row("aten::mm", 1.0))
+        facts = {**traced.facts, **about}
+        fill(url, run, replace(traced, facts=facts, environment=environment.fingerprint))
+    for query in (
+        {"run": "hostile-0"},
+        {"run": "hostile-1"},
+        {"run": "one", "case": RESNET, "against": f"hostile-0/{RESNET}"},
+    ):
+        told = captions(opened(**query))
+        assert r"\*\*b\*\* \[x\](javascript\:alert(1)) \<img src=x\>" in told and HOSTILE not in told
+
+
+def test_a_measured_run_has_no_operators(folder: Path) -> None:
+    at = opened(run="measured", case=MLP)
+    assert "Operators" not in [header.value for header in at.header]

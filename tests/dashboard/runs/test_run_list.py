@@ -1,0 +1,150 @@
+"""The list of runs: its filters live in the address, and the database does the choosing."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from builders import a_machine, a_night, a_run
+from dashboard_pages import Open, html, text
+
+from dashboard.components import query_params, tables
+from dashboard.runs import run_list
+from db.connection.engine import open_database
+from db.records import RunsOnly
+from db.runs import queries
+from db.runs.store import save_run
+from db.schema import core_tables as stored
+
+PAGE = "app_pages/run_detail.py"
+HOSTILE = "<img src=x onerror=alert(1)> & all"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Sixty runs: every third of suite gpu, every second on another machine, the last one running."""
+    made = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(made) as database:
+        for night in range(60):
+            run = a_run(
+                f"run-{night:02d}",
+                started_at=a_night(night),
+                suite="smoke" if night % 3 else "gpu",
+                machine=a_machine(HOSTILE if night % 2 else "bench-1"),
+                state="running" if night == 59 else "complete",
+            )
+            save_run(database, run)
+    return made
+
+
+def test_the_database_leaves_out_what_is_not_asked_for(url: str) -> None:
+    with open_database(url) as database:
+        every = queries.recent_runs(database, limit=100)
+        assert queries.count_runs(database, RunsOnly()) == len(every) == 60
+        for only in (
+            RunsOnly(suite="gpu"),
+            RunsOnly(machine=HOSTILE),
+            RunsOnly(state="running"),
+            RunsOnly(suite="smoke", machine="bench-1", state="complete"),
+            RunsOnly(suite="complete"),
+        ):
+            wanted = [
+                each
+                for each in every
+                if only.suite in ("", each.suite)
+                and only.machine in ("", each.machine)
+                and only.state in ("", each.state)
+            ]
+            assert queries.recent_runs(database, limit=100, only=only) == wanted
+            assert queries.recent_runs(database, limit=5, offset=2, only=only) == wanted[2:7]
+            assert queries.count_runs(database, only) == len(wanted)
+        assert queries.suites_and_machines(database) == (["gpu", "smoke"], [HOSTILE, "bench-1"])
+
+
+def test_filters_are_read_from_the_address_and_written_to_it(open_page: Open, url: str) -> None:
+    at = open_page(url, PAGE, suite="gpu", machine=HOSTILE)
+    assert [each.value for each in at.header] == ["10 runs"]
+    assert "run-57" in html(at) and "run-54" not in html(at) and "<img" not in html(at)
+    at.selectbox(key="choose-machine").select("bench-1").run()
+    assert {name: at.query_params[name] for name in ("suite", "machine", "state")} in (
+        {"suite": ["gpu"], "machine": ["bench-1"], "state": ["all"]},
+        {"suite": "gpu", "machine": "bench-1", "state": "all"},
+    )
+    assert "run-54" in html(at)
+
+
+def test_a_filtered_list_has_pages_of_its_own(open_page: Open, url: str) -> None:
+    at = open_page(url, PAGE)
+    assert [each.value for each in at.header] == ["60 runs"]
+    assert 'href="/run?suite=all&amp;machine=all&amp;state=all&amp;page=2"' in html(at)
+    at.query_params["page"] = "2"
+    at.run()
+    assert html(at).count('href="/run?run=run-0') == 10 and "page 2 of 2" in html(at)
+    at.query_params["suite"] = "gpu"
+    at.run()
+    assert "20 runs" in text(at) and "Newer" not in html(at)
+
+
+@pytest.mark.parametrize(("query", "many"), [({}, 60), ({"suite": "gpu"}, 20)])
+def test_the_file_has_all_that_the_heading_counts(
+    open_page: Open, url: str, monkeypatch: pytest.MonkeyPatch, query: dict[str, str], many: int
+) -> None:
+    made: dict[str, Callable[[], pd.DataFrame]] = {}
+
+    def heading(title: str, frame: Callable[[], pd.DataFrame], file_name: str) -> None:
+        made[title] = frame
+
+    monkeypatch.setattr("dashboard.components.parts.heading", heading)
+    monkeypatch.setattr("dashboard.components.load._RUNS_AT_ONCE", 7)
+    at = open_page(url, PAGE, **query)
+    # The page itself shows no more than before.
+    assert html(at).count('href="/run?run=run-') == min(many, run_list.PAGE)
+    frame = made[f"{many} runs"]()
+    ids = [f"run-{night:02d}" for night in reversed(range(60)) if many == 60 or night % 3 == 0]
+    assert list(frame["run"]) == ids
+
+
+def test_what_nobody_knows_is_said_and_what_fits_nothing_too(open_page: Open, url: str) -> None:
+    at = open_page(url, PAGE, suite="gpuu")
+    assert 'did you mean "gpu"' in at.warning[0].value and "60 runs" in text(at)
+    at = open_page(url, PAGE, state="interrupted")
+    assert "No run of that kind." in text(at) and 'href="/run"' in html(at)
+
+
+def test_a_run_that_is_not_there_leaves_the_whole_list(open_page: Open, url: str) -> None:
+    at = open_page(url, PAGE, run="run-99", suite="gpu")
+    assert "There is no run 'run-99'" in at.warning[0].value and "60 runs" in text(at)
+
+
+def test_states_are_those_that_a_run_can_have() -> None:
+    assert set(run_list.STATES) == set(stored.STATES)
+    view, complaints = run_list.selection({}, ["smoke"], ["bench-1"])
+    assert view.only == RunsOnly() and not complaints
+    assert view.query() == {name: [query_params.ALL] for name in ("suite", "machine", "state")}
+
+
+def test_a_suite_that_is_called_all_is_one_of_them() -> None:
+    names = ["all", "=all", "cpu"]
+    assert query_params.offered("All suites", names) == {
+        "all": "All suites",
+        "=all": "all",
+        "==all": "=all",
+        "cpu": "cpu",
+    }
+    for name in names:
+        query = {"suite": [query_params.spelled(name)]}
+        view, complaints = run_list.selection(query, names, [])
+        assert (view.only, complaints) == (RunsOnly(suite=name), [])
+    view, complaints = run_list.selection({"suite": ["all"]}, names, [])
+    assert (view.only, complaints) == (RunsOnly(), [])
+
+
+def test_a_machine_that_is_called_after_its_hardware_is_named_once(url: str) -> None:
+    with open_database(url) as database:
+        (summary, *_) = queries.recent_runs(database, limit=1)
+    foreign = replace(summary, machine=summary.hardware)
+    for shown in (tables.runs([foreign], foreign.started_at), tables.run_title(foreign, foreign.started_at)):
+        assert shown.count(summary.hardware) == 1
+    assert escape(summary.machine) in tables.runs([summary], summary.started_at)

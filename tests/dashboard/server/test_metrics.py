@@ -1,0 +1,198 @@
+"""What Prometheus reads: parsed as strictly as its own parser does, and honest when nothing can be known."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.server.metrics import exposition
+from db.connection.engine import Database, open_database
+from db.queue import commands as queue
+from db.queue.records import NewTask, SchedulerSeen
+
+NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
+HOSTILE = 'a "b" \\ c\nd{e="f"} 1 # HELP'
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)')
+_NUMBER = r"[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|Inf|NaN)"
+
+
+def parsed(text: str) -> tuple[dict[str, str], Samples]:
+    """Types by family and samples by name and labels; fails where Prometheus would not take it."""
+    assert text.endswith("\n") and "\r" not in text
+    types: dict[str, str] = {}
+    samples: Samples = {}
+    family = ""
+    for line in text[:-1].split("\n"):
+        if helped := re.fullmatch(rf"# HELP ({_NAME}) (?:[^\\]|\\[\\n])+", line):
+            family = helped[1]
+            assert family not in types, "a family stands in one piece"
+        elif typed := re.fullmatch(rf"# TYPE ({_NAME}) (counter|gauge)", line):
+            assert typed[1] == family and (typed[2] == "counter") == family.endswith("_total")
+            types[family] = typed[2]
+        else:
+            sample = re.fullmatch(rf"({_NAME})\{{(.*)\}} ({_NUMBER})", line)
+            assert sample and sample[1] == family in types, line
+            key = sample[1], frozenset(labels(sample[2]))
+            assert key not in samples, f"twice: {line}"
+            samples[key] = float(sample[3])
+    return types, samples
+
+
+def labels(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    at = 0
+    while at < len(text):
+        match = _LABEL.match(text, at)
+        assert match, text[at:]
+        value = re.sub(r"\\(.)", lambda escape: {"n": "\n"}.get(escape[1], escape[1]), match[2])
+        found.append((match[1], value))
+        at = match.end()
+    return found
+
+
+def sample(samples: Samples, name: str, **of: str) -> float | None:
+    return samples.get((f"pyrometer_{name}", frozenset(of.items())))
+
+
+def did(database: Database, schedule: str, part: str, state: str, at: datetime, job: str = "measure") -> None:
+    """One task that was due and ended a minute later."""
+    token = f"{schedule}{part}{at}"
+    queue.plan_fire(database, schedule, at, "timetable", [NewTask(part, job, {})], at)
+    queue.claim(database, owner="h200/b/1/1", labels=[], jobs=[job], token=token, now=at)
+    assert queue.finish(database, token, state, {}, "", at + timedelta(minutes=1))
+
+
+def test_an_empty_database_has_every_family_and_no_invented_sample(database: Database) -> None:
+    types, samples = parsed(exposition(database, NOW))
+    assert types == {
+        "pyrometer_build_info": "gauge",
+        "pyrometer_last_success_timestamp_seconds": "gauge",
+        "pyrometer_tasks": "gauge",
+        "pyrometer_task_failures_total": "counter",
+        "pyrometer_scheduler_seen_timestamp_seconds": "gauge",
+        "pyrometer_findings": "gauge",
+        "pyrometer_open_regressions": "gauge",
+    }
+    assert sample(samples, "build_info", version=version("pyrometer")) == 1
+    assert sample(samples, "tasks", state="waiting") == 0
+    assert sample(samples, "open_regressions") == 0
+    assert len(samples) == 8
+
+
+def test_each_part_says_when_it_succeeded_last_and_failures_are_counted(database: Database) -> None:
+    day = timedelta(days=1)
+    did(database, "nightly", "2.13.0@h200", "done", NOW - 2 * day)
+    did(database, "nightly", "2.13.0@h200", "failed", NOW - day)
+    did(database, "nightly", "nightly@h200", "done", NOW)
+    did(database, "broken", "", "failed", NOW)
+    did(database, "confirm", "once", "done", NOW, "confirm")
+    queue.plan_fire(database, "later", NOW, "timetable", [NewTask("", "measure", {}, "a10")], NOW)
+    samples = parsed(exposition(database, NOW))[1]
+    success = "last_success_timestamp_seconds"
+    then = (NOW - 2 * day + timedelta(minutes=1)).timestamp()
+    assert sample(samples, success, schedule="nightly", part="2.13.0@h200") == then
+    assert sample(samples, success, schedule="nightly", part="nightly@h200") == NOW.timestamp() + 60
+    assert sum(name.endswith(success) for name, _ in samples) == 2
+    assert sample(samples, "task_failures_total", schedule="nightly") == 1
+    assert sample(samples, "task_failures_total", schedule="broken") == 1
+    states = {state: sample(samples, "tasks", state=state) for state in ("waiting", "done", "failed", "lost")}
+    assert states == {"waiting": 1, "done": 3, "failed": 2, "lost": 0}
+
+
+def test_a_success_long_before_many_failures_is_still_found(database: Database) -> None:
+    did(database, "nightly", "", "done", NOW - timedelta(days=1))
+    for minute in range(230):
+        did(database, "nightly", "", "failed", NOW + timedelta(minutes=minute))
+    samples = parsed(exposition(database, NOW))[1]
+    then = NOW.timestamp() - 24 * 3600 + 60
+    assert sample(samples, "last_success_timestamp_seconds", schedule="nightly", part="") == then
+
+
+def test_every_part_of_a_night_is_told_and_only_fires_are_too_old(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.queue.prometheus_counts._RECENT", 2)
+    monkeypatch.setattr("db.queue.prometheus_counts._LATELY", timedelta(days=1))
+    first, *later = (NOW - timedelta(days=age) for age in (3, 2, 1))
+    parts = [f"nightly@node{number}" for number in range(5)]
+    did(database, "nightly", "gone", "done", first)
+    for due in later:
+        queue.plan_fire(
+            database, "nightly", due, "timetable", [NewTask(p, "measure", {}) for p in parts], due
+        )
+        for token in (f"{due}{part}" for part in parts):
+            queue.claim(database, owner="h200/b/1/1", labels=[], jobs=["measure"], token=token, now=due)
+            # The last one failed when it was newest.
+            ended = "failed" if due == later[1] and token.endswith("4") else "done"
+            assert queue.finish(database, token, ended, {}, "", due + timedelta(minutes=1))
+    # These ask for no part again: one was missed, and one confirms what is seen once.
+    queue.plan_fire(database, "nightly", NOW, "missed", [], NOW)
+    did(database, "nightly", "once", "done", NOW + timedelta(hours=1), "confirm")
+    samples = parsed(exposition(database, NOW))[1]
+    name = "last_success_timestamp_seconds"
+    told = {part: sample(samples, name, schedule="nightly", part=part) for part in [*parts, "gone", "once"]}
+    before, last = (due.timestamp() + 60 for due in later)
+    assert told == dict.fromkeys(parts[:4], last) | {parts[4]: before, "gone": None, "once": None}
+
+
+def test_what_has_a_fire_for_each_part_is_told_of_all_of_them(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As what follows the tasks of a large night: more fires of one part each than are looked at."""
+    monkeypatch.setattr("db.queue.prometheus_counts._RECENT", 2)
+    for number in range(5):
+        did(database, "detect:nightly", f"node{number}", "done", NOW + timedelta(seconds=number), "detect")
+    samples = parsed(exposition(database, NOW))[1]
+    name = "last_success_timestamp_seconds"
+    told = [sample(samples, name, schedule="detect:nightly", part=f"node{number}") for number in range(5)]
+    assert None not in told
+
+
+def test_a_counter_is_there_before_it_rises(database: Database) -> None:
+    did(database, "nightly", "", "done", NOW - timedelta(days=1))
+    before = parsed(exposition(database, NOW))[1]
+    did(database, "nightly", "", "failed", NOW)
+    after = parsed(exposition(database, NOW))[1]
+    counts = [sample(samples, "task_failures_total", schedule="nightly") for samples in (before, after)]
+    assert counts == [0, 1]
+
+
+def test_of_several_schedulers_of_a_machine_the_newest_speaks_and_no_name_breaks_a_line(
+    database: Database,
+) -> None:
+    for number, machine in enumerate(("h200", "h200", HOSTILE)):
+        seen = NOW + timedelta(seconds=number, milliseconds=500)
+        queue.seen_all(database, [SchedulerSeen(f"o{number}", machine, (), NOW, seen, 1, "0.1.0")])
+    did(database, HOSTILE, HOSTILE, "failed", NOW)
+    samples = parsed(exposition(database, NOW))[1]
+    name = "scheduler_seen_timestamp_seconds"
+    assert sample(samples, name, machine="h200") == NOW.timestamp() + 1.5
+    assert sample(samples, name, machine=HOSTILE) == NOW.timestamp() + 2.5
+    assert sample(samples, "task_failures_total", schedule=HOSTILE) == 1
+
+
+def test_it_is_served_beside_the_dashboard_and_says_when_the_database_is_away(
+    serve: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "pyrometer.db"
+    url = f"sqlite:///{file}"
+    with open_database(url) as database:
+        did(database, "nightly", "", "done", NOW)
+    dashboard = serve(url)
+    status, headers, body = dashboard.get("/metrics")
+    assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    assert headers["cache-control"] == "no-store"
+    samples = parsed(body.decode())[1]
+    assert sample(samples, "tasks", state="done") == 1
+    file.rename(file.with_suffix(".away"))
+    status, headers, body = dashboard.get("/metrics")
+    assert status == 503 and str(file) in body.decode() and body.count(b"\n") == 1
+    assert "Traceback" not in dashboard.log

@@ -1,0 +1,246 @@
+"""On a real server: the owner, whoever measures and whoever looks can do what they must, and nothing else."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from builders import MLP, a_night, a_recording, a_run, an_environment, an_outcome, measurements_for
+from postgres_server import PostgresServer
+from sqlalchemy import make_url, text
+
+from db.admin.backup import back_up
+from db.admin.check import looking, schema_check
+from db.admin.prune import prune_queue, prune_samples, prune_telemetry
+from db.admin.roles import Roles, roles_sql
+from db.connection import engine
+from db.connection.engine import Database, open_database
+from db.errors import BadRole, DatabaseError, ReadOnly
+from db.findings import notices
+from db.findings import store as findings
+from db.findings.records import NewFinding, Notice
+from db.queue import commands as queue
+from db.queue.records import NewTask, SchedulerSeen
+from db.runs import queries, store, traces
+from db.schema import core_tables as tables
+from db.schema.finding_tables import ACTIONS
+from db.series import rollups
+from db.telemetry import queries as telemetry
+
+pytestmark = pytest.mark.postgres
+
+#: Names that must be quoted, one of them with everything in it that could end a quotation.
+ROLES = Roles("The owner", "writer-1", """rea"der's $roles$ \\ {x} %I""")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A database with roles; the URLs of a superuser and of each role."""
+
+    superuser: str
+    owner: str
+    writer: str
+    reader: str
+
+
+def give(postgres: PostgresServer, url: str, statements: str) -> None:
+    """Run statements with psql, as the help says."""
+    subprocess.run(
+        [postgres.binaries / "psql", "-q", "-v", "ON_ERROR_STOP=1", f"--dbname={url}"],
+        input=statements,
+        text=True,
+        check=True,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.fixture
+def site(postgres: PostgresServer) -> Iterator[Site]:
+    url = postgres.new_database("postgres")
+    give(postgres, url, roles_sql(ROLES))
+    names = (ROLES.owner, ROLES.writer, ROLES.reader)
+    urls = [make_url(url).set(username=name).render_as_string(hide_password=False) for name in names]
+    yield Site(url, *urls)
+    postgres.drop_database(url)
+
+
+def ingest(url: str) -> None:
+    """What a run does with the database."""
+    with open_database(url) as database:
+        for night in range(2):
+            run = f"run-{night}"
+            outcomes = [an_outcome(replicate=number, telemetry=[a_recording()]) for number in range(2)]
+            store.save_run(database, a_run(run, started_at=a_night(night), state="running"))
+            store.save_run(database, a_run(run, started_at=a_night(night)))
+            store.save_outcomes(database, run, outcomes)
+            store.save_measurements(database, run, measurements_for(outcomes))
+            store.save_measurements(database, run, measurements_for(outcomes))
+
+
+def test_the_writer_stores_and_prunes_and_the_reader_sees_all_of_it(site: Site) -> None:
+    ingest(site.writer)
+    about = ("run-0", MLP, an_environment().fingerprint, 0)
+    with open_database(site.reader, create=False) as database:
+        assert queries.count_runs(database) == 2 and queries.run_ids(database) == {"run-0", "run-1"}
+        assert queries.latest_run_id(database) == "run-1" and queries.recent_runs(database)
+        assert queries.run_summary(database, "run-0") and queries.run_record(database, "run-0")
+        assert queries.outcomes_of_run(database, "run-0") and queries.samples(database, *about)
+        assert queries.measurements_of_run(database, "run-0") and queries.headlines(database, "latency")
+        assert queries.series(database, queries.series_keys(database))
+        assert telemetry.windows(database) and telemetry.recording(database, *about, "host")
+        assert traces.operator_tables(database) == []
+        versions = rollups.releases(database)
+        assert rollups.release_points(database, versions, "latency")
+        assert rollups.rollup_differences(database) == []
+    with open_database(site.writer, create=False) as database:
+        assert prune_telemetry(database, a_night(1)).count == prune_samples(database, a_night(1)).count == 2
+        assert rollups.rebuild_rollups(database) > 0
+
+
+def test_the_reader_writes_nothing(site: Site) -> None:
+    ingest(site.writer)
+    with open_database(site.reader) as database:
+        for attempt in (
+            lambda: store.save_run(database, a_run()),
+            lambda: store.save_outcomes(database, "run-0", [an_outcome(replicate=9)]),
+            lambda: rollups.rebuild_rollups(database),
+            lambda: prune_samples(database, a_night(9)),
+        ):
+            with pytest.raises(ReadOnly, match="may only be read by this account: permission denied"):
+                attempt()
+    for table in sorted(tables.Base.metadata.tables):
+        for statement in (f"DELETE FROM {table}", f"TRUNCATE {table} CASCADE", f"DROP TABLE {table} CASCADE"):
+            assert refused(site.reader, statement), statement
+    assert refused(site.reader, "UPDATE run SET suite = 'mine'")
+    assert refused(site.reader, "INSERT INTO hardware (fingerprint, label, facts) VALUES ('', '', '')")
+    assert refused(site.reader, "CREATE TABLE mine (name text)")
+    assert refused(site.reader, "SELECT nextval('run_number_seq')")
+
+
+def one_night(database: Database) -> int:
+    """What a scheduler does with the database; answers the id of a finding."""
+    new = a_finding(database)
+    task = NewTask("", "measure", {})
+    about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}
+    queue.seen_all(database, [SchedulerSeen("one", "bench-1", (), a_night(0), a_night(0), 1, "0.7.0")])
+    for night in range(3):
+        queue.plan_fire(database, "nightly", a_night(night), "timetable", [task], a_night(0))
+    queue.claim(database, token="a", **about)
+    assert queue.beat(database, "a") and queue.finish(database, "a", "done", {}, "", a_night(0))
+    queue.claim(database, token="b", **about)
+    assert queue.lose(database, "b", "", a_night(0), 1) == "lost"
+    queue.gone_all(database, ["one"])
+    (found,) = findings.save_findings(database, [new], a_night(3))
+    assert findings.decide(database, found.id, "confirmed", 0.1, 0.0, 0.2, {}, a_night(3))
+    assert findings.triage(database, found.id, "note", "ann", "", None, a_night(3))
+    assert notices.save_notice(database, Notice("digest", "today", a_night(3), "", ""))
+    assert prune_queue(database, a_night(9)) == 2
+    return found.id
+
+
+def a_finding(database: Database) -> NewFinding:
+    """A candidate in what `ingest` stored."""
+    names = an_environment().fingerprint, an_environment().fingerprint
+    nights = "run-1", "run-0"
+    key = queries.series_keys(database)[0]
+    return NewFinding(key, "nightly", "nightly", "", "worse", "step", *nights, *names, 0.1)
+
+
+def test_the_writer_schedules_and_the_reader_only_triages(site: Site) -> None:
+    ingest(site.writer)
+    with open_database(site.writer) as database:
+        found = one_night(database)
+    with open_database(site.reader, create=False) as database:
+        for number, action in enumerate(ACTIONS):
+            told = findings.triage(database, found, action, "bob", "text", a_night(9), a_night(4))
+            assert told is not None and len(findings.triage_log(database, found)) == number + 2
+        assert told.link == "text" and told.muted_until == a_night(9) and told.triage == "fixed"
+        for attempt in (
+            lambda: queue.plan_fire(database, "nightly", a_night(9), "by hand", [], a_night(9)),
+            lambda: queue.cancel(database, 3, a_night(9)),
+            lambda: findings.save_findings(database, [a_finding(database)], a_night(9)),
+            lambda: findings.decide(database, found, "refuted", 0.0, 0.0, 0.0, {}, a_night(9)),
+            lambda: findings.set_state(database, [found], "machine"),
+            lambda: notices.save_notice(database, Notice("digest", "now", a_night(3), "", "")),
+        ):
+            with pytest.raises(ReadOnly):
+                attempt()
+    for column in ("state = 'refuted'", "change = 0", "evidence = ''", "returns_of = 1"):
+        assert refused(site.reader, f"UPDATE finding SET {column}")
+    assert refused(site.reader, "UPDATE triage SET who = 'ann'")
+    assert refused(site.reader, "SELECT nextval('finding_id_seq')")
+    for table in ("finding", "triage", "notice"):
+        assert refused(site.writer, f"DELETE FROM {table}")
+
+
+def refused(url: str, statement: str) -> bool:
+    """Whether a role may not do that; what it did is undone."""
+    with open_database(url, create=False) as database:
+        try:
+            with database.writing() as connection:
+                connection.execute(text(statement))
+                raise KeyError
+        except DatabaseError as error:
+            return isinstance(error, ReadOnly)
+        except KeyError:
+            return False
+
+
+def test_the_writer_changes_no_table_and_forgets_no_measurement(site: Site) -> None:
+    ingest(site.writer)
+    for table in sorted(tables.Base.metadata.tables):
+        assert refused(site.writer, f"DROP TABLE {table} CASCADE")
+        assert refused(site.writer, f"ALTER TABLE {table} ADD COLUMN mine text")
+        assert refused(site.writer, f"TRUNCATE {table} CASCADE")
+    for table in ("measurement", "outcome", "run", "series", "pyrometer_schema"):
+        assert refused(site.writer, f"DELETE FROM {table}")
+    assert refused(site.writer, "UPDATE pyrometer_schema SET version_num = '9999'")
+    assert refused(site.writer, "CREATE TABLE mine (name text)")
+    assert not refused(site.writer, "DELETE FROM samples"), "refusing everything would prove nothing"
+
+
+def test_the_owner_upgrades_and_what_it_makes_is_seen_by_the_others(
+    site: Site, postgres: PostgresServer
+) -> None:
+    assert engine.upgrade(site.owner).before == engine.upgrade(site.owner).after
+    with open_database(site.owner) as database, database.writing() as connection:
+        connection.execute(text("CREATE TABLE later (id serial PRIMARY KEY, name text)"))
+    assert not refused(site.reader, "SELECT * FROM later")
+    assert refused(site.reader, "INSERT INTO later (name) VALUES ('a')")
+    assert not refused(site.writer, "INSERT INTO later (name) VALUES ('a')")
+    # Once more changes nothing.
+    give(postgres, site.superuser, roles_sql(ROLES))
+    ingest(site.writer)
+    assert refused(site.writer, "DELETE FROM run") and refused(site.reader, "DELETE FROM samples")
+
+
+def test_roles_before_tables(postgres: PostgresServer) -> None:
+    url = postgres.new_database("template0")
+    give(postgres, url, roles_sql(ROLES))
+    owner, writer = (
+        make_url(url).set(username=name).render_as_string(hide_password=False)
+        for name in (ROLES.owner, ROLES.writer)
+    )
+    with pytest.raises(ReadOnly):
+        open_database(writer)
+    open_database(owner).close()
+    give(postgres, url, roles_sql(ROLES))
+    ingest(writer)
+    assert refused(writer, "UPDATE pyrometer_schema SET version_num = '9999'")
+    postgres.drop_database(url)
+
+
+def test_a_reader_checks_and_backs_up(site: Site, tmp_path: Path) -> None:
+    ingest(site.writer)
+    with looking(site.reader) as database:
+        assert schema_check(database).problems == ()
+    assert back_up(site.reader, tmp_path / "copy") > 10_000
+
+
+@pytest.mark.parametrize("name", ["", "a" * 64, "é" * 32, "a\0b", "pg_mine", "public"])
+def test_a_name_that_can_be_no_role_is_refused(name: str) -> None:
+    with pytest.raises(BadRole):
+        Roles(writer=name)
+    with pytest.raises(BadRole, match="three names"):
+        Roles(writer="one", reader="one")

@@ -1,0 +1,25 @@
+"""What was told is told once."""
+
+from builders import a_night
+
+from db.connection.engine import Database
+from db.findings import notices
+from db.findings.records import Notice
+
+DIGEST = Notice(
+    "digest", "2026-09-01", a_night(0), "A quiet night", "All **well**.\n", {"regressions": 0}, {}
+)
+
+
+def test_a_notice_is_stored_once(database: Database) -> None:
+    assert notices.save_notice(database, DIGEST)
+    assert not notices.save_notice(database, Notice("digest", "2026-09-01", a_night(1), "Another", ""))
+    assert notices.notice(database, "digest", "2026-09-01") == DIGEST
+    assert notices.notice(database, "digest", "2026-09-02") is None
+    assert notices.notice(database, "silent", "2026-09-01") is None
+
+
+def test_the_newest_notices_come_first(database: Database) -> None:
+    for night in (1, 0, 2):
+        notices.save_notice(database, Notice("digest", f"night {night}", a_night(night), "", ""))
+    assert [each.key for each in notices.notices(database, 2)] == ["night 2", "night 1"]

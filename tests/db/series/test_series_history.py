@@ -1,0 +1,289 @@
+"""Histories: the nights of a track and no others, each series in order, and what changed between them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+from builders import (
+    MLP,
+    RESNET,
+    a_machine,
+    a_night,
+    a_profile,
+    a_run,
+    an_environment,
+    an_outcome,
+    measurements_for,
+)
+
+from db.connection.engine import Database
+from db.findings.records import HistoryRun, RunChange, Track
+from db.queue import commands as queue
+from db.queue.records import NewTask
+from db.records import Environment, Run
+from db.runs import store
+from db.series import series_history
+
+NIGHTLY = Track("nightly", "nightly", "h200")
+CANARY = Environment("canary-1", "canary", "", "3.12.3", {})
+SONG = "canary_compute/infer/-/eager"
+
+
+def measured(database: Database, run: Run, *, latency: float = 2.0, cases: Sequence[str] = (MLP,)) -> None:
+    """A run that is stored with its measurements, of each of its environments."""
+    outcomes = [
+        an_outcome(case, environment=environment, replicate=replicate, latency=latency + 0.5 * replicate)
+        for environment in run.environments
+        for case in ((SONG,) if environment == CANARY else cases)
+        for replicate in range(2)
+    ]
+    store.save_run(database, run)
+    store.save_outcomes(database, run.id, outcomes)
+    store.save_measurements(database, run.id, measurements_for(outcomes))
+
+
+def scheduled(
+    database: Database,
+    run: str | None,
+    *,
+    track: Track = NIGHTLY,
+    due_at: datetime,
+    job: str = "measure",
+    state: str = "done",
+) -> None:
+    """A task that made a run and ended, or did not."""
+    task = NewTask(f"{track.track}@{track.label}", job, {"track": track.track}, track.label)
+    token = f"{track}-{due_at}"
+    queue.plan_fire(database, track.schedule, due_at, "timetable", [task], due_at)
+    claimed = queue.claim(database, owner="one", labels=[track.label], jobs=[job], token=token, now=due_at)
+    assert claimed is not None
+    if run is not None:
+        queue.set_run(database, token, run)
+    if state == "lost":
+        queue.lose(database, token, "", due_at, 1)
+    elif state != "running":
+        queue.finish(database, token, state, {}, "", due_at)
+
+
+def nightly(database: Database, night: int, *, latency: float = 2.0, **how: Any) -> None:
+    """A night of the track, as its schedule measures it."""
+    environment = an_environment(f"2.14.0.dev2026090{night}+cpu", "nightly")
+    run = a_run(f"night-{night}", environments=[environment], started_at=a_night(night))
+    measured(database, run, latency=latency)
+    scheduled(database, run.id, due_at=a_night(night), **how)
+
+
+def test_a_history_is_what_its_nights_measured_in_order(database: Database) -> None:
+    for night in (2, 0, 1):
+        nightly(database, night, latency=2.0 + night)
+    (history,) = series_history.history(database, NIGHTLY, ["latency"])
+    assert (history.key.case, history.key.metric, history.key.hardware_label) == (
+        MLP,
+        "latency",
+        "Xeon 6430, 2 cores",
+    )
+    assert [(each.run, each.point, each.n) for each in history.points] == [
+        (f"night-{night}", 2.25 + night, 2) for night in range(3)
+    ]
+    first, *_ = history.points
+    version = "2.14.0.dev20260900+cpu"
+    assert first.at == HistoryRun(
+        "night-0", a_night(0), f"environment-nightly-{version}", version, "bench-1", "harness-1f3a"
+    )
+    told = (first.started_at, first.environment, first.torch_version, first.machine, first.harness)
+    assert told == (a_night(0), first.at.environment, version, "bench-1", "harness-1f3a")
+    assert (
+        first.spread == pytest.approx(math.log(2.5 / 2) / math.sqrt(2))
+        and history.points[1].at is not first.at
+    )
+    both = series_history.history(database, NIGHTLY, {"throughput", "latency", "no such metric"})
+    assert [each.key.metric for each in both] == ["latency", "throughput"]
+    assert both[0] == history and series_history.history(database, NIGHTLY, []) == []
+
+
+def test_what_others_measured_is_not_in_it(database: Database) -> None:
+    nightly(database, 1)
+    nightly(database, 3, state="failed")
+    measured(database, a_run("by-hand", started_at=a_night(2)))
+    for night, track in enumerate(
+        (
+            Track("nightly", "2.13.0", "h200"),
+            Track("nightly", "nightly", "a10"),
+            Track("other", "nightly", "h200"),
+        )
+    ):
+        measured(database, a_run(f"other-{night}", started_at=a_night(2)))
+        scheduled(database, f"other-{night}", track=track, due_at=a_night(5 + night))
+    scheduled(database, "never stored", due_at=a_night(9))
+    (history,) = series_history.history(database, NIGHTLY, ["latency"])
+    assert [each.run for each in history.points] == ["night-1", "night-3"]
+    assert series_history.history(database, Track("nightly", "latest", "h200"), ["latency"]) == []
+
+
+def test_only_so_many_nights_are_read(database: Database) -> None:
+    for night in range(5):
+        nightly(database, night)
+    (history,) = series_history.history(database, NIGHTLY, ["latency"], newest=2)
+    assert [each.run for each in history.points] == ["night-3", "night-4"]
+
+
+def test_several_series_and_environments_of_one_run(database: Database) -> None:
+    baseline = an_environment("2.13.0+cpu")
+    for night in range(2):
+        environments = [baseline, an_environment(f"2.14.0.dev{night}", "nightly"), CANARY]
+        run = a_run(f"night-{night}", environments=environments, started_at=a_night(night))
+        measured(database, run, cases=(MLP, RESNET) if night else (RESNET,))
+        scheduled(database, run.id, due_at=a_night(night))
+    found = series_history.history(database, NIGHTLY, ["latency"])
+    told = {each.key.case: [(point.run, point.torch_version) for point in each.points] for each in found}
+    first, second = (
+        [(f"night-{night}", "2.13.0+cpu"), (f"night-{night}", f"2.14.0.dev{night}")] for night in range(2)
+    )
+    assert told == {
+        SONG: [("night-0", ""), ("night-1", "")],
+        MLP: second,
+        RESNET: [*first, *second],
+    }
+    assert found[0].points[0].at is not found[2].points[0].at
+    assert found[1].points[0].at is found[2].points[2].at, "one for all series of a run and environment"
+
+
+def test_nothing_changed_between_alike_runs(database: Database) -> None:
+    for night in range(2):
+        store.save_run(database, a_run(f"night-{night}", started_at=a_night(night)))
+    assert series_history.run_changes(database, "night-0", "night-1") == []
+    assert series_history.run_changes(database, "night-0", "night-0") == []
+    with pytest.raises(ValueError, match="run nobody was never stored"):
+        series_history.run_changes(database, "night-0", "nobody")
+
+
+def _night(number: int, **facts: Any) -> Run:
+    conditions = {"driver": "580.65", "kernel": "6.8.0", "load": 0.1 * number, "turbo_off": None}
+    environment = replace(
+        an_environment("2.14.0.dev1", "nightly"),
+        facts={
+            "packages": ["numpy==2.3.1", "torch==2.14.0.dev1"],
+            "cuda": "13.0",
+            "variables": {},
+            "executable": f"/somewhere/{number}",
+        },
+    )
+    run = a_run(f"night-{number}", environments=[environment, CANARY], started_at=a_night(number))
+    return replace(run, facts={"conditions": conditions, "device": "cuda", "timing": {"blocks": 5}, **facts})
+
+
+def test_all_that_changed_is_told(database: Database) -> None:
+    first, second = _night(0), _night(1)
+    environment = replace(
+        second.environments[0],
+        fingerprint="another",
+        torch_version="2.14.0.dev2",
+        facts={
+            "packages": ["numpy==2.3.2", "torch==2.14.0.dev2", "triton==3.6"],
+            "cuda": "13.0",
+            "variables": {"OMP_NUM_THREADS": "2"},
+        },
+    )
+    conditions = {"driver": "590.01", "load": 7.0, "turbo_off": "0", "image": "sha256:1"}
+    second = replace(
+        second,
+        machine=a_machine("bench-2", "8 x H200"),
+        environments=(CANARY, environment),
+        profile=replace(a_profile("as it comes"), settings={"threads": 2, "OMP_WAIT_POLICY": "passive"}),
+        harness="harness-2",
+        facts={"conditions": conditions, "device": "cpu", "timing": {"blocks": 6}, "user_version": "v2"},
+    )
+    for run in (first, second):
+        store.save_run(database, run)
+    assert series_history.run_changes(database, "night-0", "night-1") == [
+        RunChange("environment", "numpy", "2.3.1", "2.3.2"),
+        RunChange("environment", "torch", "2.14.0.dev1", "2.14.0.dev2"),
+        RunChange("environment", "triton", "", "3.6"),
+        RunChange("environment", "variables.OMP_NUM_THREADS", "", "2"),
+        RunChange("hardware", "cpu", "Xeon 6430, 2 cores", "8 x H200"),
+        RunChange("hardware", "hardware", "Xeon 6430, 2 cores", "8 x H200"),
+        RunChange("harness", "cases", "", "v2"),
+        RunChange("harness", "harness", "harness-1f3a", "harness-2"),
+        RunChange("machine", "driver", "580.65", "590.01"),
+        RunChange("machine", "image", "", "sha256:1"),
+        RunChange("machine", "kernel", "6.8.0", ""),
+        RunChange("machine", "name", "bench-1", "bench-2"),
+        RunChange("machine", "turbo_off", "", "0"),
+        RunChange("profile", "device", "cuda", "cpu"),
+        RunChange("profile", "profile", "quiet", "as it comes"),
+        RunChange("profile", "threads", "1", "2"),
+        RunChange("profile", "timing.blocks", "5", "6"),
+    ]
+
+
+def test_changes_along_many_nights(database: Database) -> None:
+    for night, driver in enumerate(("580", "580", "590", "580")):
+        run = _night(night, conditions={"driver": driver, "load": night})
+        store.save_run(database, run)
+    names = [f"night-{night}" for night in range(4)]
+    found = series_history.changes_along(database, names)
+    assert found == {
+        "night-1": [],
+        "night-2": [RunChange("machine", "driver", "580", "590")],
+        "night-3": [RunChange("machine", "driver", "590", "580")],
+    }
+    assert (
+        series_history.changes_along(database, names[:1]) == series_history.changes_along(database, []) == {}
+    )
+    with pytest.raises(ValueError, match="run gone was never stored"):
+        series_history.changes_along(database, [*names, "gone"])
+
+
+def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
+    nightly(database, 0)
+    task = NewTask("2.13.0@h200", "measure", {"track": "2.13.0", "baseline": "2.13.0"}, "h200")
+    queue.plan_fire(database, "nightly", a_night(1), "timetable", [task], a_night(1))
+    claim = queue.claim(database, owner="o", labels=["h200"], jobs=["measure"], token="t", now=a_night(1))
+    assert claim is not None and queue.set_run(database, "t", "night-1")
+    old, new = an_environment("2.13.0+cpu", "stable"), an_environment("2.14.0+cpu", "candidate")
+    for run, environments in (("night-1", [old]), ("session", [old, new, CANARY])):
+        store.save_run(database, a_run(run, environments=environments, started_at=a_night(1)))
+    scheduled(database, "session", due_at=a_night(2), job="confirm")
+    found = series_history.measured_for(database, ["night-0", "night-1", "session", "nobody"])
+    assert {(each.run, each.name): (each.last, each.track, each.baseline) for each in found} == {
+        ("night-0", "nightly"): (True, "nightly", ""),
+        # It is told while the task still runs.
+        ("night-1", "stable"): (True, "2.13.0", "2.13.0"),
+        ("session", "stable"): (False, "", ""),
+        ("session", "candidate"): (True, "", ""),
+        ("session", "canary"): (False, "", ""),
+    }
+    assert {each.environment for each in found} >= {old.fingerprint, new.fingerprint, CANARY.fingerprint}
+    assert series_history.measured_for(database, []) == []
+
+
+def test_changes_are_of_the_environment_that_is_asked_for(database: Database) -> None:
+    def packed(version: str) -> Environment:
+        return replace(
+            an_environment(version),
+            facts={"packages": [f"triton=={version}"], "build": version, "cuda": "13"},
+        )
+
+    old, new = packed("2.13.0"), packed("2.14.0")
+    for night, environments in enumerate(([old], [old, new], [old, new])):
+        run = replace(_night(night), environments=tuple(environments))
+        conditions = {"driver": "590" if night == 2 else "580"}
+        store.save_run(database, replace(run, facts={**run.facts, "conditions": conditions}))
+    driver = RunChange("machine", "driver", "580", "590")
+    places = [(f"night-{night}", old.fingerprint) for night in range(3)]
+    upgraded = [places[0], ("night-1", new.fingerprint)]
+    found = series_history.changes_beside(database, [places, upgraded, [], places[:1]])
+    assert found[0] == [[], [], [driver]]
+    assert found[1] == [
+        [],
+        [
+            RunChange("environment", "torch", "2.13.0", "2.14.0"),
+            RunChange("environment", "triton", "2.13.0", "2.14.0"),
+        ],
+    ]
+    assert found[2:] == [[], [[]]]
+    # One that was forgotten meanwhile differs from nothing.
+    assert series_history.changes_beside(database, [[places[0], ("gone", old.fingerprint)]]) == [[[], []]]

@@ -1,0 +1,41 @@
+"""Two nodes and their head; nobody waits as long as in earnest."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet_heads import Head, processes
+from loopback_engine import LoopbackEngine, Node
+from measuring_site import LOCK_FOLDER
+from schedulers import until
+
+from fleet import hosts, remote_host, retrying_client
+
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Tests do not have all night, and no doctor waits for another run of this machine."""
+    monkeypatch.setattr(retrying_client, "PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(retrying_client, "SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(remote_host, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(hosts, "REFRESH_SECONDS", 0.05)
+    monkeypatch.setattr(hosts, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(hosts, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[LoopbackEngine]:
+    """Nodes `one` and `two`; afterwards nothing of theirs runs."""
+    made = LoopbackEngine(Node(tmp_path, "one", "h200"), Node(tmp_path, "two", "a10"))
+    yield made
+    for node in made.nodes_here.values():
+        node.agent.close()
+    until(lambda: not processes(tmp_path), "all children are gone")
+
+
+@pytest.fixture
+def head(tmp_path: Path, engine: LoopbackEngine) -> Head:
+    return Head(tmp_path, engine)

@@ -1,0 +1,56 @@
+"""A real Slurm cluster, and a head at it."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fleet_heads import processes
+from measuring_site import unavailable
+from schedulers import until
+from slurm_cluster import SlurmCluster, missing_programs
+from slurm_site import Site
+
+from configuration.tables.slurm import SlurmSettings
+from fleet import retrying_client
+from fleet.slurm import queue as slurm_queue
+
+#: What no job may know.
+SECRET = "postgresql://head:hunter2@db/pyrometer"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[SlurmCluster]:
+    if missing := missing_programs():
+        unavailable(f"there is no Slurm here: as root, apt-get install {' '.join(missing)}")
+    # A socket's path must be short.
+    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
+        made = SlurmCluster(Path(folder))
+        try:
+            made.start()
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def in_a_hurry_with_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file system here hides what was written; Slurm may be asked often, and may be slow."""
+    monkeypatch.setattr(slurm_queue, "JOBS_SECONDS", 0.2)
+    monkeypatch.setattr(slurm_queue, "NODES_SECONDS", 0.2)
+    monkeypatch.setattr(slurm_queue, "UNSEEN_SECONDS", 1.0)
+    monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(retrying_client, "SILENT_SECONDS", 60.0)
+
+
+@pytest.fixture
+def at_slurm(
+    tmp_path: Path, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch, in_a_hurry_with_slurm: None
+) -> Iterator[Site]:
+    """A head; afterwards no job is left, and no process of any."""
+    monkeypatch.setenv("SLURM_CONF", cluster.variables["SLURM_CONF"])
+    monkeypatch.setenv("PYROMETER_DATABASE_URL", SECRET)
+    monkeypatch.setenv("PYROMETER_CONTENTION_LIMIT", "1")
+    yield Site(tmp_path, cluster, SlurmSettings())
+    cluster.clear()
+    until(lambda: not processes(tmp_path), "nothing of a job is left")

@@ -1,0 +1,125 @@
+"""Children as jobs of a real Slurm cluster: where they run, what they are given, what comes back."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from fleet_heads import RUN, under_way
+from measured_by_nobody import CASES
+from schedulers import executions, until
+from slurm_cluster import SlurmCluster
+from slurm_site import WELL, Site, all_of
+
+from runner import journal
+from scheduled_jobs.jobs.context import Stopped
+
+
+def test_nodes_are_seen_with_what_they_can_be_asked_by(at_slurm: Site, cluster: SlurmCluster) -> None:
+    assert at_slurm.there() == ["alpha", "beta"]
+    labels = {name: at_slurm.engine.call(name, "describe", {}, 10)["labels"] for name in at_slurm.there()}
+    assert labels == {"alpha": ["rack7", "a10"], "beta": ["rack7", "gpu:h200", "h200", "gpu"]}
+    # What a node calls itself is known once a job was there.
+    assert at_slurm.measure("quick", name="alpha") == WELL
+    called = at_slurm.engine.call("alpha", "describe", {}, 10)["labels"]
+    assert called == ["rack7", "a10", socket.gethostname()]
+    cluster.set_node("beta", "drain")
+    until(lambda: at_slurm.there() == ["alpha"], "a drained node is not there")
+    cluster.set_node("beta", "resume")
+    until(lambda: at_slurm.there() == ["alpha", "beta"], "it is back")
+
+
+def test_a_run_is_mirrored_byte_for_byte(at_slurm: Site) -> None:
+    logs = at_slurm.logs()
+    assert at_slurm.measure("quick", name="alpha", logs=logs) == WELL
+    assert at_slurm.mirror() == at_slurm.journal() != b""
+    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
+    assert at_slurm.events == [{"event": "began"}]
+    assert logs.events.read_bytes() == b'{"event": "began"}\n'
+    assert executions(at_slurm.node_data()) == all_of()
+    assert at_slurm.engine.call("alpha", "runs", {}, 10) == {
+        "runs": [{"run": RUN, "size": len(at_slurm.mirror()), "in_use": False}]
+    }
+
+
+def test_a_job_has_the_node_for_itself_and_no_secret(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="beta")) as future:
+        at_slurm.midway("beta")
+        told = cluster.call("scontrol", "show", "job", "--oneliner", at_slurm.number())
+        wanted = {"Requeue=0", "Restarts=0", "NodeList=beta", "OverSubscribe=NO", "NumNodes=1"}
+        assert wanted <= set(told.split())
+        assert f"cpu={os.cpu_count()}" in told
+        at_slurm.go_on()
+    assert future.result() == WELL
+    environ = dict(
+        line.split("=", 1)
+        for line in (at_slurm.node_data("beta") / "environ").read_text().splitlines()
+        if "=" in line
+    )
+    assert environ["SLURMD_NODENAME"] == "beta"
+    assert environ["PYROMETER_CONTENTION_LIMIT"] == "1"
+    assert environ["PYROMETER_DATA_DIR"] == str(at_slurm.node_data("beta"))
+    assert environ["PYROMETER_DATABASE_URL"].startswith("sqlite:////")
+    assert not Path(environ["PYROMETER_DATABASE_URL"].removeprefix("sqlite:///")).parent.exists()
+    for path in [*at_slurm.shared.rglob("*"), *cluster.folder.rglob("*")]:
+        assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
+
+
+def test_a_wish_to_stop_keeps_what_is_measured_and_is_gone_on_with(at_slurm: Site) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
+        at_slurm.midway()
+        at_slurm.stop.set()
+    with pytest.raises(Stopped):
+        future.result()
+    assert at_slurm.mirror() == at_slurm.journal()
+    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    at_slurm.stop.clear()
+    at_slurm.go_on()
+    assert at_slurm.resume(name="alpha") == WELL
+    assert executions(at_slurm.node_data()) == all_of()
+    assert at_slurm.mirror() == at_slurm.journal()
+
+
+def test_a_job_waits_in_the_queue_and_says_why(at_slurm: Site, cluster: SlurmCluster) -> None:
+    other = f"{RUN[:-1]}e"
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as first:
+        at_slurm.midway()
+        logs = at_slurm.logs()
+        with under_way(lambda: at_slurm.measure("quick", name="alpha", run=other, logs=logs)) as second:
+            until(lambda: logs.log.exists() and logs.log.read_text(), "it says that it waits")
+            at_slurm.go_on()
+        assert second.result() == WELL
+    assert first.result() == WELL
+    said = logs.log.read_text()
+    assert said.startswith("waits in Slurm's queue as job ") and said.count("\n") == 1, said
+    assert executions(at_slurm.node_data(run=other)) == all_of(other)
+
+
+def test_a_job_that_waits_is_taken_out_of_the_queue(at_slurm: Site, cluster: SlurmCluster) -> None:
+    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
+    with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
+        until(lambda: "waits in Slurm's queue" in at_slurm.all_told(), "it waits")
+        at_slurm.stop.set()
+    with pytest.raises(Stopped):
+        future.result()
+    assert [job[1:3] for job in cluster.jobs()] == [["RUNNING", "wrap"]]
+    assert not at_slurm.node_data().exists()
+
+
+def test_others_have_the_node_and_one_like_it_is_free(at_slurm: Site, cluster: SlurmCluster) -> None:
+    at_slurm.engine.nodes()
+    assert not at_slurm.engine.left_to_others
+    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
+    until(
+        lambda: at_slurm.engine.nodes() and at_slurm.engine.queue.nodes.last()[0].state != "idle",
+        "it is seen",
+    )
+    # Beta is free, and is asked for by other labels.
+    assert not at_slurm.engine.left_to_others
+    rows = at_slurm.engine.queue.nodes.last()
+    alike = [rows[0], type(rows[1])("beta", "idle", rows[0].features, rows[0].resources, "none")]
+    at_slurm.engine.queue.nodes.last = lambda: alike  # type: ignore[method-assign]
+    at_slurm.engine.nodes()
+    assert at_slurm.engine.left_to_others == {"alpha"}

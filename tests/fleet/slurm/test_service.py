@@ -1,0 +1,100 @@
+"""A service whose tasks are measured by jobs of a real Slurm cluster."""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+from measured_by_nobody import CASES
+from schedulers import a_service, executions, settled, until
+from slurm_cluster import SlurmCluster
+from slurm_site import Site
+
+from db.connection.engine import Database, open_database
+from db.queue.commands import plan_fire
+from db.queue.queries import attempts, schedulers, task
+from db.queue.records import NewTask, Task, machine_of
+from db.runs import queries
+from fleet.slurm.hosts import SlurmPlaces
+from scheduled_jobs.scheduler import scheduler
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.process_identity import machine_name
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def head(at_slurm: Site, url: str) -> Generator[None]:
+    """A service at the cluster, until the end of the block."""
+    at_slurm.data_dir.mkdir(exist_ok=True)
+    places = SlurmPlaces(at_slurm.engine, at_slurm.data_dir, partial(open_database, url, timeout=30))
+    service = a_service(
+        url, at_slurm.data_dir, settled("", at_slurm.data_dir), Log("json", now), places=places
+    )
+    asked = threading.Event()
+    thread = threading.Thread(target=service.run, args=(asked.is_set,))
+    thread.start()
+    try:
+        yield
+    finally:
+        asked.set()
+        service.wake()
+        thread.join(60)
+        places.close()
+        assert not thread.is_alive()
+
+
+def fire(database: Database, kind: str, label: str) -> Task:
+    """Have something measured on a machine with that label."""
+    moment = now()
+    new = NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
+    plan_fire(database, "night", moment, "by hand", [new], moment)
+    return next(
+        found for number in range(1, 9) if (found := task(database, number)) and found.due_at == moment
+    )
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.2)
+    monkeypatch.setattr(scheduler, "BEAT_SECONDS", 0.4)
+    return f"sqlite:///{tmp_path}/pyrometer.db"
+
+
+def test_a_task_goes_to_the_node_that_it_asks_for(at_slurm: Site, url: str) -> None:
+    with open_database(url, timeout=30) as database:
+        planted = fire(database, "quick", "gpu:h200")
+        with head(at_slurm, url):
+            until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
+            about = {each.machine: each for each in schedulers(database)}
+            # What the node calls itself may be known by now.
+            known = ("beta", "rack7", "gpu:h200", "h200", "gpu")
+            assert about["beta"].labels in (known, (*known, machine_name()))
+        done = task(database, planted.id)
+        assert done is not None and machine_of(done.owner) == "beta"
+        run = queries.run_record(database, str(done.run_id))
+        assert run is not None and run.state == "complete"
+        assert len(executions(at_slurm.node_data("beta", str(done.run_id)))) == len(CASES)
+
+
+def test_a_task_whose_node_goes_down_is_taken_over(at_slurm: Site, cluster: SlurmCluster, url: str) -> None:
+    with open_database(url, timeout=30) as database, head(at_slurm, url):
+        planted = fire(database, "patient", "rack7")
+        # Beside the run's folder there may be others of the node's.
+        (begun,) = until(lambda: list(at_slurm.shared.glob("data/*/*/executions")), "it is begun")
+        until(lambda: len(executions(begun.parent)) == 2, "two cases are measured")
+        (first,) = attempts(database, planted.id)
+        cluster.set_node(machine_of(first.owner), "down")
+        until(lambda: attempts(database, planted.id)[0].ended == "lost", "it is lost")
+        at_slurm.go_on()
+        until(lambda: getattr(task(database, planted.id), "state", "") == "done", "it is done")
+        tried = attempts(database, planted.id)
+        assert [each.ended for each in tried] == ["lost", "done"]
+        assert {machine_of(each.owner) for each in tried} == {"alpha", "beta"}
+        assert "NODE_FAIL" in tried[0].detail
+        assert tried[0].run_id != tried[1].run_id

@@ -1,0 +1,312 @@
+"""What Slurm's words mean: states of nodes and jobs, resources, sentences of its commands."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from configuration.settings import load_settings
+from configuration.tables.slurm import SlurmSettings
+from db.connection.engine import open_database
+from fleet.engine import EngineAway, NodeLost, NodeSilent
+from fleet.slurm import queue as slurm_queue
+from fleet.slurm.commands import NodeRow, Slurm, SlurmAway, SlurmRefused
+from fleet.slurm.engine import SlurmEngine
+from fleet.slurm.hosts import SlurmPlaces
+
+TOKEN = "2" * 32
+#: What sbatch says behind the name of any limit.
+POLICY = (
+    "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
+    "(job submit limit, the size and/or time limits of a user)"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "there", "free"),
+    [
+        ("idle", True, True),
+        ("mixed", True, False),
+        ("allocated", True, False),
+        ("allocated+", True, False),
+        ("completing", True, False),
+        ("planned", True, False),
+        ("reserved", True, False),
+        # Switched off to save power: a job switches it on.
+        ("idle~", True, True),
+        ("idle#", True, True),
+        ("idle*", False, False),
+        ("idle%", False, False),
+        ("allocated@", False, False),
+        ("down", False, False),
+        ("down*", False, False),
+        ("drained", False, False),
+        ("draining", False, False),
+        ("draining@", False, False),
+        ("fail", False, False),
+        ("maint", False, False),
+        ("inval", False, False),
+        ("unknown*", False, False),
+        ("powering_down", False, False),
+        ("", False, False),
+    ],
+)
+def test_which_nodes_take_jobs(state: str, there: bool, free: bool) -> None:
+    row = NodeRow("n1", state, "(null)", "(null)", "none")
+    assert (row.there, row.free) == (there, free)
+
+
+@pytest.mark.parametrize(
+    ("features", "resources", "labels"),
+    [
+        ("(null)", "(null)", ()),
+        ("lab,a10", "(null)", ("lab", "a10")),
+        ("(null)", "gpu:h200:8(S:0-1)", ("gpu:h200", "h200", "gpu")),
+        ("(null)", "gpu:4", ("gpu",)),
+        ("h200", "gpu:h200:4(S:0,2),nic:2", ("h200", "gpu:h200", "gpu", "nic")),
+        ("(null)", "gpu:a100:2,gpu:t4:2", ("gpu:a100", "a100", "gpu", "gpu:t4", "t4")),
+    ],
+)
+def test_what_a_node_can_be_asked_by(features: str, resources: str, labels: tuple[str, ...]) -> None:
+    assert NodeRow("n1", "idle", features, resources, "none").labels == labels
+
+
+class Played:
+    """Slurm's commands as scripts that answer what they are told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.says("sinfo", "alpha|idle|(null)|(null)|none")
+        self.says("squeue", "")
+        self.says("sbatch", "7")
+        self.says("scancel", "")
+
+    def says(self, program: str, answer: str, code: int = 0, err: str = "") -> None:
+        script = self.folder / program
+        words = f'cat > /dev/null\necho {program} "$@" >> {self.folder}/asked\n'
+        script.write_text(f"#!/bin/sh\n{words}cat <<'END'\n{answer}\nEND\necho '{err}' >&2\nexit {code}\n")
+        script.chmod(0o755)
+
+    def asked(self, program: str) -> list[str]:
+        lines = (self.folder / "asked").read_text().splitlines()
+        return [line.partition(" ")[2] for line in lines if line.split(" ")[0] == program]
+
+
+@pytest.fixture
+def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
+    monkeypatch.setattr(slurm_queue, "JOBS_SECONDS", 0.0)
+    monkeypatch.setattr(slurm_queue, "NODES_SECONDS", 0.0)
+    monkeypatch.setattr(slurm_queue, "UNSEEN_SECONDS", 0.0)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    yield Played(folder)
+
+
+def an_engine(folder: Path, settings: SlurmSettings | None = None) -> SlurmEngine:
+    return SlurmEngine(settings or SlurmSettings(), folder / "shared", folder, None, folder=folder)
+
+
+def looked(engine: SlurmEngine) -> object:
+    places = {"log_at": 0, "events_at": 0, "journal_at": 0}
+    return engine.call("alpha", "look", {"token": TOKEN, **places}, 10)["ended"]
+
+
+def started(folder: Path, played: Played, state: str = "RUNNING") -> SlurmEngine:
+    """An engine with one job on alpha."""
+    engine = an_engine(folder)
+    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    played.says("squeue", f"7|{state}|alpha|{engine.queue.name(TOKEN)}|None")
+    return engine
+
+
+def test_a_job_that_waits_outlives_short_outages_of_slurm(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, clock = started(tmp_path, played, "PENDING"), [1000.0]
+    monkeypatch.setattr(slurm_queue, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    for _ in range(3):
+        played.says("squeue", f"7|PENDING||{engine.queue.name(TOKEN)}|None")
+        assert looked(engine) is None
+        clock[0] += slurm_queue.AWAY_SECONDS + 1
+        played.says("squeue", "", code=1, err="slurm_load_jobs error: Unable to contact slurm controller")
+        assert looked(engine) is None
+    clock[0] += slurm_queue.AWAY_SECONDS + 1
+    with pytest.raises(NodeLost, match="Slurm was away for 10 minutes"):
+        looked(engine)
+
+
+def test_a_file_system_that_fails_for_a_moment_costs_nothing(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
+    engine = started(tmp_path, played)
+    assert looked(engine) is None
+    folder = engine.queue.watch(TOKEN).path
+    # Nobody can read a folder as a file, not even root.
+    (folder / "order.json").unlink()
+    (folder / "order.json").mkdir()
+    assert looked(engine) is None
+    (folder / "end.json").mkdir()
+    with pytest.raises(NodeSilent, match=r"Is a directory: .*end.json"):
+        looked(engine)
+    another = an_engine(tmp_path)
+    with pytest.raises(NodeSilent, match=r"Is a directory: .*order.json"):
+        looked(another)
+    assert [node.name for node in another.nodes()] == ["alpha"]
+
+
+def test_what_others_have_is_left_to_them_but_for_what_asks_for_it_by_name(
+    tmp_path: Path, played: Played
+) -> None:
+    played.says(
+        "sinfo", "alpha|allocated|lab|(null)|none\nbeta|idle|lab|(null)|none\ngamma|allocated|x||none"
+    )
+    engine = an_engine(tmp_path)
+    home = tmp_path / "shared" / "data" / "alpha"
+    home.mkdir(parents=True)
+    (home / "hostname").write_text("host7")
+    places = SlurmPlaces(engine, tmp_path, partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db"))
+    try:
+        assert places.settle(30)
+        seen = {each.place.machine: each for each in places.look()}
+    finally:
+        places.close()
+    assert {name: each.only_by for name, each in seen.items()} == {
+        "alpha": ("alpha", "host7"),
+        "beta": (),
+        "gamma": (),
+    }
+    assert not any(each.drained for each in seen.values())
+    assert seen["alpha"].place.labels == ("alpha", "lab", "host7")
+
+
+def test_a_node_with_a_job_of_ours_is_not_left_to_others(
+    tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_queue, "SWEEP_SECONDS", 0.0)
+    played.says("sinfo", "alpha|allocated|(null)|(null)|none\nbeta|idle|(null)|(null)|none")
+    engine = started(tmp_path, played)
+    engine.nodes()
+    assert engine.left_to_others == frozenset()
+    # The order is read once.
+    (engine.queue.watch(TOKEN).path / "order.json").unlink()
+    engine.nodes()
+    assert engine.left_to_others == frozenset()
+    played.says("squeue", "")
+    engine.nodes()
+    assert engine.left_to_others == {"alpha"}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("7|NODE_FAIL|alpha|{name}|NodeDown", "its job 7 is NODE_FAIL: Slurm lost its node"),
+        ("7|PREEMPTED|alpha|{name}|None", "its job 7 is PREEMPTED: another job took its place"),
+        ("7|BOOT_FAIL|alpha|{name}|None", "its job 7 is BOOT_FAIL: its node did not start"),
+        ("7|OUT_OF_MEMORY|alpha|{name}|None", "its job 7 is OUT_OF_MEMORY: its node ran out of memory"),
+        ("7|CANCELLED||{name}|None", "its job 7 is CANCELLED: somebody cancelled it"),
+        (
+            "7|TIMEOUT|alpha|{name}|TimeLimit",
+            "job 7: its time limit in Slurm, 12 h, was over: raise [slurm] time_limit_hours",
+        ),
+        ("7|REQUEUED||{name}|None", "its job 7 is REQUEUED: somebody put it back into the queue"),
+        (
+            "7|FAILED|alpha|{name}|NonZeroExitCode",
+            "its job 7 is FAILED, and did not tell how it ended: no such python",
+        ),
+        ("", "Slurm does not know its job 7 any more, and that did not tell how it ended"),
+        (
+            "8|RUNNING|alpha|another|None",
+            "Slurm does not know its job 7 any more, and that did not tell how it ended",
+        ),
+    ],
+)
+def test_what_becomes_of_a_job_that_tells_no_end(tmp_path: Path, played: Played, row: str, said: str) -> None:
+    engine = an_engine(tmp_path)
+    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    name = engine.queue.name(TOKEN)
+    for state in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"):
+        played.says("squeue", f"7|{state}|alpha|{name}|None")
+        assert looked(engine) is None
+    engine.queue.watch(TOKEN).output.write_text("no such python\n")
+    played.says("squeue", row.format(name=name))
+    with pytest.raises(NodeLost) as error:
+        looked(engine)
+    assert str(error.value) == said
+    assert ("7" in played.asked("scancel")) == ("REQUEUED" in row)
+
+
+def test_a_job_that_reaches_its_time_limit_says_so(tmp_path: Path, played: Played) -> None:
+    engine = an_engine(tmp_path, SlurmSettings(time_limit_hours=2))
+    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    (submitted,) = played.asked("sbatch")
+    assert "--time=120 --signal=B:TERM@120 " in submitted
+    told = {"code": 130, "signal": None, "sentence": "go on with...", "asked": True, "seconds": 7085.0}
+    engine.queue.watch(TOKEN).tell_end(told)
+    played.says("squeue", f"7|COMPLETED|alpha|{engine.queue.name(TOKEN)}|None")
+    sentence = "its time limit in Slurm, 2 h, was over: raise [slurm] time_limit_hours"
+    assert looked(engine) == {"code": 130, "signal": None, "sentence": sentence}
+    engine.queue.watch(TOKEN).tell_end({**told, "seconds": 600.0})
+    assert looked(engine) == {**looked(engine), "sentence": "somebody asked its job in Slurm to end"}  # type: ignore[dict-item]
+
+
+def test_what_the_file_says_of_a_job_is_what_sbatch_is_told(tmp_path: Path, played: Played) -> None:
+    (tmp_path / "pyrometer.toml").write_text(
+        '[fleet]\nengine = "slurm"\n[slurm]\nfolder = "jobs"\npartition = "gpu"\naccount = "perf"\n'
+        'arguments = ["--qos=low"]\ntime_limit_hours = 0.5\npython = "/opt/python"\n'
+    )
+    variables = {"PYROMETER_SLURM__PARTITION": "night"}
+    settings = load_settings(cwd=tmp_path, environ=variables).slurm
+    assert settings.folder == tmp_path / "jobs"
+    engine = an_engine(tmp_path, settings)
+    engine.call("alpha", "start", {"token": TOKEN, "arguments": ["run"], "run": "r", "after": ""}, 10)
+    (submitted,) = played.asked("sbatch")
+    wanted = "--exclusive --mem=0 --no-requeue --time=30 --partition=night --account=perf --qos=low"
+    assert set(wanted.split()) <= set(submitted.split())
+    order = engine.queue.watch(TOKEN).order
+    assert order is not None
+    assert order.command[0] == "/opt/python" and order.command[-1] == "run"
+    assert engine.nodes()[0].name == "alpha"
+    assert "--partition=night" in played.asked("sinfo")[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+        "sbatch: error: If munged is up, restart with --num-threads=10",
+        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+        f"sbatch: error: QOSMaxSubmitJobPerUserLimit\n{POLICY}",
+        f"sbatch: error: AssocMaxSubmitJobLimit\n{POLICY}",
+        f"sbatch: error: AssocGrpSubmitJobsLimit\n{POLICY}",
+    ],
+)
+def test_trouble_that_may_pass_is_no_refusal(played: Played, said: str) -> None:
+    played.says("sbatch", "", code=1, err=said)
+    with pytest.raises(SlurmAway):
+        Slurm().submit("", [], os.environ)
+
+
+def test_a_limit_that_a_job_will_always_exceed_is_a_refusal(played: Played) -> None:
+    played.says("sbatch", "", code=1, err=f"sbatch: error: QOSMaxWallDurationPerJobLimit\n{POLICY}")
+    with pytest.raises(SlurmRefused, match="Job violates accounting/QOS policy"):
+        Slurm().submit("", [], os.environ)
+
+
+def test_a_refusal_is_said_in_one_sentence(played: Played) -> None:
+    played.says("sbatch", "", code=1, err="sbatch: error: Batch job submission failed: Invalid account")
+    with pytest.raises(SlurmRefused, match=r"^sbatch: Batch job submission failed: Invalid account$"):
+        Slurm().submit("", [], os.environ)
+
+
+def test_without_slurms_commands_it_is_said_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineAway, match="there is no sinfo on PATH: install Slurm's commands"):
+        an_engine(tmp_path).nodes()

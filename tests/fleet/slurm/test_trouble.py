@@ -1,0 +1,191 @@
+"""Jobs of a real Slurm cluster that end in another way than they were meant to, or never begin."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fleet_heads import RUN, under_way
+from schedulers import executions, until
+from slurm_cluster import SlurmCluster
+from slurm_site import WELL, Site, all_of
+
+from configuration.tables.slurm import SlurmSettings
+from fleet.engine import AgentRefused
+from fleet.slurm import queue as slurm_queue
+from runner import journal
+from scheduled_jobs.jobs.context import ChildLost, Ended
+
+
+def ended_by_others(ended: Ended) -> str:
+    """What is said of a job whose processes were all asked to end at once; who hears it first is chance."""
+    assert ended.code in (None, 130)
+    return ended.sentence
+
+
+def test_a_node_that_goes_down_is_lost_at_once(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
+        at_slurm.midway()
+        cluster.set_node("alpha", "down")
+    # The node itself heard of it, and its job kept what it had; one without power could not.
+    said = r"its job \d+ is NODE_FAIL: Slurm lost its node"
+    assert re.fullmatch(said, ended_by_others(future.result()))
+    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert at_slurm.there() == ["beta"]
+    cluster.set_node("alpha", "resume")
+    at_slurm.go_on()
+    until(lambda: at_slurm.there() == ["alpha", "beta"], "it is back")
+    assert at_slurm.resume(name="alpha") == WELL
+    assert executions(at_slurm.node_data()) == all_of()
+
+
+def test_a_node_that_goes_down_before_the_job_began_is_not_waited_for(
+    at_slurm: Site, cluster: SlurmCluster
+) -> None:
+    cluster.call("sbatch", "--nodelist=alpha", "--exclusive", "--output=/dev/null", "--wrap=sleep 60")
+    until(lambda: cluster.jobs("--states=RUNNING"), "another one's job has the node")
+    with under_way(lambda: at_slurm.measure("quick", name="alpha")) as future:
+        until(lambda: "waits in Slurm's queue" in at_slurm.all_told(), "it waits")
+        cluster.set_node("alpha", "drain", "its fan is loud")
+    with pytest.raises(ChildLost, match=r"in Slurm it is draining \(its fan is loud\)"):
+        future.result()
+    assert [job[2] for job in cluster.jobs()] == ["wrap"]
+
+
+def test_somebody_cancels_the_job(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
+        at_slurm.midway()
+        number = at_slurm.number()
+        cluster.call("scancel", number)
+    assert ended_by_others(future.result()) == f"its job {number} is CANCELLED: somebody cancelled it"
+    assert len(journal.read(at_slurm.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    assert at_slurm.mirror() == at_slurm.journal()
+
+
+def test_somebody_asks_the_job_to_end(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
+        at_slurm.midway()
+        # What Slurm does by itself shortly before the time limit.
+        cluster.call("scancel", "--batch", "--signal=TERM", at_slurm.number())
+    assert future.result() == Ended(130, None, "somebody asked its job in Slurm to end")
+    assert at_slurm.mirror() == at_slurm.journal()
+
+
+def test_somebody_kills_the_job(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("deaf", name="alpha")) as future:
+        at_slurm.midway()
+        cluster.call("scancel", at_slurm.number())
+    with pytest.raises(ChildLost, match=r"its job \d+ is CANCELLED: somebody cancelled it"):
+        future.result()
+    assert at_slurm.mirror() == at_slurm.journal()
+
+
+def test_the_controller_is_killed_and_comes_back(at_slurm: Site, cluster: SlurmCluster) -> None:
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
+        at_slurm.midway()
+        cluster.kill_controller()
+        time.sleep(2)
+        assert not future.done()
+        cluster.start_controller()
+        at_slurm.go_on()
+    assert future.result() == WELL
+    assert executions(at_slurm.node_data()) == all_of()
+    assert at_slurm.mirror() == at_slurm.journal()
+
+
+def test_a_controller_that_stays_away_is_not_waited_for_for_ever(
+    at_slurm: Site, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_queue, "AWAY_SECONDS", 3.0)
+    with under_way(lambda: at_slurm.measure("patient", name="alpha")) as future:
+        at_slurm.midway()
+        cluster.kill_controller()
+    with pytest.raises(ChildLost, match="Slurm was away for"):
+        future.result()
+    cluster.start_controller()
+    until(lambda: cluster.states() and at_slurm.there(), "it is back")
+    # What was given up is not measured beside what comes next.
+    monkeypatch.setattr(slurm_queue, "FORGOTTEN_SECONDS", 0.0)
+    until(lambda: at_slurm.there() and not cluster.jobs(), "its job is cancelled")
+    at_slurm.go_on()
+    assert at_slurm.resume(name="alpha") == WELL
+    assert executions(at_slurm.node_data()) == all_of()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (SlurmSettings(partition="none"), "invalid partition"),
+        (SlurmSettings(arguments=("--constraint=nothing",)), "feature"),
+    ],
+)
+def test_what_slurm_refuses_is_said(at_slurm: Site, settings: SlurmSettings, said: str) -> None:
+    other = Site(at_slurm.folder, at_slurm.cluster, settings)
+    with pytest.raises(ChildLost, match=f"(?i)node alpha: Slurm refuses a job on alpha: sbatch: .*{said}"):
+        other.measure("quick", name="alpha")
+
+
+def test_what_slurm_will_never_begin_is_not_waited_for(at_slurm: Site, cluster: SlurmCluster) -> None:
+    other = Site(at_slurm.folder, at_slurm.cluster, SlurmSettings(partition="short", time_limit_hours=1))
+    with pytest.raises(ChildLost, match=r"Slurm will never begin job \d+ \(PartitionTimeLimit\)"):
+        other.measure("quick", name="alpha")
+    assert cluster.jobs() == []
+
+
+def test_a_program_that_is_not_on_the_nodes_is_named(at_slurm: Site) -> None:
+    other = Site(at_slurm.folder, at_slurm.cluster, SlurmSettings(python=Path("/no/such/python")))
+    with pytest.raises(ChildLost, match=r"its job \d+ is FAILED, .*: .*/no/such/python: not found"):
+        other.measure("quick", name="alpha")
+
+
+DYING_HEAD = """
+import os, signal, sys, time
+from pathlib import Path
+from configuration.tables.slurm import SlurmSettings
+from fleet.slurm.engine import SlurmEngine
+shared, script, folder = map(Path, sys.argv[1:4])
+engine = SlurmEngine(SlurmSettings(), shared, folder, None, command=[str(script)], folder=folder)
+wish = {"token": "0" * 32, "arguments": sys.argv[4:], "run": sys.argv[-1], "after": ""}
+engine.call("alpha", "start", wish, 10)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_dead_head_left_is_cancelled_by_the_next(at_slurm: Site, cluster: SlurmCluster) -> None:
+    arguments = ("run", "--environment", "patient", "--run-id", RUN)
+    paths = (str(at_slurm.shared), str(at_slurm.folder / "pyrometer.sh"), str(at_slurm.folder))
+    subprocess.run([sys.executable, "-c", DYING_HEAD, *paths, *arguments], check=False)
+    until(lambda: len(executions(at_slurm.node_data())) == 2, "two cases are measured")
+    assert [job[1] for job in cluster.jobs()] == ["RUNNING"]
+    until(lambda: at_slurm.there() and not cluster.jobs(), "it is cancelled")
+    at_slurm.go_on()
+    assert at_slurm.resume(name="alpha") == WELL
+    assert executions(at_slurm.node_data()) == all_of()
+    assert at_slurm.mirror() == at_slurm.journal()
+
+
+def test_a_job_that_is_submitted_twice_is_done_once(at_slurm: Site, cluster: SlurmCluster) -> None:
+    token = "1" * 32
+    wish = {"token": token, "arguments": ["run", "--run-id", RUN], "run": RUN, "after": ""}
+    for _ in range(2):
+        assert at_slurm.engine.call("alpha", "start", wish, 10) == {"begun": True, "why": ""}
+    # The answer of sbatch was lost, and then the job was over before anybody asked again.
+    until(lambda: not cluster.jobs(), "it is over")
+    folder = at_slurm.shared / "jobs" / token
+    (folder / "number").unlink()
+    order = at_slurm.engine.queue.watch(token).order
+    assert order is not None
+    at_slurm.engine._submit(at_slurm.engine.queue.watch(token), token, order)
+    until(lambda: not cluster.jobs(), "it is over")
+    assert executions(at_slurm.node_data()) == all_of()
+    assert "this order was taken" in (folder / "slurm.out").read_text()
+
+
+def test_names_that_lead_elsewhere_are_refused(at_slurm: Site) -> None:
+    places = {"log_at": 0, "events_at": 0, "journal_at": 0}
+    with pytest.raises(AgentRefused, match="no name for a child"):
+        at_slurm.engine.call("alpha", "look", {"token": "../../etc", **places}, 10)
+    with pytest.raises(AgentRefused, match="there is no run"):
+        at_slurm.engine.call("alpha", "read", {"run": "../../head", "at": 0}, 10)

@@ -1,0 +1,156 @@
+"""What an agent answers: who its node is, what its doctor says, and sentences where it will not."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from fleet_heads import RUN
+from journals import write_journal
+from loopback_engine import LoopbackEngine, Node
+from measured_by_nobody import CASES
+from schedulers import executions, until
+
+from fleet import node_probe
+from fleet.agent import Agent
+from fleet.engine import AgentRefused
+from fleet.file_chunks import bytes_of
+from runner.execution.machine_lock import exclusive
+from runner.journal import Journal
+
+TOKEN = "0123456789abcdef" * 2
+
+#: A `pyrometer doctor` that waits for a word, or stands for any other command of ours.
+DOCTOR = """
+import json, sys, time
+from pathlib import Path
+data = Path(sys.argv[1])
+if sys.argv[2] != "doctor":
+    sys.exit(0)
+(data / "examined").open("a").write("x")
+while not (data / "well").exists():
+    time.sleep(0.02)
+capability = {"name": "sm", "present": True, "detail": "gpm"}
+gpu = {"index": 0, "uuid": "u", "name": "NVIDIA H200", "rung": "gpm", "capabilities": [capability]}
+print(json.dumps({
+    "hardware": "1x NVIDIA H200", "cannot": ["turbo is on"], "environments": {"default": "torch 2.13.0"},
+    "telemetry": {"gpu": {"gpus": [gpu]}, "cpu": [{"name": "power", "present": False, "detail": "no RAPL"}]},
+}, indent=2))
+"""
+
+
+@pytest.fixture
+def examined(tmp_path: Path) -> Node:
+    """A node whose doctor takes its time."""
+    return Node(tmp_path, "examined", "lab", command=[sys.executable, "-c", DOCTOR])
+
+
+def looks(node: Node) -> int:
+    """How many doctors were there."""
+    path = node.data_dir / "examined"
+    return len(path.read_text()) if path.exists() else 0
+
+
+def test_an_idle_node_has_itself_examined(examined: Node) -> None:
+    first = examined.agent.describe()
+    assert (first["labels"], first["idle"], first["examined"]) == (["lab"], True, False)
+    assert (first["capabilities"], first["environments"]) == ([], [])
+    (examined.data_dir / "well").touch()
+    until(lambda: examined.agent.describe()["examined"], "the doctor came")
+    told = examined.agent.describe()
+    assert told["hardware"] == "1x NVIDIA H200" and told["gpus"] == ["NVIDIA H200"]
+    assert told["capabilities"] == [
+        {"of": "GPU 0", "name": "sm", "present": True, "detail": "gpm"},
+        {"of": "CPU", "name": "power", "present": False, "detail": "no RAPL"},
+    ]
+    assert told["environments"] == [{"name": "default", "says": "torch 2.13.0"}]
+    assert told["cannot"] == ["turbo is on"]
+    assert json.loads(json.dumps(told)) == told
+    assert looks(examined) == 1
+    # An agent that is started anew knows it still, and has a look of its own.
+    anew = Agent(examined.folder, ["/bin/false"]).describe()
+    assert (anew["hardware"], anew["examined"]) == ("1x NVIDIA H200", False)
+
+
+def test_a_child_ends_the_doctor_and_a_run_by_hand_is_not_disturbed(
+    examined: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = examined.agent
+    with exclusive(lambda: None):
+        agent.describe()
+        until(lambda: agent._examiner.stop(), "it sees that the machine is taken")
+        assert looks(examined) == 0
+    examined.start_anew()
+    agent = examined.agent
+    with monkeypatch.context() as soon:
+        # On a busy machine somebody else may hold it still, or again: it is asked anew, and not in a minute.
+        soon.setattr(node_probe, "_RETRY_SECONDS", 0.0)
+        until(lambda: agent.describe() and looks(examined) == 1, "the doctor is there")
+    last = agent.look(TOKEN, 0, 0, 0)["last"]
+    wish = {"token": TOKEN, "arguments": ["run"], "run": "", "after": last}
+    assert agent.answer("start", wish)["why"].startswith("the machine is examined")
+    assert agent.describe()["idle"] is False
+    until(lambda: agent.answer("start", wish)["begun"], "the doctor has gone")
+    assert agent.look(TOKEN, 0, 0, 0, seconds=30)["ended"] == {"code": 0, "signal": None, "sentence": ""}
+    assert looks(examined) == 1
+
+
+def test_a_doctor_that_fails_is_asked_again(examined: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_probe, "_RETRY_SECONDS", 0.0)
+    (examined.data_dir / "well").mkdir()
+    examined.agent = Agent(examined.folder, [sys.executable, "-c", "print('{}')"])
+    assert not examined.agent.describe()["examined"]
+    children = examined.data_dir / "fleet" / "children"
+    until(lambda: examined.agent.describe() and len(list(children.glob("*"))) > 2, "it is asked again")
+    assert not examined.agent.describe()["examined"]
+    examined.agent.close()
+
+
+def test_what_it_cannot_do_is_one_sentence(engine: LoopbackEngine) -> None:
+    agent = engine.nodes_here["one"].agent
+    last = agent.look(TOKEN, 0, 0, 0)["last"]
+    wish = {"token": TOKEN, "arguments": [], "run": RUN, "after": last}
+    wrong = [
+        ("close", {}, "does not know 'close'"),
+        ("_child", {}, "does not know '_child'"),
+        ("stop", {}, "stop was asked in another way than it is done"),
+        ("start", wish | {"token": "../../x"}, "'../../x' is no name for a child"),
+        ("start", wish | {"run": "../x"}, "'../x' is no name of a run"),
+        ("read", {"run": "/etc/passwd", "at": 0}, "is no name of a run"),
+        ("read", {"run": RUN, "at": 0}, f"there is no run {RUN} here"),
+    ]
+    for method, arguments, sentence in wrong:
+        with pytest.raises(AgentRefused, match=sentence):
+            agent.answer(method, arguments)
+    assert agent.look(TOKEN, 0, 0, 0)["last"] == last
+
+
+def test_runs_that_a_head_began_are_told_and_read(engine: LoopbackEngine) -> None:
+    node = engine.nodes_here["one"]
+    write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)
+    agent = node.agent
+    arguments = ["run", "--environment", "quick", "--run-id", RUN]
+    last = agent.look(TOKEN, 0, 0, 0)["last"]
+    agent.start(TOKEN, arguments, RUN, last)
+    assert agent.look(TOKEN, 0, 0, 0, seconds=30)["ended"]["code"] == 0
+    assert len(executions(node.data_dir)) == len(CASES)
+    size = node.journal(RUN).stat().st_size
+    assert agent.runs() == {"runs": [{"run": RUN, "size": size, "in_use": False}]}
+    whole = node.journal(RUN).read_bytes()
+    found = agent.read(RUN, 7, 100)
+    assert (bytes_of(found["data"]), found["more"], found["size"]) == (whole[7:107], True, size)
+    with Journal(node.journal(RUN).parent) as writing, writing.path.open("ab") as file:
+        file.write(b"half")
+        file.flush()
+        # What is not a line yet may be taken back.
+        assert agent.runs()["runs"][0]["in_use"]
+        assert bytes_of(agent.read(RUN, 0)["data"]) == whole
+    assert bytes_of(agent.read(RUN, 0)["data"]) == whole + b"half"
+
+
+def test_a_niceness_that_children_would_inherit_is_said(
+    engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getpriority", lambda which, who: 15)
+    (note,) = engine.nodes_here["one"].agent.describe()["notes"]
+    assert "niceness 15" in note

@@ -1,0 +1,281 @@
+"""Which nodes are places: those that came, told of themselves, stay, are drained, are lost, and come back."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_heads import RUN, Head, processes, under_way
+from journals import write_journal
+from loopback_engine import LoopbackEngine, Node
+from measured_by_nobody import CASES
+from schedulers import executions, until
+
+from db.connection.engine import Database, open_database
+from db.queue.commands import claim, plan_fire, set_run
+from db.queue.records import NewTask
+from db.runs import queries
+from fleet import hosts as modules
+from fleet.drain import drain, drained, undo
+from fleet.hosts import FleetPlaces
+from runner import journal
+from scheduled_jobs.jobs.context import ChildLost
+from scheduled_jobs.scheduler.hosts import Places
+from workflows.ingest import FORGOTTEN
+
+Fleet = Callable[[], FleetPlaces]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What was said to people."""
+    return []
+
+
+@pytest.fixture
+def fleet(head: Head, database: Database, said: list[str], tmp_path: Path) -> Iterator[Fleet]:
+    """Makes the places of the engine's nodes, and closes them."""
+    made: list[FleetPlaces] = []
+
+    def make() -> FleetPlaces:
+        opened = partial(open_database, f"sqlite:///{tmp_path}/pyrometer.db")
+        made.append(FleetPlaces(head.engine, head.data_dir, opened, said.append))
+        assert made[-1].settle(30)
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def names(places: Places) -> list[str]:
+    return [seen.place.machine for seen in places.look()]
+
+
+def test_nodes_are_places_with_all_that_they_can_be_asked_by(fleet: Fleet, engine: LoopbackEngine) -> None:
+    engine.labels = {"one": {"accel": "H200", "rack": ""}}
+    places = fleet()
+    one, two = places.look()
+    assert one.place.labels == ("one", "accel=H200", "H200", "h200")
+    assert two.place.labels == ("two", "a10")
+    assert one.facts["folder"] == str(engine.nodes_here["one"].folder)
+    assert {"machine", "version", "python", "capabilities", "environments", "examined"} <= one.facts.keys()
+    assert not one.drained and places.troubles() == ()
+
+
+def test_nodes_come_and_go_and_stay_the_same_place(
+    fleet: Fleet, engine: LoopbackEngine, tmp_path: Path
+) -> None:
+    places = fleet()
+    before = {seen.place.machine: seen.place for seen in places.look()}
+    engine.gone.add("two")
+    engine.nodes_here["three"] = Node(tmp_path, "three")
+    until(lambda: names(places) == ["one", "three"], "one went, another came")
+    engine.gone.clear()
+    until(lambda: names(places) == ["one", "three", "two"], "it came back")
+    assert {seen.place.machine: seen.place for seen in places.look()}.items() >= before.items()
+
+
+def test_an_engine_that_is_away_has_nobody_and_says_why(
+    fleet: Fleet, engine: LoopbackEngine, said: list[str]
+) -> None:
+    places = fleet()
+    engine.away = "no address answers"
+    until(lambda: not places.look(), "nobody is there")
+    assert places.away == "no address answers"
+    engine.away = ""
+    until(lambda: names(places) == ["one", "two"], "they are there again")
+    assert places.away == ""
+    assert said == ["the fleet's engine is away: no address answers", "the fleet's engine is back"]
+    places.close()
+    assert engine.closed
+
+
+def test_a_drained_node_is_there_and_said_to_be(fleet: Fleet, head: Head) -> None:
+    places = fleet()
+    odd = "../o n e%"
+    assert drain(head.data_dir, "two") and not drain(head.data_dir, "two") and drain(head.data_dir, odd)
+    assert drained(head.data_dir) == {"two", odd}
+    until(lambda: [seen.drained for seen in places.look()] == [False, True], "it is drained")
+    assert undo(head.data_dir, "two") and not undo(head.data_dir, "two") and undo(head.data_dir, odd)
+    until(lambda: [seen.drained for seen in places.look()] == [False, False], "it is not any more")
+    assert [each.name for each in (head.data_dir / "fleet").iterdir()] == ["drained"]
+
+
+def test_a_node_that_cannot_tell_of_itself_is_not_used_and_said(
+    fleet: Fleet, engine: LoopbackEngine, said: list[str], tmp_path: Path
+) -> None:
+    settings = engine.nodes_here["one"].folder / "pyrometer.toml"
+    well = settings.read_text()
+    settings.write_text("data_dri = 1")
+    for name in ("no/name", "two"):
+        engine.nodes_here[f"x-{name}"] = namesake = Node(tmp_path / "more", name.replace("/", "-"))
+        namesake.name = name
+    nodes = engine.nodes
+    engine.nodes = lambda: [  # type: ignore[method-assign]
+        type(each)(each.id, engine.nodes_here[each.name].name, each.labels) for each in nodes()
+    ]
+    places = fleet()
+    assert names(places) == ["two"]
+    why = " ".join(places.troubles())
+    assert "node one is not used:" in why and "data_dri" in why
+    assert "another node called two is not used" in why
+    assert "'no/name' is not used" in why
+    assert len(said) == len(set(said)) == 3
+    settings.write_text(well)
+    until(lambda: names(places) == ["one", "two"], "it can tell now")
+
+
+def test_a_node_that_lost_a_child_has_to_tell_again(
+    fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # While it measures nobody asks it for any other reason.
+    monkeypatch.setattr(modules, "BUSY_SECONDS", 1000.0)
+    places = fleet()
+    one = places.look()[0].place
+    arguments = ["run", "--environment", "patient", "--run-id", RUN, "--json"]
+
+    def measure() -> object:
+        return one.run(arguments, head.logs(), head.stop, head.events.append, RUN)
+
+    with under_way(measure) as future:
+        until(lambda: len(executions(engine.nodes_here["one"].data_dir)) == 2, "two cases are measured")
+        time.sleep(0.5)
+        engine.silent.add("one")
+        with pytest.raises(ChildLost):
+            future.result(60)
+        # Its engine calls it alive, and it would take task after task.
+        assert names(places) == ["two"]
+        assert "not used" in " ".join(places.troubles())
+        engine.silent.clear()
+    until(lambda: names(places) == ["one", "two"], "it answers again")
+    engine.nodes_here["one"].agent.close()
+
+
+def test_a_child_that_is_lost_while_its_node_tells_is_not_forgotten(
+    fleet: Fleet, head: Head, engine: LoopbackEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modules, "DESCRIBED_SECONDS", 0.1)
+    places, carry = fleet(), engine.call
+    one, used = places.look()[0].place, list[list[str]]()
+
+    def call(node: str, method: str, arguments: Mapping[str, Any], timeout: float) -> Mapping[str, Any]:
+        answer = carry(node, method, arguments, timeout)
+        if (node, method) == ("id-one", "describe"):
+            used.append(names(places))
+            if len(used) == 1:
+                # Before what it told has come here.
+                engine.silent.add("one")
+                with pytest.raises(ChildLost):
+                    one.run(["run"], head.logs(), head.stop, head.events.append, RUN)
+                engine.silent.clear()
+        return answer
+
+    monkeypatch.setattr(engine, "call", call)
+    until(lambda: len(used) > 1, "it is asked again")
+    assert used[:2] == [["one", "two"], ["two"]]
+    until(lambda: names(places) == ["one", "two"], "it is used again")
+
+
+@pytest.mark.parametrize("defect", ["_labels", "fetch"])
+def test_a_defect_leaves_a_node_unused_until_it_is_asked_again(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, defect: str
+) -> None:
+    def broken(*_: object) -> object:
+        raise KeyError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(modules, defect, broken)
+        places = fleet()
+        assert names(places) == []
+        assert all("by a defect in Pyrometer: KeyError" in each for each in places.troubles())
+    until(lambda: names(places) == ["one", "two"], "they are asked again")
+
+
+def a_task_that_names(database: Database, head: Head, run: str) -> None:
+    """A task that an attempt began to measure as this run."""
+    now = datetime.now(UTC)
+    plan_fire(database, "nightly", now, "timetable", [NewTask("", "measure", {"track": "nightly"})], now)
+    claimed = claim(database, owner="one/b/1/2", labels=[], jobs=["measure"], token=run, now=now)
+    assert claimed is not None and set_run(database, run, run)
+
+
+def test_what_was_measured_while_the_head_was_away_is_fetched(
+    fleet: Fleet, head: Head, engine: LoopbackEngine, database: Database, said: list[str]
+) -> None:
+    node = engine.nodes_here["one"]
+    with under_way(lambda: head.measure("patient")) as future:
+        until(lambda: len(executions(node.data_dir)) == 2, "two cases are measured")
+        until(lambda: len(head.mirror().splitlines()) == 3, "they are mirrored")
+        engine.gone.add("one")
+        with pytest.raises(ChildLost):
+            future.result(60)
+    node.go_on()
+    until(lambda: not processes(node.folder), "it measured on")
+    assert len(head.mirror()) < len(node.journal(RUN).read_bytes())
+    # Never mirrored, but a task names one of them; the other was begun by some other head.
+    named, foreign = f"{RUN[:-1]}1", f"{RUN[:-1]}2"
+    for run in (named, foreign):
+        engine.gone.clear()
+        head.measure("quick", run=run)
+        engine.gone.add("one")
+        (head.data_dir / "runs" / run / journal.FILE).unlink()
+    a_task_that_names(database, head, named)
+    # By hand on the node: nobody's business.
+    write_journal(node.data_dir, "20260101-000000-00000000", replicates=1)
+    engine.gone.clear()
+    fleet()
+    for run in (RUN, named):
+        assert head.mirror(run) == node.journal(run).read_bytes()
+        stored = queries.run_record(database, run)
+        assert stored is not None and stored.state == "complete"
+        assert len(queries.outcomes_of_run(database, run)) == len(CASES)
+    assert head.mirror(foreign) == b""
+    assert queries.run_ids(database) == {RUN, named}
+    assert sorted(said) == [
+        f"node one: run {run}: fetched, with 4 outcomes that were not known here" for run in (named, RUN)
+    ]
+
+
+def test_what_is_longer_here_or_forgotten_is_left_alone(
+    fleet: Fleet, head: Head, engine: LoopbackEngine, said: list[str]
+) -> None:
+    node, other = engine.nodes_here["one"], f"{RUN[:-1]}1"
+    head.measure("quick")
+    head.measure("quick", run=other)
+    longer = head.data_dir / "runs" / RUN / journal.FILE
+    longer.write_bytes(head.mirror() + b"more\n")
+    shorter = head.data_dir / "runs" / other / journal.FILE
+    shorter.write_bytes(head.mirror(other)[:-3])
+    shorter.with_name(FORGOTTEN).touch()
+    before = head.mirror(), head.mirror(other)
+    fleet()
+    assert (head.mirror(), head.mirror(other)) == before
+    assert said == [f"node one: {longer} is longer than the journal on the node; it is left as it is"]
+    assert node.journal(RUN).exists()
+
+
+def test_a_zombie_s_journal_is_fetched_when_it_has_ended(
+    fleet: Fleet, head: Head, engine: LoopbackEngine, database: Database
+) -> None:
+    node = engine.nodes_here["one"]
+    with under_way(lambda: head.measure("patient")) as future:
+        until(lambda: len(head.mirror().splitlines()) == 3, "two cases are mirrored")
+        engine.gone.add("one")
+        with pytest.raises(ChildLost):
+            future.result(60)
+    engine.gone.clear()
+    places = fleet()
+    assert "one" in names(places) and len(head.mirror().splitlines()) == 3
+    node.go_on()
+    until(lambda: queries.run_record(database, RUN), "it is fetched and stored")
+    assert head.mirror() == node.journal(RUN).read_bytes() and len(executions(node.data_dir)) == len(CASES)

@@ -1,0 +1,145 @@
+"""Bytes of a journal as they come, in pieces of any size, again, too late, and onto a disk that is full."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet import journal_mirror as mirrors
+from fleet.file_chunks import PIECE_BYTES, bytes_of, piece
+from fleet.journal_mirror import Mirror, MirrorBusy, MirrorDiffers, append, is_run
+from runner import journal
+
+RUN = "20261122-000000-0000abcd"
+WHOLE = b'{"a": 1}\n{"b": "\xc3\xa8"}\n{"c": 3}\n'
+
+
+def written(data_dir: Path) -> bytes:
+    path = data_dir / "runs" / RUN / journal.FILE
+    return path.read_bytes() if path.exists() else b""
+
+
+@given(st.lists(st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 12)), max_size=30))
+def test_whatever_comes_the_mirror_is_whole_lines_of_the_journal(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int]]
+) -> None:
+    data_dir = tmp_path_factory.mktemp("data")
+    with Mirror(data_dir, RUN) as mirror:
+        for at, many in pieces:
+            before = mirror.at
+            if at > before:
+                with pytest.raises(MirrorDiffers, match="are missing before byte"):
+                    mirror.append(at, WHOLE[at : at + many])
+            else:
+                mirror.append(at, WHOLE[at : at + many])
+                assert mirror.at == max(before, min(at + many, len(WHOLE)))
+            here = written(data_dir)
+            assert WHOLE.startswith(here)
+            assert here == WHOLE[: mirror.at][: WHOLE[: mirror.at].rfind(b"\n") + 1]
+
+
+def test_what_differs_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+    with Mirror(tmp_path, RUN) as mirror:
+        mirror.append(0, WHOLE[:20])
+        for at, data in ((0, b"{"), (3, WHOLE[3:20]), (19, WHOLE[19:25])):
+            mirror.append(at, data)
+        for at, data in ((0, b"x"), (5, b'": 2}\n{'), (10, b"{'b"), (24, b"!"), (26, b"...")):
+            with pytest.raises(MirrorDiffers):
+                mirror.append(at, data)
+        assert mirror.at == 25
+    assert written(tmp_path) == WHOLE[:21]
+
+
+def test_it_goes_on_where_it_ended_and_looks_back_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "_OVERLAP_BYTES", 5)
+    with Mirror(tmp_path, RUN) as mirror:
+        assert mirror.begin == 0
+        mirror.append(0, WHOLE[:20])
+    with Mirror(tmp_path, RUN) as mirror:
+        # A half line was forgotten, and comes again.
+        assert (mirror.at, mirror.begin) == (9, 4)
+        mirror.append(4, WHOLE[4:])
+        mirror.append(len(WHOLE), b"half")
+        mirror.finish()
+    assert written(tmp_path) == WHOLE + b"half"
+    with Mirror(tmp_path, RUN) as mirror:
+        # Gone on with, the node's journal ends that line.
+        mirror.append(mirror.begin, WHOLE[-1:] + b"half\nmore\n")
+    assert written(tmp_path) == WHOLE + b"half\nmore\n"
+
+
+def test_nothing_is_made_of_nothing_and_one_at_a_time_writes(tmp_path: Path) -> None:
+    with Mirror(tmp_path, RUN) as mirror:
+        mirror.append(0, b"")
+        mirror.finish()
+        assert not (tmp_path / "runs").exists()
+        mirror.append(0, WHOLE)
+        assert journal.in_use(mirror.path)
+        with pytest.raises(MirrorBusy):
+            Mirror(tmp_path, RUN)
+    assert not journal.in_use(mirror.path)
+
+
+@contextmanager
+def full_after(monkeypatch: pytest.MonkeyPatch, many: int) -> Iterator[None]:
+    """A disk that takes `many` bytes more of each write, and then says that it is full."""
+    write = os.write
+    left = [many]
+
+    def writes(descriptor: int, data: bytes) -> int:
+        if not left[0]:
+            raise OSError(28, "No space left on device")
+        taken = write(descriptor, bytes(data)[: left[0]])
+        left[0] -= taken
+        return taken
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", writes)
+        yield
+
+
+@pytest.mark.parametrize("room", [0, 1, 8, 12])
+def test_a_full_disk_damages_nothing_and_the_same_bytes_may_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    log = tmp_path / "log"
+    append(log, b"before\n")
+    with Mirror(tmp_path, RUN) as mirror:
+        mirror.append(0, WHOLE[:9])
+        with full_after(monkeypatch, room), pytest.raises(OSError, match="No space left"):
+            mirror.append(9, WHOLE[9:])
+        with full_after(monkeypatch, room), pytest.raises(OSError, match="No space left"):
+            append(log, WHOLE)
+        assert (written(tmp_path), log.read_bytes(), mirror.at) == (WHOLE[:9], b"before\n", 9)
+        mirror.append(9, WHOLE[9:])
+        append(log, b"behind\n")
+    assert (written(tmp_path), log.read_bytes()) == (WHOLE, b"before\nbehind\n")
+
+
+def test_a_run_s_name_cannot_leave_its_folder() -> None:
+    assert is_run(RUN) and is_run("a")
+    for name in ("", "..", ".hidden", "a/b", "../x", "a\n", "x" * 101):
+        assert not is_run(name), name
+
+
+def test_a_piece_of_what_is_written_to_ends_with_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    assert piece(path, 0, 10) == piece(path, 0, 10, settled=False)
+    path.write_bytes(WHOLE + b"half")
+    for at in range(len(WHOLE) + 6):
+        for most in (1, 7, PIECE_BYTES):
+            now, then = piece(path, at, most, settled=False), piece(path, at, most)
+            assert bytes_of(now.text) == WHOLE[at : at + most]
+            assert now.more == (at + most < len(WHOLE))
+            assert bytes_of(then.text) == (WHOLE + b"half")[at : at + most]
+    # A line that is longer than what is looked through at once.
+    path.write_bytes(WHOLE + b"x" * 200_000)
+    assert bytes_of(piece(path, 3, PIECE_BYTES, settled=False).text) == WHOLE[3:]
+    path.write_bytes(b"x" * (PIECE_BYTES + 5))
+    assert len(bytes_of(piece(path, 0, 10 * PIECE_BYTES).text)) == PIECE_BYTES

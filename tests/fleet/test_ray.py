@@ -1,0 +1,232 @@
+"""Ray as the engine: real heads and nodes on one machine, killed and frozen while somebody asks."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+from measuring_site import measured_python
+from ray_fleet import Fleet, Member, a_fleet, an_engine, answer, named, until
+
+from db.connection.engine import open_database
+from db.queue.queries import attempts, tasks
+from db.runs.queries import run_record
+from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
+from fleet.ray.engine import RayEngine
+
+TINY = """
+[suites.tiny]
+cases = ["mlp_overhead/infer/batch=1/eager"]
+replicates = 1
+measure_seconds = 0.05
+warm_up_max_seconds = 1
+observe_seconds = 0
+[environments.default]
+python = "{python}"
+"""
+NIGHT = """
+[schedules.night]
+cron = "0 0 1 1 *"
+suite = "tiny"
+machines = ["a", "b"]
+"""
+
+
+class Engines:
+    """One engine for all tests that do not need the nodes for another head."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet, self._stack = fleet, ExitStack()
+        self._engine: RayEngine | None = None
+
+    def get(self) -> RayEngine:
+        """The engine, made where there is none."""
+        if self._engine is None:
+            self._engine = self._stack.enter_context(an_engine(self._fleet))
+        return self._engine
+
+    def release(self) -> None:
+        """Let go of the nodes."""
+        self._stack.close()
+        self._engine = None
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A head with two nodes, `node-1` of kind a and `node-2` of kind b."""
+    tiny = TINY.format(python=measured_python())
+    with a_fleet(tmp_path_factory.mktemp("fleet"), tiny + NIGHT, tiny) as made:
+        one = made.begin("node-1", "--label", "kind=a", A_SIGN="of the node's own")
+        two = made.begin("node-2", "--label", "kind=b", "--label", "rack=7")
+        made.joined(one, two)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def engines(fleet: Fleet) -> Iterator[Engines]:
+    made = Engines(fleet)
+    yield made
+    made.release()
+
+
+@pytest.fixture
+def engine(engines: Engines) -> RayEngine:
+    return engines.get()
+
+
+def test_two_machines_measure_what_their_labels_ask_for(fleet: Fleet, engines: Engines) -> None:
+    engines.release()
+    fired = fleet.call("schedule", "fire", "night")
+    assert fired.returncode == 0, fired.stderr
+    done = fleet.call("scheduler", "--once", "--no-measuring", "--log", "json")
+    assert done.returncode == 0, done.stderr
+    with open_database(f"sqlite:///{fleet.home}/pyrometer.db") as database:
+        measured = {task.label: task for task in tasks(database, schedule="night")}
+        by = {label: attempts(database, task.id) for label, task in measured.items()}
+        stored = {label: run_record(database, str(task.run_id)) for label, task in measured.items()}
+    assert {label: task.state for label, task in measured.items()} == {"a": "done", "b": "done"}, done.stdout
+    owners = {label: [each.owner.partition("/")[0] for each in own] for label, own in by.items()}
+    assert owners == {"a": ["node-1"], "b": ["node-2"]}
+    for label, name in (("a", "node-1"), ("b", "node-2")):
+        record = stored[label]
+        assert record is not None and record.state == "complete"
+        journal = Path(".pyrometer") / "runs" / str(measured[label].run_id) / "journal.jsonl"
+        theirs = (fleet.folder / name / journal).read_bytes()
+        assert (fleet.home / journal).read_bytes() == theirs != b""
+    # With the scheduler its agents went, and nothing of them is left on the nodes.
+    for name in owners["a"] + owners["b"]:
+        until(lambda name=name: not fleet.members[name].below("RayAgent|cli.app.*run"), f"{name} is idle")
+
+
+def test_nodes_are_seen_with_their_labels_and_each_answers_for_itself(
+    fleet: Fleet, engine: RayEngine
+) -> None:
+    nodes = {node.name: node for node in engine.nodes()}
+    assert {name: dict(node.labels) for name, node in nodes.items()} == {
+        "node-1": {"kind": "a"},
+        "node-2": {"kind": "b", "rack": "7"},
+    }
+    for name, node in nodes.items():
+        told = answer(engine, node.id, "describe")
+        assert (told["machine"], told["folder"]) == (name, str(fleet.folder / name))
+    with pytest.raises(AgentRefused, match="does not know 'dance'"):
+        engine.call(nodes["node-1"].id, "dance", {}, 20.0)
+    with pytest.raises(NodeLost):
+        engine.call("0" * 56, "describe", {}, 20.0)
+
+
+def test_what_is_begun_is_as_the_node_was_and_ends_with_the_driver(fleet: Fleet, engine: RayEngine) -> None:
+    member, node = fleet.members["node-1"], named(engine, "node-1")
+    child = _begin_something_long(engine, node.id, member)
+    # Nothing of Ray's is left in what is measured: no variable, no niceness, no standing with the kernel.
+    given = fleet.environ(member.folder, A_SIGN="of the node's own")
+    assert _without_the_shells(child.environ()) == _without_the_shells(given)
+    joined = psutil.Process(member.process.pid)
+    assert (child.nice(), child.cpu_affinity()) == (joined.nice(), joined.cpu_affinity())
+    for file in ("oom_score_adj", "cgroup"):
+        assert Path(f"/proc/{child.pid}/{file}").read_text() == Path(f"/proc/{joined.pid}/{file}").read_text()
+    assert _line(child.pid, "SigBlk") == "0" * 16
+    # The driver killed: its agents die, their children keep what they have and end, and it goes on.
+    before = engine.process
+    assert before is not None
+    os.kill(before, signal.SIGKILL)
+    with pytest.raises(EngineAway):
+        while True:
+            engine.call(node.id, "runs", {}, 5.0)
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child has ended")
+    assert answer(engine, node.id, "look", token="f" * 32, log_at=0, events_at=0, journal_at=0)["unknown"]
+    assert engine.process not in (before, None)
+
+
+def test_a_node_that_hangs_is_silent_and_answers_again(fleet: Fleet, engine: RayEngine) -> None:
+    member, node = fleet.members["node-2"], named(engine, "node-2")
+    answer(engine, node.id, "runs")
+    frozen = [member.raylet, *member.below("^ray::")]
+    assert len(frozen) > 1
+    for process in frozen:
+        process.suspend()
+    try:
+        for _ in range(2):
+            began = time.monotonic()
+            with pytest.raises(NodeSilent, match="no answer within 2 s"):
+                engine.call(node.id, "runs", {}, 2.0)
+            assert time.monotonic() - began >= 2.0
+        # The others do not wait for it.
+        assert "runs" in answer(engine, named(engine, "node-1").id, "runs")
+    finally:
+        for process in frozen:
+            process.resume()
+    assert "runs" in answer(engine, node.id, "runs")
+    assert named(engine, "node-2").id == node.id
+
+
+def test_a_node_that_is_killed_is_lost_and_joins_as_another(fleet: Fleet, engine: RayEngine) -> None:
+    member, node = fleet.members["node-2"], named(engine, "node-2")
+    answer(engine, node.id, "runs")
+    member.raylet.kill()
+    lost = until(lambda: _lost(engine, node.id), "the node is lost")
+    assert "Ray knows it no more" in str(lost)
+    assert [each.name for each in engine.nodes()] == ["node-1"]
+    assert member.process.wait(60) == 2
+    assert "Ray ended by itself" in member.said()
+    fleet.joined(fleet.begin("node-2", "--label", "kind=c"))
+    again = named(engine, "node-2")
+    assert (again.id != node.id, again.labels) == (True, {"kind": "c"})
+    assert answer(engine, again.id, "describe")["machine"] == "node-2"
+
+
+def test_who_has_not_the_token_gets_nowhere(fleet: Fleet, tmp_path: Path) -> None:
+    wrong = tmp_path / "token"
+    wrong.write_text("0" * 64)
+    wrong.chmod(0o600)
+    stranger = fleet.folder / "node-3" / ".pyrometer" / "fleet"
+    stranger.mkdir(parents=True)
+    (stranger / "token").write_text("0" * 64)
+    (stranger / "token").chmod(0o600)
+    member = fleet.begin("node-3")
+    with an_engine(fleet, wrong) as engine, pytest.raises(EngineAway, match="refuses our token"):
+        engine.nodes()
+    assert member.process.wait(120) == 2
+    assert "the head refuses this machine's token" in member.said()
+    del fleet.members["node-3"]
+
+
+def _begin_something_long(engine: RayEngine, node: str, member: Member) -> psutil.Process:
+    """A child of the node's agent that does not end by itself."""
+    token = uuid.uuid4().hex
+    last = answer(engine, node, "look", token=token, log_at=0, events_at=0, journal_at=0)["last"]
+    arguments = ["scheduler", "--no-measuring"]
+
+    def begun() -> bool:
+        return bool(
+            answer(engine, node, "start", token=token, arguments=arguments, run="", after=last)["begun"]
+        )
+
+    until(begun, "it is begun")
+    (found,) = until(lambda: member.below(r"^\S+ -P -c from cli.app .*scheduler --no-measuring"), "it runs")
+    return found
+
+
+def _without_the_shells(environ: dict[str, str]) -> dict[str, str]:
+    theirs = ("PWD", "OLDPWD", "SHLVL", "_", "PYTEST_CURRENT_TEST")
+    return {name: text for name, text in environ.items() if name not in theirs}
+
+
+def _lost(engine: RayEngine, node: str) -> NodeLost | None:
+    try:
+        engine.call(node, "runs", {}, 5.0)
+    except NodeLost as error:
+        return error
+    except EngineError:
+        return None
+    return None
+
+
+def _line(pid: int, name: str) -> str:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(line.split()[1] for line in status.splitlines() if line.startswith(f"{name}:"))

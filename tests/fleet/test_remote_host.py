@@ -1,0 +1,348 @@
+"""Children on nodes: what comes back from them, and what becomes of them when something goes wrong."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fleet_heads import RUN, Head, processes, under_way
+from loopback_engine import LoopbackEngine, Node
+from measured_by_nobody import CASES
+from schedulers import executions, until
+
+from fleet import remote_host
+from fleet.agent import Agent
+from runner import journal
+from runner.journal import Journal
+from scheduled_jobs.jobs.context import ChildLost, Ended, Stopped
+from workflows.errors import CANNOT_RESUME
+
+WELL = Ended(0, None, "")
+
+#: Says and writes much, with signs of several bytes, and is killed in the middle of a line.
+CHATTY = """
+import json, os, signal, sys
+from pathlib import Path
+folder = Path(sys.argv[1], "runs", sys.argv[-1])
+folder.mkdir(parents=True)
+out = sys.stdout.buffer
+line = lambda body: json.dumps(body, ensure_ascii=False).encode() + b"\\n"
+with open(folder / "journal.jsonl", "wb", buffering=0) as file:
+    for number in range(60):
+        file.write(line({"n": number, "of": "Maß 🔥" * (number % 7)}))
+        out.write(line({"event": "measured", "of": f"Größe {number} 🔥"}))
+        out.flush()
+    file.write(b'{"half a ')
+sys.stderr.write("note: zu groß\\npyrometer: das war alles 🔥\\n")
+sys.stderr.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+#: Takes back half a line, as a journal does when the disk refuses the rest of it.
+RELUCTANT = """
+import os, sys, time
+from pathlib import Path
+folder = Path(sys.argv[1], "runs", sys.argv[-1])
+folder.mkdir(parents=True)
+with open(folder / "journal.jsonl", "ab", buffering=0) as file:
+    file.write(b"whole\\nhalf of a li")
+    print('{"event": "half"}', flush=True)
+    while not Path("go-on").exists():
+        time.sleep(0.02)
+    file.truncate(6)
+    file.write(b"another one\\n")
+"""
+
+
+def midway(node: Node) -> None:
+    """Wait until a patient run has measured two of its cases."""
+    until(lambda: len(executions(node.data_dir)) == 2, "two cases are measured")
+
+
+def all_of(run: str = RUN) -> list[str]:
+    """Each case of a run carried out once."""
+    return [f"{run} {case}/infer/-/eager" for case in CASES]
+
+
+def test_a_run_on_a_node_is_mirrored_byte_for_byte(head: Head, engine: LoopbackEngine) -> None:
+    logs = head.logs()
+    assert head.measure("quick", logs=logs) == WELL
+    node = engine.nodes_here["one"]
+    assert head.mirror() == node.journal(RUN).read_bytes() != b""
+    assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == len(CASES)
+    assert head.events == [{"event": "began"}]
+    assert logs.events.read_bytes() == b'{"event": "began"}\n'
+    assert executions(node.data_dir) == all_of()
+    assert executions(engine.nodes_here["two"].data_dir) == []
+    assert head.lost == 0
+    # Whoever stores what is here must not find it taken.
+    assert not journal.in_use(head.data_dir / "runs" / RUN / journal.FILE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lost_repeated_and_late_calls_change_nothing(head: Head, engine: LoopbackEngine, seed: int) -> None:
+    engine.lost_every, engine.twice_every, engine.late_every = ((2, 3, 5), (3, 2, 4), (5, 7, 2), (2, 2, 3))[
+        seed
+    ]
+    runs = [f"{RUN[:-1]}{number}" for number in range(3)]
+    for run in runs:
+        assert head.measure("quick", run=run) == WELL
+    node = engine.nodes_here["one"]
+    assert executions(node.data_dir) == [line for run in runs for line in all_of(run)]
+    assert [head.mirror(run) for run in runs] == [node.journal(run).read_bytes() for run in runs]
+    assert head.events == [{"event": "began"}] * 3
+
+
+def test_half_lines_and_half_signs_at_the_border_of_pieces(
+    head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_host, "PIECE_BYTES", 13)
+    engine.nodes_here["one"] = node = Node(tmp_path, "chatty", command=[sys.executable, "-c", CHATTY])
+    logs = head.logs()
+    ended = head.run("run", RUN, logs=logs)
+    assert ended == Ended(None, signal.SIGKILL, "das war alles 🔥")
+    assert [event["of"] for event in head.events] == [f"Größe {number} 🔥" for number in range(60)]
+    assert logs.log.read_text() == "note: zu groß\npyrometer: das war alles 🔥\n"
+    assert head.mirror() == node.journal(RUN).read_bytes()
+    assert head.mirror().endswith(b'{"half a ')
+    assert len([method for _, method in engine.calls if method == "look"]) > len(head.mirror()) / 13
+
+
+def test_half_a_line_that_is_taken_back_was_never_here(
+    head: Head, engine: LoopbackEngine, tmp_path: Path
+) -> None:
+    node = Node(tmp_path, "reluctant", command=[sys.executable, "-c", RELUCTANT])
+    engine.nodes_here["one"] = node
+    with under_way(lambda: head.run("run", RUN)) as future:
+        until(lambda: head.mirror() == b"whole\n" and head.events, "the whole line is here")
+        calls = len(engine.calls)
+        until(lambda: len(engine.calls) > calls + 2, "it is looked at again")
+        node.go_on()
+    assert future.result() == WELL
+    assert head.mirror() == node.journal(RUN).read_bytes() == b"whole\nanother one\n"
+
+
+def test_no_answer_is_larger_than_three_mebibytes(head: Head, engine: LoopbackEngine, tmp_path: Path) -> None:
+    talks = (
+        "import sys, os\nos.makedirs(f'{sys.argv[1]}/runs/{sys.argv[-1]}')\nmuch = 'x' * 3_000_000 + '\\n'\n"
+    )
+    talks += "open(f'{sys.argv[1]}/runs/{sys.argv[-1]}/journal.jsonl', 'w').write(much)\n"
+    talks += "sys.stdout.write(much); sys.stderr.write(much)\n"
+    engine.nodes_here["one"] = Node(tmp_path, "talks", command=[sys.executable, "-c", talks])
+    logs = head.logs()
+    assert head.run("run", RUN, logs=logs).code == 0
+    assert len(head.mirror()) == logs.log.stat().st_size == logs.events.stat().st_size == 3_000_001
+    assert 2 << 20 < engine.largest <= (3 << 20) + 200
+
+
+def test_a_wish_to_stop_keeps_what_is_measured(head: Head, engine: LoopbackEngine) -> None:
+    node = engine.nodes_here["one"]
+    with under_way(lambda: head.measure("patient")) as future:
+        midway(node)
+        head.stop.set()
+    with pytest.raises(Stopped):
+        future.result()
+    assert head.mirror() == node.journal(RUN).read_bytes()
+    assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+    head.stop.clear()
+    node.go_on()
+    # The next attempt goes on with it on that node, and its mirror grows where it ended.
+    assert head.resume() == WELL
+    assert executions(node.data_dir) == all_of()
+    assert head.mirror() == node.journal(RUN).read_bytes()
+
+
+def test_a_stop_before_it_began_has_it_never_begin(head: Head, engine: LoopbackEngine) -> None:
+    engine.before = lambda method: head.stop.set() if method == "start" else None
+    engine.lost_every = 2
+    with pytest.raises(Stopped):
+        head.measure("patient")
+    head.stop.set()
+    with pytest.raises(Stopped):
+        head.measure("patient", run=f"{RUN[:-1]}1")
+    assert not engine.nodes_here["one"].journal(f"{RUN[:-1]}1").exists()
+
+
+def test_a_killed_child_and_a_killed_guard_are_told(
+    head: Head, engine: LoopbackEngine, tmp_path: Path
+) -> None:
+    ended = head.measure("suicidal")
+    assert (ended.code, ended.signal) == (None, signal.SIGKILL)
+    assert len(journal.read(head.data_dir / "runs" / RUN / journal.FILE).outcomes) == 2
+
+    other = f"{RUN[:-1]}1"
+    node = engine.nodes_here["two"]
+    with under_way(lambda: head.measure("patient", name="two", run=other)) as future:
+        midway(node)
+        (guard,) = processes(node.folder, "scheduled_jobs.scheduler.child_guard")
+        guard.kill()
+    assert future.result() == Ended(None, None, "its guard was killed")
+    # Its child is asked by the kernel, and keeps what it has; the next one waits for that.
+    node.go_on()
+    assert head.resume(name="two", run=other) == WELL
+    assert executions(node.data_dir) == all_of(other)
+    assert head.mirror(other) == node.journal(other).read_bytes()
+
+
+def test_an_agent_that_was_started_anew_knows_nothing(head: Head, engine: LoopbackEngine) -> None:
+    node = engine.nodes_here["one"]
+    with under_way(lambda: head.measure("patient")) as future:
+        midway(node)
+        node.start_anew()
+    with pytest.raises(ChildLost, match="agent of node one was started anew"):
+        future.result()
+    assert head.lost == 1
+    node.go_on()
+    assert head.resume() == WELL
+    assert executions(node.data_dir) == all_of()
+    assert head.mirror() == node.journal(RUN).read_bytes()
+
+
+def test_a_journal_that_is_still_written_to_is_waited_for(head: Head, engine: LoopbackEngine) -> None:
+    node = engine.nodes_here["one"]
+    head.measure("suicidal")
+    writer = Journal(node.journal(RUN).parent)
+    node.start_anew()
+    with under_way(head.resume) as future:
+        until(lambda: [m for _, m in engine.calls].count("start") > 4, "it is asked again and again")
+        assert not processes(node.folder)
+        writer.close()
+    assert future.result() == WELL
+    assert executions(node.data_dir) == all_of()
+
+
+def test_a_node_that_is_silent_for_a_while_is_waited_for(head: Head, engine: LoopbackEngine) -> None:
+    node = engine.nodes_here["one"]
+    with under_way(lambda: head.measure("patient")) as future:
+        midway(node)
+        engine.silent.add("one")
+        node.go_on()
+        until(lambda: len(executions(node.data_dir)) == len(CASES), "it measures on")
+        assert not future.done()
+        engine.silent.clear()
+    assert future.result() == WELL
+    assert head.mirror() == node.journal(RUN).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "sentence"),
+    [
+        (lambda engine: engine.silent.add("one"), "node one was silent for 1 s: no answer to look"),
+        (lambda engine: setattr(engine, "away", "no address"), "node one was silent for 1 s: no address"),
+        (lambda engine: engine.gone.add("one"), "node one is lost: its machine is gone"),
+    ],
+)
+def test_a_node_that_is_lost_goes_on_and_nothing_is_measured_twice(
+    head: Head, engine: LoopbackEngine, trouble: Callable[[LoopbackEngine], object], sentence: str
+) -> None:
+    node = engine.nodes_here["one"]
+    with under_way(lambda: head.measure("patient")) as future:
+        midway(node)
+        trouble(engine)
+    with pytest.raises(ChildLost, match=sentence):
+        future.result()
+    assert head.lost == 1
+    engine.silent.clear()
+    engine.gone.clear()
+    engine.away = ""
+    # The zombie holds the journal: it is ended first, keeps what it has, and its run is gone on with.
+    with under_way(head.resume) as future:
+        until(
+            lambda: future.done() or not processes(node.folder, RUN) or _resumes(node), "the zombie is ended"
+        )
+        node.go_on()
+    assert future.result() == WELL
+    assert executions(node.data_dir) == all_of()
+    assert head.mirror() == node.journal(RUN).read_bytes()
+
+
+def _resumes(node: Node) -> bool:
+    return bool(processes(node.folder, "--resume"))
+
+
+def test_a_start_that_comes_too_late_starts_nothing(head: Head, engine: LoopbackEngine) -> None:
+    agent = engine.nodes_here["one"].agent
+    nothing = {"log_at": 0, "events_at": 0, "journal_at": 0}
+    wishes = [
+        {"token": f"{number:032x}", "arguments": ["run", "--run-id", f"r{number}"], "run": f"r{number}"}
+        for number in range(3)
+    ]
+    last = agent.look(wishes[0]["token"], **nothing)["last"]
+    assert agent.answer("start", wishes[0] | {"after": last}) == {"begun": True, "why": ""}
+    until(lambda: agent.look(str(wishes[0]["token"]), **nothing, seconds=1)["ended"], "it has ended")
+    # Sent before the first one was known to have begun, and told in its second copy once more.
+    for late in (wishes[1] | {"after": last}, wishes[2] | {"after": "f" * 32}):
+        with pytest.raises(Exception, match="something else was begun on this node meanwhile"):
+            agent.answer("start", late)
+    assert agent.answer("start", wishes[0] | {"after": last}) == {"begun": True, "why": ""}
+    assert executions(engine.nodes_here["one"].data_dir) == all_of("r0")
+
+
+def test_a_second_child_ends_the_first(head: Head, engine: LoopbackEngine) -> None:
+    node, other = engine.nodes_here["one"], f"{RUN[:-1]}1"
+    with under_way(lambda: head.measure("patient")) as first:
+        midway(node)
+        assert head.measure("quick", run=other) == WELL
+    assert first.result() == Ended(130, None, "interrupted")
+    assert executions(node.data_dir) == [*all_of()[:2], *all_of(other)]
+
+
+def test_a_journal_that_is_another_one_is_left_as_it_is(head: Head, engine: LoopbackEngine) -> None:
+    mine = head.data_dir / "runs" / RUN / journal.FILE
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b'{"v": 1}\n')
+    ended = head.measure("patient")
+    assert ended.code == CANNOT_RESUME
+    assert "is another one there than the one in" in ended.sentence
+    assert mine.read_bytes() == b'{"v": 1}\n'
+    until(lambda: not processes(engine.nodes_here["one"].folder), "it was stopped")
+
+
+def test_what_cannot_be_started_says_why(head: Head, engine: LoopbackEngine) -> None:
+    node = engine.nodes_here["one"]
+    node.agent = Agent(node.folder, ["/no/such/program"])
+    ended = head.measure("quick")
+    assert (ended.code, ended.signal) == (None, None)
+    assert ended.sentence.startswith("cannot start /no/such/program: ")
+    (node.folder / "pyrometer.toml").write_text("data_dri = 1\n")
+    with pytest.raises(ChildLost, match=r"node one: .*data_dri"):
+        head.measure("quick")
+    assert head.mirror() == b""
+
+
+def test_whoever_listens_and_fails_leaves_nothing_behind(head: Head, engine: LoopbackEngine) -> None:
+    def fails(event: object) -> None:
+        raise RuntimeError(json.dumps(event))
+
+    node = engine.nodes_here["one"]
+    arguments = ["run", "--environment", "patient", "--run-id", RUN, "--json"]
+    with pytest.raises(RuntimeError, match="began"):
+        head.place().run(arguments, head.logs(), head.stop, fails, RUN)
+    until(lambda: not processes(node.folder), "the child is gone")
+    assert head.lost == 1
+
+
+def test_a_mirror_that_somebody_else_writes_is_brought_up_later(head: Head, engine: LoopbackEngine) -> None:
+    held: list[Journal] = []
+
+    def hold(method: str) -> None:
+        if method == "start" and not held:
+            held.append(Journal(head.data_dir / "runs" / RUN))
+
+    engine.before = hold
+    with pytest.raises(ChildLost, match="another process writes"):
+        head.measure("patient")
+    held[0].close()
+    assert head.lost == 1, "whoever fetches journals is told that there is one"
+    until(lambda: not processes(engine.nodes_here["one"].folder), "the child is ended")
+
+
+def test_what_has_no_room_here_is_tried_again(head: Head, engine: LoopbackEngine) -> None:
+    head.data_dir.mkdir(parents=True)
+    (head.data_dir / "tasks").write_text("in the way")
+    with pytest.raises(ChildLost, match=r"nothing of node one can be written here.*tasks"):
+        head.measure("quick")
+    assert executions(engine.nodes_here["one"].data_dir) == []

@@ -1,0 +1,79 @@
+"""A whole service with nodes: each task is done where it belongs, and gone on with when its node was lost."""
+
+import threading
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fleet_heads import Head
+from loopback_engine import LoopbackEngine
+from measured_by_nobody import CASES
+from schedulers import a_service, executions, settled, until
+
+from db.connection.engine import open_database
+from db.queue.commands import plan_fire
+from db.queue.queries import attempts, task
+from db.queue.records import NewTask, machine_of
+from db.runs import queries
+from fleet.hosts import FleetPlaces
+from scheduled_jobs.scheduler import scheduler, worker_pool
+from scheduled_jobs.scheduler.log import Log
+
+
+@pytest.mark.parametrize("lossy", [0, 3])
+def test_tasks_are_done_on_their_nodes_and_gone_on_with(
+    head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lossy: int
+) -> None:
+    monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(worker_pool, "REST_SECONDS", 0.1)
+    engine.lost_every = lossy
+    url, log = f"sqlite:///{tmp_path}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
+    head.data_dir.mkdir()
+    places = FleetPlaces(engine, head.data_dir, partial(open_database, url), lambda text: log("fleet", text))
+    service = a_service(url, head.data_dir, settled("", head.data_dir), log, places=places)
+    one, two = engine.nodes_here["one"], engine.nodes_here["two"]
+    asked, now = threading.Event(), datetime.now(UTC)
+    new = [
+        NewTask(f"{kind}@{label}", "measure", {"track": kind}, label)
+        for kind, label in (("patient", "h200"), ("quick", "a10"), ("quick", "two"))
+    ]
+    with open_database(url) as database:
+        plan_fire(database, "night", now, "by hand", new, now)
+        thread = threading.Thread(target=service.run, args=(asked.is_set,))
+        thread.start()
+        try:
+            until(lambda: len(executions(one.data_dir)) == 2, "two cases are measured")
+            engine.gone.add("one")
+            until(lambda: [each.ended for each in attempts(database, 1)][:1] == ["lost"], "it is lost")
+            one.go_on()
+            engine.gone.clear()
+            for number in (1, 2, 3):
+                until(lambda: getattr(task(database, number), "state", "") == "done", "it is done")  # noqa: B023
+        finally:
+            asked.set()
+            service.wake()
+            thread.join(60)
+        assert not thread.is_alive() and engine.closed
+        done = [each for number in (1, 2, 3) if (each := task(database, number)) is not None]
+        runs = [str(each.run_id) for each in done]
+        where = [{machine_of(each.owner) for each in attempts(database, number)} for number in (1, 2, 3)]
+        assert where == [{"one"}, {"two"}, {"two"}]
+        assert [each.ended for each in attempts(database, 1)] == ["lost", "done"]
+        # What was measured before is not measured again, and the others went one after the other.
+        cases = [f"{case}/infer/-/eager" for case in CASES]
+        assert executions(one.data_dir) == [f"{runs[0]} {case}" for case in cases]
+        assert executions(two.data_dir) == [
+            f"{run} {case}"
+            for run in sorted(runs[1:], key=lambda run: _begun(two.data_dir, run))
+            for case in cases
+        ]
+        for run, node in zip(runs, (one, two, two), strict=True):
+            assert head.mirror(run) == node.journal(run).read_bytes()
+            stored = queries.run_record(database, run)
+            assert stored is not None and stored.state == "complete"
+
+
+def _begun(data_dir: Path, run: str) -> int:
+    """At which line of what was carried out a run began."""
+    return [line.split()[0] for line in executions(data_dir)].index(run)

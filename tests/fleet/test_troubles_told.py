@@ -1,0 +1,80 @@
+"""Who joined and cannot be used is told to whoever looks, and not in the scheduler's log alone."""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fleet_heads import Head
+from in_process import called
+from loopback_engine import LoopbackEngine, Node
+from schedulers import a_service, settled, until
+
+from db.connection.engine import Database, open_database
+from db.queue.queries import schedulers
+from fleet.engine import NodeSeen
+from fleet.hosts import FleetPlaces
+from scheduled_jobs.scheduler import scheduler
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.process_identity import machine_name
+
+_SECOND = "another node called two is not used: each needs a name of its own"
+
+
+@contextmanager
+def a_head(head: Head, engine: LoopbackEngine, folder: Path) -> Iterator[Database]:
+    """A scheduler of this machine with the engine's nodes; its database."""
+    head.data_dir.mkdir()
+    url, log = f"sqlite:///{folder}/pyrometer.db", Log("json", lambda: datetime.now(UTC))
+    places = FleetPlaces(engine, head.data_dir, partial(open_database, url))
+    settings = settled("", head.data_dir)
+    service = a_service(url, head.data_dir, settings, log, machine=machine_name(), places=places)
+    asked = threading.Event()
+    with open_database(url) as database:
+        thread = threading.Thread(target=service.run, args=(asked.is_set,))
+        thread.start()
+        try:
+            yield database
+        finally:
+            asked.set()
+            service.wake()
+            thread.join(60)
+            assert not thread.is_alive()
+
+
+def told(database: Database) -> Sequence[str]:
+    """What the scheduler tells of nodes that it does not use; of the nodes themselves nothing says it."""
+    seen = {one.machine: one.facts for one in schedulers(database)}
+    assert all("troubles" not in facts for name, facts in seen.items() if name != machine_name())
+    return seen.get(machine_name(), {}).get("troubles", [])
+
+
+def test_who_cannot_be_used_is_told_for_as_long_as_that_is_so(
+    head: Head, engine: LoopbackEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler, "BEAT_SECONDS", 0.1)
+    engine.nodes_here["again"] = Node(tmp_path / "more", "again")
+    real = engine.nodes
+
+    def nodes() -> list[NodeSeen]:
+        return [NodeSeen(one.id, "two" if one.name == "again" else one.name, one.labels) for one in real()]
+
+    monkeypatch.setattr(engine, "nodes", nodes)
+    (tmp_path / "pyrometer.toml").write_text('[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n')
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("PYROMETER_")}
+    with a_head(head, engine, tmp_path) as database:
+        until(lambda: told(database) == [_SECOND], "the second node of one name is told of")
+        status = called(tmp_path, environ, "fleet", "status")
+        assert (status.code, status.err) == (0, f"note: {_SECOND}\n")
+        assert "two" in status.out
+        engine.gone.add("again")
+        until(lambda: told(database) == [], "it went")
+        engine.away = "no address answers"
+        until(lambda: told(database) == ["the fleet's engine is away: no address answers"], "it is away")
+        engine.away = ""
+        until(lambda: told(database) == [], "it is back")

@@ -1,0 +1,82 @@
+"""What whoever imports says of a file: other runs, the same each time, with all else as it was."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from exchange_samples import SAMPLES, written
+
+from interchange import formats
+from interchange.errors import BadFile, Place
+from interchange.files import NO_TIME
+from interchange.imported import Imported
+from interchange.overrides import restated
+
+DATE = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
+HERE = Place("file")
+
+
+def sample(folder: Path, name: str) -> Imported:
+    path = written(folder, SAMPLES[name])
+    return formats.reader(path).read(path)
+
+
+def test_a_date_makes_runs_of_that_date(tmp_path: Path) -> None:
+    read = sample(tmp_path, "timm-csv")
+    (before,) = read.runs
+    (after,) = restated(read, HERE, DATE).runs
+    assert after.run.id.startswith("20250301-123000-timm-csv-")
+    assert after.run.started_at == DATE == after.outcomes[0].started_at
+    assert NO_TIME not in after.run.notes and "the time is that of --date, not the file's" in after.run.notes
+    assert after.run.facts["stated"] == {"date": "2025-03-01T12:30:00+00:00"}
+    assert after.run.facts["notes"] == list(after.run.notes)
+    assert (after.run.machine, after.measurements) == (before.run.machine, before.measurements)
+    assert formats.came_from(after.run.id) == formats.came_from(before.run.id)
+    assert restated(read, HERE, DATE) == restated(sample(tmp_path / "copy", "timm-csv"), HERE, DATE)
+
+
+@pytest.mark.parametrize("name", ["timm-csv", "torchbench", "asv"])
+def test_a_label_makes_runs_on_that_hardware(tmp_path: Path, name: str) -> None:
+    read = sample(tmp_path, name)
+    made = restated(read, HERE, hardware="RTX 4090")
+    for before, after in zip(read.runs, made.runs, strict=True):
+        assert after.run.machine.hardware.label == "RTX 4090"
+        assert after.run.facts["stated"] == {
+            "hardware": "RTX 4090",
+            "hardware_of_the_file": before.run.machine.hardware.label,
+        }
+        assert any("--hardware" in note for note in after.run.notes)
+        assert after.run.id != before.run.id and after.run.id[:8] == before.run.id[:8]
+        assert after.run.started_at == before.run.started_at
+        assert (after.outcomes, after.measurements) == (before.outcomes, before.measurements)
+
+
+def test_one_label_joins_two_formats(tmp_path: Path) -> None:
+    hardware = [
+        restated(sample(tmp_path / name, name), HERE, hardware="RTX 4090").runs[0].run.machine.hardware
+        for name in ("timm-csv", "torchbench")
+    ]
+    assert hardware[0] == hardware[1]
+
+
+def test_what_is_said_otherwise_is_another_run(tmp_path: Path) -> None:
+    read = sample(tmp_path, "timm-csv")
+    said = [
+        restated(read, HERE),
+        restated(read, HERE, DATE),
+        restated(read, HERE, DATE, "a"),
+        restated(read, HERE, None, "a"),
+        restated(read, HERE, None, "b"),
+    ]
+    assert len({each.runs[0].run.id for each in said}) == 5
+
+
+def test_a_time_that_is_told_is_not_changed(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="file: tells the time itself; --date is for files that tell none"):
+        restated(sample(tmp_path, "asv"), HERE, DATE)
+
+
+@pytest.mark.parametrize(("date", "hardware"), [(DATE, None), (None, "RTX 4090")])
+def test_runs_of_ours_are_not_changed(tmp_path: Path, date: datetime | None, hardware: str | None) -> None:
+    with pytest.raises(BadFile, match="holds runs of Pyrometer's"):
+        restated(sample(tmp_path, "pyrometer"), HERE, date, hardware)

@@ -1,0 +1,362 @@
+"""Our own format: what is written comes back to the bit, and what is damaged is said and never made up."""
+
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import a_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from own_exports import SPEEDUP, a_whole_run, file_of, read, sentences
+
+from analysis.metrics import METRICS
+from db.records import (
+    Environment,
+    Hardware,
+    Machine,
+    Measurement,
+    Outcome,
+    Profile,
+    Recording,
+    Run,
+)
+from db.schema.core_tables import STATES, STATUSES
+from interchange import own, serialization
+from interchange.errors import BadFile
+from interchange.imported import ImportedRun
+
+odd = st.sampled_from(["\ud800", "\0", "\u2028", '"\\', "  "])
+texts = st.text(max_size=12) | odd
+names = st.text(min_size=1, max_size=12) | odd
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+moments = st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(fold=0))
+facts = st.dictionaries(
+    texts,
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | numbers | texts,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+        max_leaves=6,
+    ),
+    max_size=3,
+)
+counts = st.integers(0, 2**31 - 1)
+machines = st.builds(Machine, names, texts, st.builds(Hardware, names, texts, facts), facts)
+environments = st.builds(Environment, st.sampled_from(["one", "two"]), texts, texts, texts, facts)
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> Recording:
+    rows = draw(st.integers(0, 4))
+    stamps = st.lists(st.integers(0, 2**62 - 1), min_size=rows, max_size=rows).map(tuple)
+    columns = st.lists(st.none() | numbers, min_size=rows, max_size=rows).map(tuple)
+    values = draw(st.dictionaries(names, columns, max_size=3))
+    notes = tuple(draw(st.lists(texts, max_size=2)))
+    return Recording(draw(names), draw(texts), draw(texts), draw(stamps), draw(stamps), values, notes)
+
+
+samples = st.integers(-(2**63), 2**63 - 1)
+outcomes = st.builds(
+    Outcome,
+    case=names,
+    environment=st.just("one"),
+    replicate=counts,
+    status=st.sampled_from(STATUSES),
+    reason=texts,
+    phase=texts,
+    started_at=moments,
+    wall_seconds=numbers,
+    metrics=st.dictionaries(names.filter(lambda name: name not in METRICS), numbers, max_size=3),
+    facts=facts,
+    log_tail=texts,
+    blocks=st.lists(st.lists(samples, max_size=4).map(tuple), max_size=3).map(tuple),
+    telemetry=st.lists(recordings(), max_size=2).map(tuple),
+)
+
+
+@st.composite
+def measurements(draw: st.DrawFn) -> Measurement:
+    smallest, point, largest = sorted(draw(st.tuples(numbers, numbers, numbers)))
+    low, high = draw(st.tuples(numbers, numbers).map(sorted) | st.just([None, None]))
+    return Measurement(
+        case=draw(names),
+        environment="one",
+        metric=draw(names),
+        point=point,
+        low=low,
+        high=high,
+        smallest=smallest,
+        largest=largest,
+        spread=draw(st.none() | numbers),
+        n=draw(st.integers(1, 2**31 - 1)),
+    )
+
+
+runs = st.builds(
+    Run,
+    id=names,
+    suite=texts,
+    started_at=moments,
+    ended_at=st.none() | moments,
+    state=st.sampled_from(STATES),
+    machine=machines,
+    environments=environments.map(lambda other: (Environment("one", "first", "2.13", "3.11"), other)),
+    profile=st.builds(Profile, names, texts, facts),
+    harness=texts,
+    planned=counts,
+    command=texts,
+    notes=st.lists(texts, max_size=2).map(tuple),
+    facts=facts,
+)
+imported_runs = st.builds(
+    ImportedRun,
+    runs,
+    st.lists(outcomes, max_size=2).map(tuple),
+    st.lists(measurements(), max_size=2).map(tuple),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(imported_runs, max_size=2, unique_by=lambda one: one.run.id))
+def test_what_is_written_comes_back_to_the_bit(them: Sequence[ImportedRun]) -> None:
+    found = read(file_of(*them))
+    assert found.set_aside == ()
+    # Their texts, for 0.0 equals -0.0 and 1 equals 1.0.
+    assert repr(found.runs) == repr(tuple(them))
+
+
+def _without(metrics: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: value for name, value in metrics.items() if name != SPEEDUP.name}
+
+
+@given(st.data())
+def test_no_changed_byte_makes_anything_up(data: st.DataObject) -> None:
+    whole = a_whole_run()
+    content = bytearray(file_of(whole, definitions={SPEEDUP.name: SPEEDUP}))
+    place = data.draw(st.integers(0, len(content) - 1))
+    before = content[place]
+    content[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != before))
+    found = read(bytes(content))
+    # Where the line is gone that tells what a metric is, its values are left out.
+    poorer = [replace(each, metrics=_without(each.metrics)) for each in whole.outcomes]
+    known = set(map(repr, (*whole.outcomes, *poorer)))
+    for run in found.runs:
+        assert run.run == whole.run
+        assert set(map(repr, run.outcomes)) <= known
+        assert set(map(repr, run.measurements)) <= set(map(repr, whole.measurements))
+    complete = len(found.runs) == 1 and found.runs[0] == whole and found.metrics == (SPEEDUP,)
+    assert complete or found.set_aside
+
+
+@given(st.data())
+def test_a_file_that_was_cut_short_is_known_to_be(data: st.DataObject) -> None:
+    whole = a_whole_run()
+    content = file_of(whole)
+    first = content.index(b"\n") + 1
+    cut = read(content[: data.draw(st.integers(first, len(content) - 2))])
+    assert any("it was cut short here" in sentence for sentence in sentences(cut))
+    for run in cut.runs:
+        assert run.outcomes == whole.outcomes[: len(run.outcomes)]
+
+
+def test_only_the_damaged_line_is_set_aside() -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    (number,) = [n for n, line in enumerate(lines) if b'"replicate":1' in line]
+    lines[number] = lines[number].replace(b'"wall_seconds":12.5', b'"wall_seconds":1.25')
+    found = read(b"\n".join(lines))
+    assert [each.replicate for each in found.runs[0].outcomes] == [0, 0]
+    assert sentences(found) == [f"runs.jsonl, line {number + 1}: damaged: its checksum does not match"]
+
+
+def test_a_line_from_a_newer_pyrometer_is_set_aside() -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    newer = b'{"v":2,"kind":"outcome","crc":0,"body":{}}'
+    found = read(b"\n".join([*lines[:-2], newer, *lines[-2:]]))
+    assert len(found.runs[0].outcomes) == 3
+    assert sentences(found)[0].endswith(": written in version 2 of the format, this Pyrometer reads 1")
+    with pytest.raises(BadFile, match="line 1: written in version 2"):
+        read(newer)
+
+
+def test_a_missing_line_is_counted() -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    found = read(b"\n".join(lines[:3] + lines[4:]))
+    total = len(lines) - 3
+    assert sentences(found) == [
+        f"runs.jsonl, line {total + 1}: there were {total} lines before this one, and {total - 1} are here"
+    ]
+
+
+def test_what_belongs_to_a_run_without_its_line_is_set_aside_once() -> None:
+    lines = file_of(a_whole_run(), a_whole_run(a_run("run-2"))).split(b"\n")
+    (number,) = [n for n, line in enumerate(lines) if b'"kind":"run"' in line and b'"id":"run-2"' in line]
+    found = read(b"\n".join([*lines[:number], b"gone", *lines[number + 1 :]]))
+    assert [run.run.id for run in found.runs] == ["run-1"]
+    assert sentences(found)[1:] == [
+        "runs.jsonl: 4 measurements and 3 outcomes of run run-2: the line of the run itself is missing "
+        "before them"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("status", "fine", "status: expected one of ok, skipped, unsupported, oom, timeout, crashed, wrong"),
+        ("replicate", True, "replicate[0]: expected an integer from 0 to 2147483647, found true"),
+        ("replicate", 2**31, "replicate[0]: expected an integer from 0 to 2147483647, found 2147483648"),
+        ("started_at", "2026-09-01T02:00:00", "started_at: expected a time with its zone"),
+        ("metrics", {"latency": "fast"}, 'metrics.latency: expected a number, found "fast"'),
+        ("blocks", [[1.5]], "blocks[0][0]: expected an integer from"),
+        ("environment", "elsewhere", "environment: is no environment of run run-1"),
+        ("reason", None, "reason: is missing"),
+        ("telemetry", [{"device": "host"}], "telemetry[0].started_ns: is missing"),
+    ],
+)
+def test_a_line_that_fits_its_checksum_and_nothing_else_names_the_field(
+    field: str, value: Any, sentence: str
+) -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    (number,) = [n for n, line in enumerate(lines) if b'"replicate":1' in line]
+    body = json.loads(lines[number])["body"] | {field: value}
+    lines[number] = own._line("outcome", body).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    found = read(b"\n".join(lines))
+    assert len(found.runs[0].outcomes) == 2
+    said, other = sentences(found)
+    assert said.startswith(f"runs.jsonl, line {number + 1}, {sentence}")
+    assert "other lines were written than are here" in other
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_whatever_a_line_holds_it_is_read_or_refused(data: st.DataObject) -> None:
+    lines = file_of(a_whole_run()).splitlines()
+    number = data.draw(st.integers(0, len(lines) - 1))
+    line = json.loads(lines[number])
+    # One value, as deep as one likes, becomes another.
+    at: Any = line["body"]
+    while True:
+        key = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+        if not (isinstance(at[key], dict | list) and at[key] and data.draw(st.booleans())):
+            break
+        at = at[key]
+    at[key] = data.draw(anything)
+    lines[number] = own._line(line["kind"], line["body"]).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    found = read(b"\n".join(lines))
+    assert found.set_aside or len(found.runs) == 1
+
+
+def test_a_metric_that_is_in_another_unit_there_is_left_out() -> None:
+    content = file_of(a_whole_run()).decode()
+    (line,) = [each for each in content.split("\n") if '"name":"latency"' in each]
+    other = {**json.loads(line)["body"], "unit": "s"}
+    seconds = own._line("metric", other).decode().rstrip("\n")  # pyright: ignore[reportPrivateUsage]
+    found = read(content.replace(line, seconds).encode())
+    assert "latency is in s there and in ms here: its values are left out" in sentences(found)[0]
+    assert all("latency" not in each.metrics for each in found.runs[0].outcomes)
+    assert "latency" not in {each.metric for each in found.runs[0].measurements}
+    assert {each.metric for each in found.runs[0].measurements} >= {"throughput", "rss_peak"}
+
+
+def test_a_metric_from_outside_comes_along_once() -> None:
+    both = file_of(a_whole_run(), a_whole_run(a_run("run-2")), definitions={SPEEDUP.name: SPEEDUP})
+    assert read(both).metrics == (SPEEDUP,)
+
+
+def test_a_fact_that_is_no_number_becomes_none() -> None:
+    run = replace(a_run(), facts={"load": [math.nan, 1.5], "more": {"high": math.inf}})
+    found = read(file_of(ImportedRun(run, (), ())))
+    assert found.runs[0].run.facts == {"load": [None, 1.5], "more": {"high": None}}
+
+
+def test_compressed_it_is_the_same_and_a_torn_end_is_said() -> None:
+    whole = a_whole_run()
+    packed = gzip.compress(file_of(whole))
+    assert read(packed, "runs.jsonl.gz").runs == (whole,)
+    torn = read(packed[: len(packed) * 9 // 10], "runs.jsonl.gz")
+    assert any("the compressed file is damaged or cut short here" in each for each in sentences(torn))
+    assert any("it was cut short here" in each for each in sentences(torn))
+
+
+def test_two_files_one_after_the_other_are_one_file() -> None:
+    found = read(file_of(a_whole_run()) + file_of(a_whole_run(a_run("run-2"))))
+    assert (len(found.runs), found.set_aside) == (2, ())
+
+
+def test_a_large_run_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(file_of(a_whole_run(), a_whole_run(a_run("run-2"))))
+    assert [[run.run.id for run in part.runs] for part in own.parts(path)] == [["run-1"], ["run-2"]]
+    whole = own.read(path)
+    monkeypatch.setattr(own, "_PART_LINES", 3)
+    assert len(list(own.parts(path))) > 4
+    assert own.read(path) == whole
+    monkeypatch.setattr(own, "_PART_BYTES", 100)
+    assert len(list(own.parts(path))) > 8
+    assert own.read(path) == whole
+
+
+def test_a_line_in_the_place_of_another_is_noticed() -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    first, second, *_ = [number for number, line in enumerate(lines) if b'"kind":"outcome"' in line]
+    lines[second] = lines[first]
+    (said,) = sentences(read(b"\n".join(lines)))
+    assert said.startswith(f"runs.jsonl, line {len(lines) - 1}: other lines were written than are here")
+    # In another order they are the same lines, and a file of before the sum has none.
+    lines = file_of(a_whole_run()).split(b"\n")
+    lines[first], lines[second] = lines[second], lines[first]
+    assert sentences(read(b"\n".join(lines))) == []
+    last = json.loads(lines[-2])["body"]
+    del last["sum"]
+    lines[-2] = own._line("end", last).rstrip(b"\n")  # pyright: ignore[reportPrivateUsage]
+    lines[second] = lines[first]
+    assert sentences(read(b"\n".join(lines))) == []
+
+
+def test_a_line_without_end_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *rest = file_of(a_whole_run()).split(b"\n")
+    path = tmp_path / "runs.jsonl"
+    monkeypatch.setattr(own, "_MAX_LINE", max(map(len, [first, *rest])) + 1)
+    path.write_bytes(b"\n".join([first, b"x" * 100_000, *rest]))
+    found = own.read(path)
+    assert len(found.runs[0].outcomes) == 3
+    assert any(str(each.place) == "runs.jsonl, line 2" for each in found.set_aside)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    for name, content in {"empty": b"", "other": b"a,b\n1,2\n" * 5000, "null": b"null\n[]\n3\n"}.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert not own.knows(path)
+        with pytest.raises(BadFile, match=r"is empty|torn, or no line of a Pyrometer export"):
+            list(own.parts(path))
+    path.write_bytes(file_of(a_whole_run()))
+    assert own.knows(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    assert own.knows(path)
+    assert not own.knows(tmp_path)
+    with pytest.raises(BadFile, match="No such file or directory"):
+        own.read(tmp_path / "nowhere")
+
+
+def test_whole_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.jsonl.gz"
+    path.write_bytes(gzip.compress(file_of(a_whole_run())))
+    monkeypatch.setattr(own, "MAX_BYTES", 2000)
+    with pytest.raises(BadFile, match="is larger than"):
+        own.read(path)
+
+
+def test_it_knows_the_states_that_a_database_takes() -> None:
+    assert (serialization.STATES, serialization.STATUSES) == (STATES, STATUSES)

@@ -1,0 +1,91 @@
+"""Our own format, where a file leaves out, contradicts itself or has no end."""
+
+import gzip
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import a_run
+from own_exports import SPEEDUP, a_whole_run, file_of, read, sentences
+
+from interchange import own
+from interchange.errors import BadFile
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_without_its_line_the_values_of_a_metric_are_left_out(damaged: bool) -> None:
+    lines = file_of(a_whole_run(), definitions={SPEEDUP.name: SPEEDUP}).split(b"\n")
+    (number,) = [n for n, line in enumerate(lines) if b'"name":"dynamo.speedup"' in line]
+    lines[number : number + 1] = [lines[number].replace(b'"x"', b'"y"')] * damaged
+    found = read(b"\n".join(lines))
+    assert all(SPEEDUP.name not in each.metrics for each in found.runs[0].outcomes)
+    measured = {each.metric for each in found.runs[0].measurements}
+    assert ("latency" in measured, SPEEDUP.name in measured) == (True, False)
+    said = [each for each in sentences(found) if "no line before tells what dynamo.speedup is" in each]
+    assert len(said) == 1
+
+
+def test_a_metric_that_is_told_twice_and_otherwise_is_left_out() -> None:
+    other = replace(SPEEDUP, unit="%")
+    first = file_of(a_whole_run(), definitions={SPEEDUP.name: SPEEDUP})
+    found = read(first + file_of(a_whole_run(a_run("run-2")), definitions={SPEEDUP.name: other}))
+    assert found.metrics == (SPEEDUP,)
+    measured = [{each.metric for each in run.measurements} for run in found.runs]
+    assert [SPEEDUP.name in each for each in measured] == [True, False]
+    assert any("was told otherwise before" in each for each in sentences(found))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n": 0}, "n: expected at least one value, found 0"),
+        ({"smallest": 1e9}, "point: does not lie between the smallest and the largest value"),
+        ({"largest": -9.0}, "point: does not lie between the smallest and the largest value"),
+        ({"low": 9.0, "high": 1.0}, "low: is greater than the high end of its interval"),
+    ],
+)
+def test_a_measurement_that_contradicts_itself_is_set_aside(changes: dict[str, Any], sentence: str) -> None:
+    whole = a_whole_run()
+    first, *rest = whole.measurements
+    found = read(file_of(replace(whole, measurements=(replace(first, **changes), *rest))))
+    assert found.runs[0].measurements == tuple(rest)
+    (said,) = sentences(found)
+    assert said.endswith(sentence)
+
+
+def test_the_last_line_counts_each_kind() -> None:
+    lines = file_of(a_whole_run()).split(b"\n")
+    outcomes = [n for n, line in enumerate(lines) if b'"kind":"outcome"' in line]
+    measured = [n for n, line in enumerate(lines) if b'"kind":"measurement"' in line]
+    lines[outcomes[1]] = lines[measured[0]]
+    said = sentences(read(b"\n".join(lines)))
+    assert "other lines were written than are here: " in said[-1]
+    assert "3 outcome, 2 here" in said[-1]
+
+
+def test_a_pipe_is_neither_known_nor_read(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.jsonl"
+    os.mkfifo(path)
+    assert not own.knows(path)
+    with pytest.raises(BadFile, match="is a pipe or a device"):
+        own.read(path)
+
+
+def test_blank_lines_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(file_of(a_whole_run()) + b"\n" * 3000)
+    assert len(own.read(path).runs) == 1
+    monkeypatch.setattr(own, "_MOST_BLANK", 2000)
+    with pytest.raises(BadFile, match="MiB of blank lines"):
+        own.read(path)
+
+
+def test_a_small_file_does_not_unpack_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.jsonl.gz"
+    monkeypatch.setattr(own, "_MAX_LINE", 1 << 16)
+    # What is packed before is read ahead: only after megabytes does the ratio tell.
+    path.write_bytes(gzip.compress(b"x" * (64 << 20)))
+    with pytest.raises(BadFile, match="unpacks to more than 1000 times its size"):
+        own.read(path)

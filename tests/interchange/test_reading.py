@@ -1,0 +1,119 @@
+"""Files of strangers: pipes, keys and columns that are there twice, odd digits, and more than one wants."""
+
+import json
+import os
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from interchange import reading
+from interchange.accumulator import MOST_PROBLEMS, Gathered
+from interchange.errors import BadFile, Place
+from interchange.foreign_runs import Origin
+from interchange.importers import action_benchmark, pytest_benchmark
+from interchange.reading import At, bytes_of, csv_rows, json_of, number_in
+
+HERE = Place("here")
+
+
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.json"
+    os.mkfifo(path)
+    for each in (path, Path("/dev/null")):
+        with pytest.raises(BadFile, match="is a pipe or a device: write it to a file, and import that"):
+            bytes_of(each)
+
+
+def test_a_pipe_that_is_handed_over_keeps_what_it_holds() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"{}")
+    with pytest.raises(BadFile, match="is a pipe or a device"):
+        bytes_of(Path(f"/dev/fd/{reader}"))
+    assert os.read(reader, 9) == b"{}"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_folder_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="Is a directory"):
+        bytes_of(tmp_path)
+
+
+def test_a_key_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(BadFile, match=r'here: has the key "b" twice in one object'):
+        json_of('{"a": [{"b": 1, "c": 2, "b": 1}]}', HERE)
+    assert json_of('[{"a": 1}, {"a": 2}]', HERE).value == [{"a": 1}, {"a": 2}]
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    def aside(place: Place, sentence: str) -> None:
+        raise AssertionError(sentence)
+
+    with pytest.raises(BadFile, match='line 1: has two columns "a"'):
+        list(csv_rows("a,b, a\n1,2,3\n", "t.csv", aside))
+    assert [row["a"].value for row in csv_rows("a,,\n1,2,3\n", "t.csv", aside)] == ["1"]
+
+
+@pytest.mark.parametrize("text", ["1_5", "\u0661\u0665", "\uff11", "1\u00a0", "0x1"])
+def test_only_plain_digits_are_a_number(text: str) -> None:
+    with pytest.raises(BadFile, match="expected a number"):
+        number_in(At(text, HERE))
+
+
+def test_large_json_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_JSON", 10)
+    with pytest.raises(BadFile, match="is a JSON document larger than 0 MiB"):
+        json_of("[1,2,3,4,5]", HERE)
+
+
+def test_elements_are_made_when_they_are_asked_for() -> None:
+    at = json_of("[" + "0," * 200_000 + "0]", HERE)
+    tracemalloc.start()
+    try:
+        elements = at.list()
+        assert sum(each.value for each in elements) == 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
+    assert str(elements[-1].place) == "here, [200000]"
+    assert [each.place.field for each in elements[1:3]] == ["[1]", "[2]"]
+    with pytest.raises(IndexError):
+        elements[200_001]
+
+
+def test_of_many_problems_some_are_kept_and_the_rest_is_counted(tmp_path: Path) -> None:
+    bad = MOST_PROBLEMS + 7
+    benches = [{"name": "a", "value": 1.0}, *({"name": ""} for _ in range(bad))]
+    entry = {"date": 1_777_636_800_000, "tool": "go", "benches": benches}
+    path = tmp_path / "data.js"
+    path.write_text("window.BENCHMARK_DATA = " + json.dumps({"entries": {"suite": [entry]}}))
+
+    found = action_benchmark.read(path)
+
+    assert len(found.set_aside) == MOST_PROBLEMS + 1
+    assert str(found.set_aside[-1]) == "data.js: and 7 more"
+
+
+def test_problems_that_were_there_at_first_count_too() -> None:
+    gathered = Gathered("x")
+    for _ in range(MOST_PROBLEMS):
+        gathered.aside(HERE, "no")
+    gathered.add(Origin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), HERE, ())
+    assert (len(gathered.set_aside), gathered.more) == (MOST_PROBLEMS, 1)
+
+
+def test_a_list_of_nothing_is_not_held(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    path.write_text('{"machine_info": {}, "benchmarks": [' + "{}," * 100_000 + "{}]}")
+    content = path.stat().st_size
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadFile, match="is missing"):
+            pytest_benchmark.read(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 60 * content

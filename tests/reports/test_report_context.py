@@ -1,0 +1,104 @@
+"""What differs between two environments, and the command that measures a case again."""
+
+import shlex
+from dataclasses import replace
+
+from builders import a_run, an_environment
+from report_builders import a_subject, reported
+
+from analysis.comparison.comparison import AGAIN, Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.comparison.what_would_decide import Settling
+from reports import sentences
+from reports.markdown import upgrade_markdown
+from reports.page import upgrade_html
+from reports.report_context import Change, changes
+from reports.upgrade_report import judged
+
+
+def test_what_differs_is_python_torch_cuda_and_packages_by_name() -> None:
+    subject = a_subject()
+    assert changes(subject.old, replace(subject.new, cuda="13.0")) == (
+        Change("Python", "3.11.7", "3.12.4"),
+        Change("PyTorch", "2.13.0+cpu", "2.15.0+cpu"),
+        Change("CUDA", "", "13.0"),
+        Change("numpy", "2.3.1", "2.4.0"),
+        Change("setuptools", "80.9.0", ""),
+        Change("triton", "", "3.8.0"),
+    )
+
+
+def test_equal_environments_differ_in_nothing() -> None:
+    old = a_subject().old
+    # Names are written in many ways, and the order is nobody's.
+    other = replace(old, name="other", packages=("jinja2==3.1.6", *old.packages[:2][::-1], "TORCH==9"))
+    assert changes(old, other) == ()
+
+
+def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:
+    facts = {
+        "implementation": "CPython", "torch_git": "1" * 40, "cuda": "12.6", "cudnn": 90100, "hip": None,
+        "debug": False, "build_digest": "aaaa", "packages": ["torch==2.13.0a0"],
+    }  # fmt: skip
+    other = {**facts, "torch_git": "2" * 40, "cudnn": 90700, "debug": True, "build_digest": "bbbb"}
+    old, new = (
+        replace(an_environment("2.13.0a0", name), facts=own)
+        for name, own in (("good", facts), ("bad", other))
+    )
+    one = judged(
+        a_run(environments=[old, new]), Comparison(old.fingerprint, new.fingerprint, Plan(), Policy()), []
+    )
+    assert changes(one.subject.old, one.subject.new) == (
+        Change("PyTorch's commit", "1" * 40, "2" * 40),
+        Change("cuDNN", "90100", "90700"),
+        Change("debug build", "", "yes"),
+        Change("digest of the build's flags", "aaaa", "bbbb"),
+    )
+    for text in (
+        report(one.subject, one.results, one.upgrade) for report in (upgrade_markdown, upgrade_html)
+    ):
+        assert "Nothing: not a version" not in text and "2" * 40 in text
+
+
+def test_nothing_differs_only_where_the_fingerprints_are_one() -> None:
+    subject = a_subject()
+    again = replace(subject.old, name="again", fingerprint=subject.old.fingerprint + AGAIN)
+    itself = replace(subject, new=again)
+    assert sentences.no_difference(itself) == "Nothing: not a version, not a package."
+    odd = replace(subject, new=replace(again, fingerprint="b7d2f05e6a98c314"))
+    assert sentences.no_difference(odd) == (
+        "Nothing that was written down of them, and yet they are two: their fingerprints are "
+        "0f3a6c2e9d1b4857 and b7d2f05e6a98c314."
+    )
+    _, results, upgrade = reported([])
+    for report in (upgrade_markdown, upgrade_html):
+        assert sentences.no_difference(itself) in report(itself, results, upgrade)
+        assert sentences.no_difference(odd) in report(odd, results, upgrade)
+
+
+def test_a_package_that_is_there_twice_is_told_with_both_versions() -> None:
+    old = a_subject().old
+    twice = replace(old, packages=(*old.packages, "numpy==1.26.0", "odd"))
+    assert changes(old, twice) == (Change("numpy", "2.3.1", "1.26.0, 2.3.1"), Change("odd", "", "unknown"))
+
+
+def test_the_command_can_be_typed_as_it_stands() -> None:
+    case = "mine/infer/name=it's odd/eager"
+    assert shlex.split(a_subject().reproduce(case)) == [
+        "pyrometer", "upgrade", "2.13.0", "/opt/venvs/torch 2.15/bin/python", "--case", case,
+        "--profile", "quiet",
+    ]  # fmt: skip
+
+
+def test_what_settles_a_case_is_a_plan_of_its_own_size() -> None:
+    subject = a_subject(options=("--suite", "cpu", "--pairs", "6", "--device", "cpu"))
+    assert subject.settle(Settling("m/infer/-/eager", 13, 4.0, "shaky")).endswith(
+        "--case m/infer/-/eager --suite cpu --device cpu --pairs 14"
+    )
+    compiles = replace(subject, options=("--cold-pairs", "1", "--pairs", "6", "--also", "compile_warm"))
+    assert compiles.settle(Settling("m/infer/-/compile=default", 12, None, "worst", cold=True)).endswith(
+        "--case m/infer/-/compile=default --also compile_warm --cold-pairs 24 --pairs 12"
+    )
+    nothing = Settling("m/infer/-/eager", None, None, "shaky")
+    assert subject.settle(nothing) == subject.reproduce("m/infer/-/eager")

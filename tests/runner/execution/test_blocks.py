@@ -1,0 +1,213 @@
+"""Which blocks count, when there are enough of them, and what becomes of a case of which too few do."""
+
+import subprocess
+from dataclasses import replace
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.execution.blocks import Blocks
+from runner.execution.interference_check import Gate
+from runner.execution.metrics import replicate_metrics
+from runner.records import Timing
+from runner.telemetry.interference import Taint
+from runner.telemetry.samples import GpuCounters, HostCounters, Reading, Recording
+from runner.worker.messages import Block, Finished, Ready
+
+MS = 1_000_000
+TIMING = Timing(measure_seconds=1.0, block_seconds=0.1, min_blocks=5, max_seconds=4.0)
+SLOW = Taint("contended", "cpu", "it waited 50 % of the time for a CPU, of which others used 50 %", 0.5)
+HOT = Taint("throttled", "gpu", "its GPU held the clock down for 12 % of the time (hw_thermal)", 0.12)
+
+
+def block(ms: int = 100, samples: int = 10) -> Block:
+    """A block of that many milliseconds."""
+    return Block((ms * MS // samples,) * samples, ms * MS, 0)
+
+
+def taken(*taints: Taint | None, ms: int = 100) -> Blocks:
+    """Blocks of which each had that taint."""
+    blocks = Blocks(TIMING)
+    for taint in taints:
+        blocks.take(block(ms), taint)
+    return blocks
+
+
+def test_only_clean_blocks_are_enough() -> None:
+    assert taken(*[None] * 10).satisfied
+    assert not taken(*[None] * 9, SLOW).satisfied
+    assert taken(*[SLOW] * 3, *[None] * 10).satisfied
+
+
+def test_the_cap_is_on_all_that_was_taken() -> None:
+    assert not taken(*[SLOW] * 39).satisfied
+    assert taken(*[SLOW] * 40).satisfied
+    assert taken(*[SLOW, None] * 20).spoilt() is None
+    # So slow that the first block reached it: two are enough, and each may be taken twice.
+    assert not taken(None, SLOW, SLOW, ms=5_000).satisfied
+    assert taken(None, SLOW, SLOW, None, ms=5_000).satisfied
+    assert taken(None, None, ms=5_000).satisfied
+    assert taken(*[SLOW] * 4, ms=5_000).satisfied
+
+
+def turns(*taints: Taint | None, shapes: int, samples: int = 1, ms: int = 100) -> Blocks:
+    """Blocks of a case whose steps take inputs of so many shapes in turn."""
+    blocks = taken()
+    blocks.shapes = shapes
+    for taint in taints:
+        blocks.take(block(ms, samples), taint)
+    return blocks
+
+
+def test_every_shape_has_to_be_timed() -> None:
+    # Five blocks of three samples are enough of one shape.
+    assert turns(*[None] * 5, shapes=1, samples=3, ms=300).satisfied
+    assert not turns(*[None] * 5, shapes=16, samples=3, ms=300).satisfied
+    assert turns(*[None] * 6, shapes=16, samples=3, ms=300).satisfied
+    # The turn goes on through a block that does not count: it takes another round.
+    assert not turns(SLOW, *[None] * 5, shapes=16, samples=3, ms=300).satisfied
+    assert turns(SLOW, *[None] * 6, shapes=16, samples=3, ms=300).satisfied
+    assert [turns(None, taint, shapes=16, samples=3).untimed for taint in (None, SLOW)] == [10, 13]
+    assert turns(None, shapes=4, samples=9).untimed == 0
+
+
+def test_the_cap_leaves_no_shape_out() -> None:
+    assert not turns(*[None] * 8, shapes=9, ms=1_000).satisfied
+    assert turns(*[None] * 9, shapes=9, ms=1_000).satisfied
+    # As a block may be, each shape may be taken twice.
+    assert not turns(SLOW, *[None] * 8, *[SLOW] * 8, shapes=9, ms=1_000).satisfied
+    assert turns(SLOW, *[None] * 8, *[SLOW] * 9, shapes=9, ms=1_000).satisfied
+    assert turns(SLOW, *[None] * 9, shapes=9, ms=1_000).satisfied
+
+
+def test_a_case_of_which_a_shape_was_never_timed_says_so() -> None:
+    status, reason = turns(SLOW, *[None] * 8, *[SLOW] * 9, shapes=9).spoilt() or ("", "")
+    assert status == "contended"
+    assert reason == f"10 of 18 blocks, with all samples of 1 of 9 shapes, at worst: {SLOW.reason}"
+    assert turns(SLOW, *[None] * 9, shapes=9).spoilt() is None
+
+
+def test_nobody_takes_rounds_of_several_shapes_for_the_sake_of_precision() -> None:
+    assert turns(None, shapes=2).exhausted
+    assert not turns(None, shapes=1).exhausted
+
+
+def test_a_case_of_too_few_clean_blocks_says_how_many_and_who_it_was() -> None:
+    few = taken(*[SLOW] * 30, *[HOT] * 9, None)
+    status, reason = few.spoilt("; hog (pid 7) used 50 % of one") or ("", "")
+    assert status == "contended"
+    assert reason == f"30 of 40 blocks, at worst: {SLOW.reason}; hog (pid 7) used 50 % of one"
+    assert taken(*[SLOW] * 9, *[HOT] * 30, None).spoilt("; hog") == (
+        "throttled",
+        f"30 of 40 blocks, at worst: {HOT.reason}",
+    )
+    assert taken(*[None] * 2, *[SLOW] * 38).spoilt() is None
+    assert taken(None).spoilt() is None
+    facts = taken(None, SLOW).facts()
+    assert facts == {
+        "block_floors_ns": [10_000_000] * 2,
+        "tainted_blocks": [
+            {"block": 1, "status": "contended", "cause": "cpu", "reason": SLOW.reason, "share": 0.5}
+        ],
+    }
+    assert "tainted_blocks" not in taken(None, None).facts()
+    assert taken().facts() == {}
+
+
+samples = st.lists(st.integers(1, 10**9), min_size=1, max_size=6).map(tuple)
+
+
+@given(
+    st.lists(st.tuples(samples, st.booleans()), min_size=1, max_size=6).filter(
+        lambda blocks: not all(left_out for _, left_out in blocks)
+    ),
+    st.integers(1, 4),
+)
+def test_no_sample_of_a_tainted_block_enters_a_metric(
+    blocks: list[tuple[tuple[int, ...], bool]], shapes: int
+) -> None:
+    ready = Ready(1, 1, facts={"items": 1, "shapes": shapes})
+    left_out = {number for number, (_, is_left_out) in enumerate(blocks) if is_left_out}
+
+    def metrics(of_tainted: int) -> dict[str, float]:
+        all_blocks = [
+            Block(tuple(ns * of_tainted for ns in each) if out else each, 1, 0) for each, out in blocks
+        ]
+        return replicate_metrics(ready, all_blocks, Finished(), {}, "", None, left_out)
+
+    found = metrics(1)
+    assert found == metrics(1000)
+    clean = [ns for each, out in blocks if not out for ns in each]
+    assert found["latency_min"] == min(clean) / 1e6
+    if shapes == 1:
+        assert found["latency"] == pytest.approx(median(clean) / 1e6)
+
+
+def test_the_turn_of_the_shapes_goes_on_through_a_block_that_does_not_count() -> None:
+    # Shapes of 1 and 9 in turn; the block between holds an odd number of steps.
+    ready = Ready(1, 1, facts={"items": 1, "shapes": 2})
+    blocks = [Block((1, 9, 1, 9), 20, 0), Block((100,), 100, 0), Block((9, 1, 9), 19, 0)]
+    found = replicate_metrics(ready, blocks, Finished(), {}, "", None, {1})
+    assert found["latency"] * 1e6 == pytest.approx((1 + 9) / 2)
+
+
+class Scripted:
+    """Tells prepared readings."""
+
+    def __init__(self, *readings: Reading) -> None:
+        self._readings = list(readings)
+        self.asked: list[int] = []
+
+    def mark(self, root: int) -> Reading:
+        self.asked.append(root)
+        return self._readings.pop(0) if self._readings else Reading(0, trouble="the sampler is dead")
+
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+
+    def rest(self) -> tuple[Recording, ...]:
+        return ()
+
+    def close(self) -> None: ...
+
+
+def test_the_gate_reads_around_a_block_and_judges_it_by_the_contenders_cpus() -> None:
+    quiet = HostCounters({0: 0, 1: 0}, {0: 0, 1: 0}, 0, 0, 0)
+    busy = HostCounters({0: 0, 1: 100 * MS}, {0: 0, 1: 0}, 50 * MS, 50 * MS, 0)
+    for cpus, wanted in (((1,), "contended"), ((0,), "")):
+        source = Scripted(Reading(0, quiet), Reading(100 * MS, busy))
+        gate = Gate(source, 7, cpus, (), 0.05)
+        gate.before()
+        taint = gate.after(100 * MS)
+        assert (taint.status if taint else "") == wanted
+        assert source.asked == [7, 7]
+        assert gate.facts() == {}
+
+
+def test_a_child_that_ended_during_its_block_is_no_stranger_on_its_gpu() -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        busy = GpuCounters("GPU-1", processes=(child.pid,))
+        source = Scripted(Reading(0, gpus=(busy,)), Reading(100 * MS, gpus=(replace(busy, processes=()),)))
+        gate = Gate(source, 7, (), (), 0.05)
+        gate.before()
+        child.kill()
+    assert gate.after(100 * MS) is None
+    # Whoever is no child of ours is one.
+    source = Scripted(Reading(0, gpus=(replace(busy, processes=(1,)),)), Reading(100 * MS))
+    gate = Gate(source, 7, (), (), 0.05)
+    gate.before()
+    taint = gate.after(100 * MS)
+    assert taint is not None and taint.cause == "company"
+
+
+def test_a_source_that_tells_nothing_is_soon_asked_no_more_and_taints_nothing() -> None:
+    source = Scripted()
+    gate = Gate(source, 7, (), (), 0.05)
+    for _ in range(10):
+        gate.before()
+        assert gate.after(MS) is None
+    assert len(source.asked) == 3
+    assert gate.facts() == {"telemetry_notes": ["the sampler is dead"]}
+    assert gate.culprit() is None
+    assert Gate(None, 7, (), (), 0.05).after(MS) is None

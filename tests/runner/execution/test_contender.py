@@ -1,0 +1,116 @@
+"""One contender without its session, beside telemetry that says what it is told to say."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from measuring import CASE_FILES, QUICK, Scratch, conditions, key
+
+from runner.execution.contender import Contender
+from runner.execution.process import Launch
+from runner.records import Outcome, Planned, Timing
+from runner.telemetry.samples import GpuCounters, Reading, Recording
+from runner.telemetry.telemetry_interface import Telemetry
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+
+NEIGHBOUR = dict.fromkeys(("address", "name", "loan", "key", "hardware", "hardware_label"), "another")
+
+
+class HundredWatts:
+    """Tells of a GPU that took 100 W all the time."""
+
+    def mark(self, root: int) -> Reading:
+        return Reading(time.monotonic_ns())
+
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None:
+        self._from = time.monotonic_ns()
+
+    def rest(self) -> tuple[Recording, ...]:
+        until = time.monotonic_ns()
+        ends = [self._from + (until - self._from) * number // 20 for number in range(21)]
+        seconds = (until - self._from) / 20e9
+        values = {"energy": (100 * seconds,) * 20, "power": (100.0,) * 20}
+        return (Recording("GPU-1", "a GPU", "gpm", tuple(ends[:-1]), tuple(ends[1:]), values),)
+
+    def close(self) -> None: ...
+
+
+class ErrorsAfterSixSamples:
+    """Tells of a GPU that makes errors in all blocks but the first two."""
+
+    def __init__(self) -> None:
+        self._marks = 0
+
+    def mark(self, root: int) -> Reading:
+        self._marks += 1
+        return Reading(self._marks, gpus=(GpuCounters("GPU-1", ecc_uncorrected=max(4, self._marks)),))
+
+    def watch(self, root: int, hz: float, cpus: tuple[int, ...] = ()) -> None: ...
+
+    def rest(self) -> tuple[Recording, ...]:
+        return ()
+
+    def close(self) -> None: ...
+
+
+def outcome_of(
+    folder: Path, case: str, timing: Timing, telemetry: Telemetry | None, *neighbours: dict[str, str]
+) -> Outcome:
+    """What becomes of a case that such neighbours are lent to."""
+    shared = conditions(folder, CASE_FILES / "counts.py", timing=timing)
+    (target,) = shared.targets.values()
+    launch = Launch(
+        python=target.python,
+        harness=shared.harness,
+        variables={},
+        cpus=(),
+        own_cpus=(),
+        log=folder / "log",
+        deadline_seconds=timing.deadline_seconds,
+        token=shared.run,
+        neighbours=neighbours,
+    )
+    planned = Planned(key(case), target.name, 0)
+    contender = Contender(planned, launch, timing, "cpu", None, lambda *_: None, None, telemetry)
+    try:
+        contender.prepare()
+        while not contender.satisfied:
+            contender.measure()
+        contender.finish()
+    finally:
+        contender.abandon()
+    assert contender.outcome is not None
+    return contender.outcome
+
+
+def test_there_is_no_energy_per_item_where_others_gpus_are_not_read(scratch: Scratch) -> None:
+    timing = replace(QUICK, observe_seconds=1.3)
+    alone = outcome_of(scratch.folder / "alone", "counts", timing, HundredWatts())
+    assert (alone.status, alone.metrics["power"]) == ("ok", pytest.approx(100))
+    started, ended, iterations = alone.facts["window"]
+    joules = 100 * (ended - started) / 1e9
+    assert alone.metrics["energy_per_item"] == pytest.approx(joules / iterations, rel=1e-3)
+    beside = outcome_of(scratch.folder / "beside", "counts", timing, HundredWatts(), NEIGHBOUR)
+    assert (beside.status, beside.metrics["power"]) == ("ok", pytest.approx(100))
+    assert "energy_per_item" not in beside.metrics
+
+
+def test_every_shape_is_timed_though_fewer_blocks_would_be_enough(scratch: Scratch) -> None:
+    outcome = outcome_of(scratch.folder, "turns", QUICK, None)
+    assert (outcome.status, outcome.facts["shapes"]) == ("ok", 16)
+    samples = [ns for block in outcome.blocks for ns in block]
+    assert len(samples) >= 16
+    assert outcome.metrics["latency_floor"] * 1e6 == pytest.approx(
+        fmean(min(samples[place::16]) for place in range(16))
+    )
+
+
+def test_a_mean_over_a_part_of_the_shapes_is_not_told(scratch: Scratch) -> None:
+    outcome = outcome_of(scratch.folder, "turns", QUICK, ErrorsAfterSixSamples())
+    assert [len(block) for block in outcome.blocks[:2]] == [3, 3]
+    assert outcome.status == "throttled"
+    assert ", with all samples of 10 of 16 shapes, at worst: its GPU counted" in outcome.reason
+    assert not {name for name in outcome.metrics if name.startswith(("latency", "throughput"))}

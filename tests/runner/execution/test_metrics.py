@@ -1,0 +1,153 @@
+"""From blocks to the metrics of a replicate: known blocks give known values."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.execution.metrics import disturbance, percentile, replicate_metrics
+from runner.worker.messages import Block, Finished, Ready
+
+READY = Ready(first_call_ns=5_000_000, step_ns=2_000_000, facts={"items": 8, "flops": 4e9})
+BLOCKS = [
+    Block((2_000_000, 1_000_000), 3_000_000, 0, minor_faults=6, involuntary_switches=1, cpu_ns=3_000_000),
+    Block((3_000_000, 4_000_000, 10_000_000), 17_000_000, 0, minor_faults=4, cpu_ns=7_000_000),
+]
+
+
+@given(st.lists(st.integers(0, 2**50), min_size=1, max_size=50), st.floats(0, 1))
+def test_percentiles_are_numpys(samples: list[int], share: float) -> None:
+    assert percentile(sorted(samples), share) == pytest.approx(
+        np.quantile(samples, share), rel=1e-9, abs=1e-6
+    )
+
+
+def test_known_blocks_give_known_values() -> None:
+    finished, report = Finished({"rss_peak": 100.0}), {"peak_tree_mib": 250.0}
+    metrics = replicate_metrics(READY, BLOCKS, finished, report, "", ready_seconds=2.5)
+    assert metrics == pytest.approx(
+        {
+            "latency": 3.0,
+            "latency_min": 1.0,
+            "latency_floor": 2.0,
+            "throughput": 8 / 0.003,
+            "first_call": 0.005,
+            "cold_start": 2.5,
+            "model_tflops": 4e9 / 0.003 / 1e12,
+            "rss_peak": 250.0,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("cache", "wanted"),
+    [
+        ("", {"first_call": 0.005}),
+        ("cold", {"first_call": 0.005, "compile_cold": 0.002}),
+        ("warm", {"compile_warm": 0.002}),
+    ],
+)
+def test_the_first_call_and_the_compilation_follow_the_cache(cache: str, wanted: dict[str, float]) -> None:
+    metrics = replicate_metrics(READY, BLOCKS, Finished(), {}, cache)
+    found = {name: metrics[name] for name in metrics if name.startswith(("first", "compile"))}
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("cache", "told"), [("", True), ("cold", True), ("warm", False)])
+def test_a_start_that_found_its_code_compiled_is_no_cold_one(cache: str, told: bool) -> None:
+    metrics = replicate_metrics(READY, BLOCKS, Finished(), {}, cache, ready_seconds=2.5)
+    assert metrics.get("cold_start") == (2.5 if told else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"), [("latency_p10", 0.1), ("latency_p90", 0.9), ("latency_p99", 0.99)]
+)
+def test_a_percentile_needs_the_samples_that_mlperf_asks_for(name: str, share: float) -> None:
+    def published(samples: int) -> dict[str, float]:
+        block = Block(tuple(range(1_000_000, 1_000_000 + samples)), 1, 0)
+        return replicate_metrics(READY, [block], Finished(), {}, "")
+
+    beyond = min(share, 1 - share)
+    # The fewest of which at most one lies beyond with a chance of no more than 1 %.
+    enough = next(
+        n
+        for n in range(1, 1000)
+        if math.fsum(math.comb(n, k) * beyond**k * (1 - beyond) ** (n - k) for k in (0, 1)) <= 0.01
+    )
+    assert name not in published(enough - 1)
+    samples = np.arange(1_000_000, 1_000_000 + enough)
+    assert published(enough)[name] == pytest.approx(np.quantile(samples, share) / 1e6)
+
+
+def test_what_was_not_counted_is_absent_not_zero() -> None:
+    ready = Ready(first_call_ns=1, step_ns=1, facts={"items": 1, "flops": None})
+    metrics = replicate_metrics(ready, BLOCKS, Finished(), {"peak_tree_mib": 250.0}, "warm")
+    assert "model_tflops" not in metrics
+    assert "rss_peak" not in metrics
+    # A step that is slower than the first call compiled nothing.
+    assert metrics["compile_warm"] == 0.0
+
+
+def test_disturbance_counts_per_iteration_and_per_second() -> None:
+    assert disturbance(BLOCKS) == pytest.approx(
+        {
+            "minor_faults_per_iteration": 2.0,
+            "involuntary_switches_per_second": 50.0,
+            "cpu_share": 0.5,
+            "iterations": 5.0,
+            "blocks": 2.0,
+        }
+    )
+
+
+@pytest.mark.parametrize(("cache", "kept"), [("", True), ("cold", True), ("warm", False)])
+def test_a_peak_that_includes_compiling_is_never_taken_from_a_warm_cache(cache: str, kept: bool) -> None:
+    finished = Finished({"rss_peak": 100.0, "rss_peak_steady": 90.0, "cuda_peak_allocated_compile": 7.0})
+    metrics = replicate_metrics(READY, BLOCKS, finished, {"peak_tree_mib": 250.0}, cache)
+    assert metrics["rss_peak_steady"] == 90.0
+    assert ("rss_peak" in metrics, "cuda_peak_allocated_compile" in metrics) == (kept, kept)
+
+
+def varied(times: list[int], *, every: int) -> list[Block]:
+    """Blocks of `every` steps that take inputs of three shapes in turn, which last `times` nanoseconds."""
+    samples = [times[number % len(times)] for number in range(30)]
+    return [Block(tuple(samples[at : at + every]), 1, 0) for at in range(0, 30, every)]
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_shapes_weigh_alike_however_many_a_block_holds(every: int) -> None:
+    ready = Ready(1, 1, facts={"items": 6, "shapes": 3})
+    blocks = varied([1_000_000, 2_000_000, 30_000_000], every=every)
+    metrics = replicate_metrics(ready, blocks, Finished(), {}, "")
+    assert metrics["latency_floor"] == metrics["latency"] == pytest.approx(11.0)
+    assert metrics["throughput"] == pytest.approx(6 / 0.011)
+
+
+def test_there_is_no_mean_over_a_part_of_the_shapes() -> None:
+    ready = Ready(1_000_000_000, 1, facts={"items": 6, "shapes": 3, "flops": 1e9, "cpus_in_use": 2})
+    blocks = varied([1_000_000, 2_000_000, 30_000_000], every=1)
+    report = Finished({"rss_peak": 100.0, "ceiling_tflops": 4.0})
+    following = {"latency", "latency_floor", "throughput", "throughput_per_core", "compile_cold"}
+    following |= {"model_tflops", "peak_share"}
+    whole = replicate_metrics(ready, blocks[:3], report, {}, "cold")
+    part = replicate_metrics(ready, blocks[:3], report, {}, "cold", None, {1})
+    assert following <= whole.keys()
+    assert whole.keys() - part.keys() == following
+
+
+def test_the_ceiling_is_what_tflops_are_held_against() -> None:
+    finished = Finished({"ceiling_tflops": 4.0})
+    metrics = replicate_metrics(READY, BLOCKS, finished, {}, "")
+    assert metrics["peak_share"] == pytest.approx(metrics["model_tflops"] / 4.0)
+    assert "peak_share" not in replicate_metrics(READY, BLOCKS, Finished(), {}, "")
+
+
+def test_tflops_and_their_share_of_the_ceiling_follow_the_throughput() -> None:
+    # Two instances: the slower needs 3 ms for its 4 items and sets the latency, the faster 1 ms.
+    finished = Finished({"throughput": 4 / 0.003 + 4 / 0.001, "ceiling_tflops": 10.0})
+    metrics = replicate_metrics(READY, BLOCKS, finished, {}, "")
+    assert metrics["latency"] == 3.0
+    assert metrics["model_tflops"] == pytest.approx((2e9 / 0.003 + 2e9 / 0.001) / 1e12)
+    assert metrics["peak_share"] == pytest.approx(metrics["model_tflops"] / 10.0)

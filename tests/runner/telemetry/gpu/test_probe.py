@@ -1,0 +1,149 @@
+"""What each kind of GPU is said to tell: the real binding on a scripted library."""
+
+from pathlib import Path
+
+import pytest
+from nvml_shim import Shim, build
+
+from runner.telemetry.capability import Capability, GpuCapabilities, Probe
+from runner.telemetry.gpu import probe
+
+NO_DCGM = "; by DCGM: no dcgmi is installed"
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
+    """The library of a present driver."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+def examine(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, script: str, *more: str, patience: float = 60.0
+) -> Probe:
+    """What the probe answers where the devices of `script` are."""
+    # What this machine may have of DCGM is none of these tests.
+    for name, value in (shim.variables(script, *more) | {"PATH": str(shim.folder)}).items():
+        monkeypatch.setenv(name, value)
+    return probe.examine(patience)
+
+
+def named(gpu: GpuCapabilities, name: str) -> Capability:
+    """One capability of a GPU."""
+    (capability,) = [each for each in gpu.capabilities if each.name == name]
+    return capability
+
+
+def absent(gpu: GpuCapabilities) -> set[str]:
+    """The names of what a GPU does not tell."""
+    return {each.name for each in gpu.capabilities if not each.present}
+
+
+def test_hopper_tells_true_sm_utilisation(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    found = examine(monkeypatch, shim, "h200")
+    (gpu,) = found.gpus
+    assert (found.driver, found.cuda, found.absent) == ("580.65.06", "13.0", "")
+    assert (gpu.name, gpu.rung, absent(gpu)) == ("NVIDIA H200", "gpm", set())
+    assert gpu.uuid == "GPU-11111111-2222-3333-4444-555555555555"
+
+
+def test_before_hopper_busy_time_never_passes_for_sm_utilisation(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim
+) -> None:
+    (gpu,) = examine(monkeypatch, shim, "a100").gpus
+    assert (gpu.rung, absent(gpu)) == ("samples", {"sm_utilisation"})
+    assert named(gpu, "sm_utilisation").detail == f"needs Hopper or newer (GPM){NO_DCGM}"
+    assert "not SM utilisation" in named(gpu, "gpu_busy").detail
+
+
+def test_a_consumer_card_lacks_what_it_lacks(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    (gpu,) = examine(monkeypatch, shim, "rtx").gpus
+    assert absent(gpu) == {"sm_utilisation", "energy", "ecc_errors"}
+    assert named(gpu, "energy").detail == "this device does not support it"
+
+
+def test_a_mig_device_is_asked_through_its_parent(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    whole, part = examine(monkeypatch, shim, "mig").gpus
+    assert (whole.mig_of, part.mig_of) == ("", whole.uuid)
+    assert part.rung == "gpm" and "gpu_busy" in absent(part)
+
+
+def test_two_gpus_are_told_apart_by_uuid(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    gpus = examine(monkeypatch, shim, "two").gpus
+    assert [gpu.index for gpu in gpus] == [0, 1] and len({gpu.uuid for gpu in gpus}) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "rung", "detail"),
+    [
+        ("0 - fail nvmlGpmSampleGet 4", "samples", "this user has no permission"),
+        ("0 - fail nvmlGpmSampleAlloc 3", "samples", "this device does not support it"),
+        ("0 - fail nvmlGpmQueryDeviceSupport 13", "samples", "the driver is too old"),
+        ("0 - fail nvmlGpmQueryDeviceSupport 15", "samples", "the GPU has fallen off the bus"),
+    ],
+)
+def test_counters_that_cannot_be_had_step_down_a_rung(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, line: str, rung: str, detail: str
+) -> None:
+    (gpu,) = examine(monkeypatch, shim, "h200", line).gpus
+    assert (gpu.rung, named(gpu, "sm_utilisation").detail) == (rung, detail + NO_DCGM)
+
+
+def test_without_a_buffer_busy_time_is_polled_and_without_that_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim
+) -> None:
+    (gpu,) = examine(monkeypatch, shim, "a100", "0 - fail nvmlDeviceGetSamples 3").gpus
+    assert gpu.rung == "polling"
+    fails = "0 - fail nvmlDeviceGetSamples 3", "0 - fail nvmlDeviceGetUtilizationRates 3"
+    (gpu,) = examine(monkeypatch, shim, "a100", *fails).gpus
+    assert gpu.rung == "none"
+
+
+def test_an_old_driver_lacks_functions_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (gpu,) = examine(monkeypatch, build(tmp_path, "-DOLD_DRIVER"), "h200").gpus
+    assert gpu.rung == "samples"
+    assert named(gpu, "sm_utilisation").detail == f"the driver is too old{NO_DCGM}"
+    assert named(gpu, "memory").present
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("0 - fail nvmlInitWithFlags 9", "the NVIDIA driver is installed but not loaded"),
+        ("0 - fail nvmlInitWithFlags 4", "this user has no permission"),
+        ("0 - fail nvmlInitWithFlags 18", "the driver was updated and the machine not restarted since"),
+        ("0 - fail nvmlDeviceGetCount 999", "the driver lists no GPU"),
+    ],
+)
+def test_a_driver_in_trouble_is_a_reason_not_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, line: str, reason: str
+) -> None:
+    found = examine(monkeypatch, shim, "h200", line)
+    assert (found.gpus, found.absent) == ((), reason)
+
+
+def test_a_lost_gpu_is_listed_with_nothing_to_tell(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    calls = ("GetName", "GetMemoryInfo_v2", "GetMemoryInfo", "GetPowerUsage", "GetTemperature")
+    lines = [f"0 - fail nvmlDevice{call} 15" for call in calls]
+    (gpu,) = examine(monkeypatch, shim, "h200", *lines).gpus
+    assert absent(gpu) >= {"memory", "power", "temperature"}
+    assert named(gpu, "memory").detail == "the GPU has fallen off the bus"
+
+
+def test_a_call_that_never_returns_costs_patience_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim
+) -> None:
+    hangs = "0 - block nvmlDeviceGetPowerUsage 600000"
+    found = examine(monkeypatch, shim, "h200", hangs, patience=3.0)
+    assert (found.gpus, found.absent) == ((), "NVML does not answer: nothing within 3 s")
+
+
+def test_a_machine_without_a_driver_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    empty = tmp_path / "libnvidia-ml.so.1"
+    empty.write_bytes(b"no library")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert probe.examine(60.0) == Probe(absent="no NVIDIA driver is installed")
+
+
+def test_a_probe_survives_the_journal(monkeypatch: pytest.MonkeyPatch, shim: Shim) -> None:
+    found = examine(monkeypatch, shim, "mig")
+    assert Probe.from_body(found.to_body()) == found

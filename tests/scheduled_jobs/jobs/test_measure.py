@@ -1,0 +1,75 @@
+"""What a task asks of the command that measures it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from schedulers import settled
+from watched_nights import hands
+
+from cli.workflows.select_cases import choose_cases, choose_suite
+from configuration.errors import ConfigurationError
+from runner.environment import Environment
+from runner.suites.catalogue import workloads
+from scheduled_jobs.jobs.measure import options
+from scheduled_jobs.scheduler.planner import tasks_of
+
+TOML = """
+[schedules.nightly]
+cron = "30 2 * * *"
+{lines}
+"""
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def asked(folder: Path, lines: str, *, away: bool = False) -> list[str]:
+    """What stands on the command line of the one task of such a schedule."""
+    (task,) = tasks_of(settled(TOML.format(lines=lines), folder), "nightly")
+    return options(task.spec, replace(hands(folder, NOW, toml=TOML.format(lines=lines)), away=away))
+
+
+def test_what_is_written_stands_on_the_command_line(tmp_path: Path) -> None:
+    assert asked(tmp_path, "") == ["--suite", "smoke"]
+    lines = 'cases = ["a/infer", "b*"]\nbudget_seconds = 90.5\ndevice = "cpu"'
+    named = ["--case", "a/infer", "--case", "b*"]
+    assert asked(tmp_path, lines) == ["--budget", "90.5", "--device", "cpu", *named]
+
+
+def test_the_name_of_a_workload_means_all_of_its_cases_in_a_schedule(tmp_path: Path) -> None:
+    _, pattern = asked(tmp_path, 'cases = ["resnet50"]')
+    environment = Environment("default", "python", {}, workloads(), {})
+    settings = settled("", tmp_path)
+    suite = choose_suite(settings, None, [pattern], own_cases=False)
+    by_night = choose_cases(suite, [pattern], environment, settings)
+    assert len(by_night) > 50 and {case.split("/")[0] for case in by_night} == {"resnet50"}
+    assert len(choose_cases(suite, ["resnet50"], environment, settings)) == 1
+
+
+def test_own_cases_lie_beside_the_settings(tmp_path: Path) -> None:
+    lines = 'case_files = ["cases/mine.py", "/elsewhere/yours.py"]'
+    files = ["--cases", str(tmp_path / "cases/mine.py"), "--cases", "/elsewhere/yours.py"]
+    # Whoever brings cases and names no suite means those.
+    assert asked(tmp_path, lines) == files
+    assert asked(tmp_path, f'suite = "cpu"\n{lines}') == ["--suite", "cpu", *files]
+    # Another machine has a folder of its own.
+    assert asked(tmp_path, lines, away=True)[:2] == ["--cases", "cases/mine.py"]
+
+
+def test_neighbours_are_called_by_whoever_measures(tmp_path: Path) -> None:
+    lines = 'suite = "scaling"\nneighbours = ["gpu-b:7391", "[fe80::1%eth0]:7391"]'
+    beside = ["--neighbour", "gpu-b:7391", "--neighbour", "[fe80::1%eth0]:7391"]
+    assert asked(tmp_path, lines) == asked(tmp_path, lines, away=True) == ["--suite", "scaling", *beside]
+    for wrong in ("[]", '["gpu-b"]', '["gpu b:7391"]', '["fe80::1:7391"]'):
+        with pytest.raises(ConfigurationError, match="each as HOST:PORT"):
+            asked(tmp_path, f"neighbours = {wrong}")
+    upgrade = 'job = "upgrade"\nold = "2.13.0"\nnew = "latest"\nneighbours = ["gpu-b:7391"]'
+    with pytest.raises(ConfigurationError, match="neighbours is nothing that job upgrade takes"):
+        asked(tmp_path, upgrade)
+
+
+def test_own_cases_are_for_what_measures(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="case_files is nothing that job prune takes"):
+        asked(tmp_path, 'job = "prune"\ncase_files = ["mine.py"]')
+    with pytest.raises(ConfigurationError, match="a list of files with cases of your own"):
+        asked(tmp_path, "case_files = []")

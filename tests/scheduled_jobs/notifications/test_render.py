@@ -1,0 +1,213 @@
+"""A digest as text, Markdown and JSON: the worst first, and nothing in it is markup but ours."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from builders import BERT, MLP, RESNET
+from telling_builders import BEFORE, DUE, a_finding, a_night, a_ran
+
+from analysis.staleness import Fallen, Silence
+from scheduled_jobs.detection.crossed import Crossed, crossed_of
+from scheduled_jobs.notifications.digest import Night, Upgraded, digest
+from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
+
+SILENT = Silence("machine", "a10", BEFORE, "machine a10 is silent: no scheduler was seen there for 9 hours")
+REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
+
+#: Tries to be a heading, a mention, a link, a picture, an issue number, HTML and a control character.
+NASTY = (
+    "x\n# y a@everyone @b <!channel> <b>z</b> [a](https://e.example) ![p](http://e) `c` #12 | \x1b[31m\u202e"
+)
+
+
+def told(**changes: object) -> str:
+    return subject(digest(a_night(**changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "all 34 cases as before on 2 machines"),
+        ({"not_ok": 2}, "all 34 cases as before on 2 machines, 2 of them not ok"),
+        ({"ran": [a_ran(cases=1)], "cases": 1}, "1 case as before on 1 machine"),
+        ({"ran": [], "cases": 0}, "nothing was due"),
+        ({"ran": [a_ran(cases=0)], "cases": 0}, "nothing was measured"),
+        (
+            {"findings": [a_finding(1, direction="better", change=-0.1)]},
+            f"1 improvement, largest -9.5 % {RESNET} on h200",
+        ),
+        (
+            {"findings": [a_finding(1), a_finding(2, MLP, change=0.2)], "silences": [SILENT]},
+            f"2 regressions, largest +22.1 % {MLP} on h200; {SILENT.sentence}",
+        ),
+        (
+            {"upgrades": [REFUSED], "silences": [SILENT]},
+            f"{SILENT.sentence}; upgrade 2.13.0 to 2.14.0: no-go",
+        ),
+        ({"findings": [a_finding(1, state="candidate")]}, "1 candidate to be measured again"),
+        ({"ran": [a_ran(state="running")]}, "1 task not done yet"),
+        # Two tracks of one night are one night, and each is named.
+        (
+            {"ran": [a_ran(state="failed"), a_ran(part="2.13.0@h200", state="lost")]},
+            "1 missing night: nightly@h200, nightly (2.13.0@h200)",
+        ),
+        (
+            {"ran": [a_ran(n, state="failed", due_at=DUE - timedelta(days=int(n))) for n in "01234"]},
+            "5 missing nights: nightly@0, nightly@1, nightly@2 and 2 more",
+        ),
+        (
+            {"findings": [a_finding(1, state="machine")]},
+            f"1 change with the machine, largest +10.5 % {RESNET} on h200",
+        ),
+    ],
+)
+def test_the_subject_says_the_worst_first(changes: dict[str, object], line: str) -> None:
+    assert told(**changes) == f"Pyrometer 2026-11-22: {line}"
+
+
+def test_a_long_subject_is_cut_at_its_end() -> None:
+    silent = [replace(SILENT, name=f"m{n}", sentence=f"m{n} " * 30) for n in range(1)]
+    line = told(findings=[a_finding(1)], silences=silent, upgrades=[REFUSED])
+    assert len(line) == 200 and line.startswith("Pyrometer 2026-11-22: 1 regression") and line.endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("changes", "loud"),
+    [
+        ({}, "success"),
+        ({"findings": [a_finding(1)]}, "failure"),
+        ({"silences": [SILENT]}, "failure"),
+        ({"upgrades": [REFUSED]}, "failure"),
+        ({"upgrades": [replace(REFUSED, decision="go")]}, "success"),
+        ({"fallen": [Fallen("nightly", "", MLP, "oom", "")]}, "warning"),
+        ({"findings": [a_finding(1, state="candidate")]}, "info"),
+    ],
+)
+def test_it_is_as_loud_as_its_worst_part(changes: dict[str, object], loud: str) -> None:
+    assert tone(digest(a_night(**changes))) == loud
+
+
+def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index answers") -> Night:
+    moved = [a_finding(n, f"{name}{n}", change=0.01 * n) for n in range(1, 8)]
+    moved += [a_finding(20, name, direction="better", shape="drift", low=None, high=None, machine=error)]
+    waits = a_finding(21, BERT, state="candidate", evidence={"waits": error})
+    return a_night(
+        ran=[a_ran(), a_ran("a10", state="failed", error=error)],
+        findings=[*moved, a_finding(22, MLP, returns_of=3, at_run="run-7", at=DUE), waits],
+        open=12,
+        silences=[replace(SILENT, sentence=f"{SILENT.sentence} {error}")],
+        fallen=[Fallen("nightly", "nightly@h200", name, "crashed", error)],
+        upgrades=[replace(REFUSED, reasons=(error,))],
+        news=[f"torch 2.14.0 {error}"],
+    )
+
+
+def test_the_text_has_everything_and_says_how_much_more_there_is() -> None:
+    text = digest_text(digest(a_full_night()))
+    assert "  h200, night of 2026-11-21, 2.14.0.dev20261119 to 2.14.0.dev20261120: 7 cases\n" in text
+    assert "+7.3 % [+8.3 %, +12.7 %] Latency: resnet50/infer/-/eager7, pyrometer regressions show 7\n" in text
+    assert "      and 2 more\n" in text and "eager2," not in text
+    assert f"Latency: {MLP}, came back after it was fixed, pyrometer regressions show 22" in text
+    assert "a slow drift" in text and "12 regressions are open in all" in text
+    assert "nightly@a10 on a10, due Sun 2026-11-22 02:30: failed: no index answers" in text
+    assert "nightly@h200 on h200, due Sun 2026-11-22 02:30: done, all 17 cases ok" in text
+    assert "pyrometer report run-5" in text
+    titles = re.findall(r"^[A-Z].*[A-Z]$", text, re.MULTILINE)
+    assert titles[:3] == ["REGRESSIONS", "NOT AS IT SHOULD BE", "UPGRADES"]
+
+
+def test_a_regression_that_goes_on_is_told_with_how_far_it_has_come() -> None:
+    noted = {"change": 0.2, "run": "run-9", "night": DUE.isoformat(), "noted_at": DUE.isoformat()}
+    better = a_finding(
+        2, MLP, direction="better", change=-0.1, evidence={"goes_on": noted | {"change": -0.3}}
+    )
+    still = [a_finding(1, evidence={"goes_on": noted}), better]
+    one = digest(a_night(still=still, told=[1, 2]))
+    assert subject(one).endswith(f"1 regression goes on, largest now about +22.1 % {RESNET} on h200")
+    assert tone(one) == "failure"
+    text = digest_text(one)
+    assert "GOING ON SINCE THEY WERE TOLD\n  now about +22.1 % (night of 2026-11-22) Latency: " in text
+    assert f"{RESNET} on h200, since the night of 2026-11-21, told as +10.5 %, pyrometer regressions" in text
+    assert "now about -25.9 %" in text
+    assert tone(digest(a_night(still=[better], told=[2]))) == "success"
+
+
+def test_a_drift_names_the_finding_that_it_was_told_as() -> None:
+    drift = a_finding(9, shape="drift", evidence={"began_as": 3})
+    assert (
+        "a slow drift after the night of 2026-11-20, goes on from finding 3, pyrometer regressions show 9"
+        in digest_text(digest(a_night(findings=[drift])))
+    )
+
+
+def test_another_machine_is_told_and_is_not_a_quiet_night() -> None:
+    sentence = "machine h200: driver: 575.57 to 580.65"
+    one = digest(a_night(changed=[sentence]))
+    assert subject(one) == f"Pyrometer 2026-11-22: {sentence}" and not one.quiet
+    assert f"ANOTHER MACHINE THAN THE NIGHT BEFORE\n  {sentence}\n" in digest_text(one)
+
+
+@pytest.mark.parametrize(("new", "sides"), [("e-1", "2.14.0"), ("e-2", "2.14.0, other packages")])
+def test_one_version_on_both_sides_is_one_environment_or_has_other_packages(new: str, sides: str) -> None:
+    same = replace(
+        a_finding(1, state="machine"),
+        old_environment="e-1",
+        new_environment=new,
+        old_torch_version="2.14.0",
+        new_torch_version="2.14.0",
+    )
+    assert f"night of 2026-11-21, {sides}: 1 case" in digest_text(digest(a_night(findings=[same])))
+
+
+def test_times_are_local() -> None:
+    night = replace(a_full_night(), timezone="Europe/Berlin")
+    assert "due Sun 2026-11-22 03:30" in digest_text(digest(night))
+
+
+def test_links_lead_to_the_dashboard_where_there_is_one() -> None:
+    one = digest(a_full_night())
+    url = "https://pyrometer.example.org/"
+    assert "[finding 7](https://pyrometer.example.org/regressions?finding=7)" in digest_markdown(one, url)
+    assert "run run-5 (https://pyrometer.example.org/run?run=run-5)" in digest_text(one, url)
+    assert "://" not in digest_text(one) + digest_markdown(one)
+
+
+def test_no_text_of_a_case_is_more_than_text() -> None:
+    one = digest(a_full_night(NASTY, NASTY))
+    plain, marked = f"{subject(one)}\n{digest_text(one)}", digest_markdown(one)
+    for sign in ("<", ">", "`c`", "](", "://", "@everyone", " @b", "\x1b", "\u202e"):
+        assert sign not in plain
+    # Outside of code, where Markdown takes everything as it is.
+    outside = re.sub(r"(`+) ?.*? ?\1(?!`)", "", marked)
+    for sign in ("<", "@", "](", "://", "\x1b", "`", " #12"):
+        assert sign not in outside
+    clean_text = digest_text(digest(a_full_night()))
+    assert len(digest_text(one).splitlines()) == len(clean_text.splitlines())
+    assert len(marked.splitlines()) == len(digest_markdown(digest(a_full_night())).splitlines())
+
+
+def test_the_json_has_the_numbers_as_they_are() -> None:
+    body = json.loads(json.dumps(digest_json(digest(a_full_night())), allow_nan=False))
+    assert body["night"] == "2026-11-22" and not body["quiet"]
+    assert body["until"] == (BEFORE + timedelta(days=1)).isoformat()
+    largest = body["regressions"][0]["top"][0]
+    assert (largest["finding"], largest["change"], largest["low"]) == (22, 0.1, 0.08)
+    assert sorted(body["ids"]) == [*range(1, 8), 20, 22]
+
+
+def test_levels_across_a_border_are_in_the_digest_and_are_no_regression() -> None:
+    largest = ((RESNET, math.log(1.11)), (MLP, math.log(1.03)))
+    about = Crossed(
+        "bench-1", "nightly", "latency_floor", "driver: 575 to 580", 1, 8, math.log(1.041), largest
+    )
+    told = digest(a_night(crossed=[about]))
+    text = digest_text(told)
+    assert "+4.1 % Latency floor (median of 8 cases) on the night of driver: 575 to 580; not judged" in text
+    assert f"+11.0 %: {RESNET}" in text
+    assert not told.quiet and "REGRESSIONS" not in text
+    body = digest_json(told)["crossed"]
+    assert crossed_of(body[0]) == about and json.loads(json.dumps(body)) == body

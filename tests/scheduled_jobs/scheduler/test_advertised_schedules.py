@@ -1,0 +1,68 @@
+"""What a scheduler says that it serves: its timetable as plain values, made anew when it must be."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from schedulers import settled
+
+from configuration.settings import Settings
+from scheduled_jobs.scheduler.advertised_schedules import Serving, served
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+TOML = """
+timezone = "Europe/Berlin"
+[schedules.nightly]
+cron = "30 2 * * 1-5"
+environments = ["nightly", "2.13.0"]
+baseline = "2.13.0"
+machines = ["h200", "a10"]
+[schedules.judge]
+cron = "0 6 1 * *"
+job = "upgrade"
+old = "2.13.0"
+new = "latest"
+enabled = false
+[alerts]
+targets = ["mailto://me:secret@example.org"]
+overdue_hours = 5
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settled(TOML, tmp_path)
+
+
+def test_every_schedule_is_told_with_its_next_moments_in_utc(settings: Settings) -> None:
+    told = served(settings, NOW, measures=True)
+    assert (told["timezone"], told["silent_minutes"], told["overdue_hours"]) == ("Europe/Berlin", 30, 5)
+    schedules = {each["schedule"]: each for each in told["schedules"]}
+    nightly = schedules["nightly"]
+    # A Sunday: half past two in Berlin on Monday, Tuesday, Wednesday.
+    assert nightly["next"] == [f"2026-11-{day}T01:30:00+00:00" for day in (23, 24, 25)]
+    assert (nightly["suite"], nightly["labels"], nightly["baseline"]) == ("smoke", ["h200", "a10"], "2.13.0")
+    assert nightly["environments"] == ["nightly", "2.13.0"] and not nightly["built_in"]
+    judge = schedules["judge"]
+    assert (judge["job"], judge["enabled"], judge["next"]) == ("upgrade", False, [])
+    assert judge["environments"] == ["2.13.0", "latest"]
+    assert schedules["check"]["built_in"] and schedules["check"]["environments"] == []
+
+
+def test_it_is_plain_json_and_holds_no_secret(settings: Settings) -> None:
+    text = json.dumps(served(settings, NOW, measures=False))
+    assert "secret" not in text and json.loads(text)["measures"] is False
+
+
+def test_facts_are_made_anew_for_other_settings_and_when_a_minute_has_passed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    serving = Serving(measures=True)
+    first = serving.facts(settings, NOW)
+    assert serving.facts(settings, NOW + timedelta(seconds=59)) is first
+    moved = serving.facts(settings, NOW + timedelta(days=1))
+    assert moved is not first and moved["schedules"][0]["next"] != first["schedules"][0]["next"]
+    assert serving.facts(settings, NOW) == first, "a clock that was set back"
+    other = settled(TOML.replace("30 2", "30 3"), tmp_path)
+    assert serving.facts(other, NOW)["schedules"][0]["cron"] == "30 3 * * 1-5"

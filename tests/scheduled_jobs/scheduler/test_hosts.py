@@ -1,0 +1,316 @@
+"""A service with places: they come, are drained, vanish in mid-task and come back; its head is killed."""
+
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import folder_places
+import pytest
+from journals import a_header
+from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
+from schedulers import Process, executions, scheduler, settled, until
+
+from db.connection.engine import Database, open_database
+from db.queue.commands import cancel, plan_fire
+from db.queue.queries import attempts, schedulers, task
+from db.queue.records import Attempt, NewTask, Task, machine_of
+from db.runs import queries
+
+AN_ENVIRONMENT = {
+    "name": "an environment",
+    "python": sys.executable,
+    "fingerprint": ENVIRONMENT,
+    "facts": {"torch": "2.13.0", "python": "3.12.3"},
+}
+
+
+class Fleet:
+    """A head's folder with its places, and a database."""
+
+    def __init__(self, folder: Path, url: str, database: Database) -> None:
+        self.data_dir, self.url, self.database = folder / "data", url, database
+        self.nodes = self.data_dir / "nodes"
+        self.nodes.mkdir(parents=True)
+        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
+        (self.data_dir / HEADER).write_text(json.dumps(header))
+        settled("", self.data_dir)
+
+    def come(self, name: str, *labels: str, drained: bool = False) -> None:
+        folder_places.come(self.nodes, name, *labels, drained=drained)
+
+    def go(self, name: str) -> None:
+        folder_places.go(self.nodes, name)
+
+    def fire(self, kind: str, *labels: str) -> list[Task]:
+        """Have something measured on machines of each label; answers the tasks."""
+        now = datetime.now(UTC)
+        new = [NewTask(f"{kind}@{at}", "measure", {"track": kind}, label) for at, label in enumerate(labels)]
+        plan_fire(self.database, "night", now, "by hand", new, now)
+        found = [task(self.database, each + 1) for each in range(100)]
+        return [each for each in found if each is not None and each.due_at == now]
+
+    def now(self, planted: Task) -> Task:
+        found = task(self.database, planted.id)
+        assert found is not None
+        return found
+
+    def over(self, planted: Task) -> Task:
+        """The task once it is done."""
+        until(lambda: self.now(planted).state == "done", f"task {planted.id} is done")
+        return self.now(planted)
+
+    def tried(self, planted: Task) -> list[Attempt]:
+        return attempts(self.database, planted.id)
+
+    def where(self, planted: Task) -> list[tuple[str, str]]:
+        """On which machines it was tried, and how that ended."""
+        return [(machine_of(each.owner), each.ended) for each in self.tried(planted)]
+
+    def measured(self, name: str) -> list[str]:
+        """What was carried out at a place, run and case."""
+        return executions(self.nodes / name)
+
+    def midway(self, *names: str) -> None:
+        """Wait until a patient run has measured two of its cases at each of these places."""
+        until(lambda: all(len(self.measured(name)) == 2 for name in names), f"two cases on {names}")
+
+    def go_on(self) -> None:
+        """Let patient runs go on."""
+        (self.data_dir / "go-on").touch()
+
+    def there(self) -> list[str]:
+        """The machines that the database knows of."""
+        return [each.machine for each in schedulers(self.database)]
+
+    def beats(self, machine: str) -> int:
+        """How often a machine was told of; 0 before the first time."""
+        return sum(each.beats for each in schedulers(self.database) if each.machine == machine)
+
+    def troubles(self) -> str:
+        """Why places are not used, as the head tells it now."""
+        (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
+        return " ".join(own.facts.get("troubles", []))
+
+    def missing(self) -> list[str]:
+        """Which places are gone, as the head tells it now."""
+        (own,) = [one for one in schedulers(self.database) if one.machine == "here"]
+        return own.facts.get("missing", [])
+
+    def head(self) -> AbstractContextManager[Process]:
+        """A scheduler that these places belong to."""
+        return scheduler(self.url, self.data_dir)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Where it does not depend on the database."""
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(url, timeout=30) as database:
+        yield Fleet(tmp_path, url, database)
+
+
+@pytest.fixture
+def fleet_on_both(tmp_path: Path, url: str, database: Database) -> Fleet:
+    return Fleet(tmp_path, url, database)
+
+
+def whole(run: str) -> list[str]:
+    """What is carried out of a run that is measured once."""
+    return [f"{run} {case}/infer/-/eager" for case in CASES]
+
+
+def test_a_place_that_comes_measures_what_is_for_its_labels(fleet: Fleet) -> None:
+    (wanted, other) = fleet.fire("quick", "gpu", "tpu")
+    with fleet.head() as head:
+        head.wait_for("started")
+        assert fleet.there() in ([], ["here"])
+        fleet.come("a", "gpu")
+        done = fleet.over(wanted)
+        about = {each.machine: each for each in schedulers(fleet.database)}
+        assert about["a"].labels == ("a", "gpu") and about["a"].owner == done.owner
+        facts = about["a"].facts
+        assert (facts["measures"], facts["head"], facts["node"]["folder"]) == (
+            True,
+            "here",
+            str(fleet.nodes / "a"),
+        )
+        # Who only measures looks at no timetable.
+        assert "schedules" not in facts and about["here"].facts["schedules"]
+        assert head.end() == 0
+    assert fleet.where(wanted) == [("a", "done")] and fleet.now(other).state == "waiting"
+    assert fleet.measured("a") == whole(str(done.run_id)) and executions(fleet.data_dir) == []
+    stored = queries.run_record(fleet.database, str(done.run_id))
+    assert stored is not None and stored.state == "complete"
+    assert fleet.there() == []
+
+
+def test_a_place_measures_one_thing_at_a_time_and_places_beside_each_other(fleet: Fleet) -> None:
+    fleet.come("a", "gpu")
+    fleet.come("b", "gpu")
+    planted = fleet.fire("patient", *["gpu"] * 4)
+    with fleet.head() as head:
+        fleet.midway("a", "b")
+        states = sorted(fleet.now(each).state for each in planted)
+        assert states == ["running", "running", "waiting", "waiting"]
+        assert {machine_of(fleet.now(each).owner) for each in planted} == {"a", "b", ""}
+        fleet.go_on()
+        tried = [attempt for each in planted if fleet.over(each) for attempt in fleet.tried(each)]
+        assert head.end() == 0
+    assert [each.ended for each in tried] == ["done"] * 4
+    for machine in ("a", "b"):
+        own = [each for each in tried if machine_of(each.owner) == machine]
+        times = sorted((each.started_at, each.ended_at or each.started_at) for each in own)
+        assert all(before[1] <= after[0] for before, after in pairwise(times))
+    both = [*fleet.measured("a"), *fleet.measured("b")]
+    assert len(both) == len(set(both)) == 4 * len(CASES)
+
+
+def test_a_place_that_vanishes_in_mid_task_loses_it_to_another(fleet: Fleet) -> None:
+    fleet.come("a", "gpu")
+    (planted,) = fleet.fire("patient", "gpu")
+    with fleet.head() as head:
+        fleet.midway("a")
+        first = fleet.now(planted).run_id
+        fleet.go("a")
+        assert head.wait_for("lost", task=planted.id)["text"] == "a is gone"
+        head.wait_for("place vanished", machine="a")
+        until(lambda: fleet.missing() == ["a"], "who looks is told")
+        fleet.go_on()
+        fleet.come("b", "gpu")
+        done = fleet.over(planted)
+        # Nobody said that it leaves: it is missed until somebody is told.
+        assert fleet.there() == ["a", "b", "here"]
+        assert head.end() == 0
+    assert fleet.there() == ["a"]
+    assert fleet.where(planted) == [("a", "lost"), ("b", "done")]
+    assert done.run_id != first and fleet.measured("b") == whole(str(done.run_id))
+    # What was measured before is not lost: it is a run that was interrupted.
+    stored = queries.run_record(fleet.database, str(first))
+    assert stored is not None and len(queries.outcomes_of_run(fleet.database, str(first))) == 2
+
+
+def test_a_place_that_comes_back_goes_on_with_its_run(fleet: Fleet) -> None:
+    fleet.come("a", "gpu")
+    (planted,) = fleet.fire("patient", "gpu")
+    with fleet.head() as head:
+        fleet.midway("a")
+        fleet.go("a")
+        head.wait_for("lost", task=planted.id)
+        until(lambda: fleet.now(planted).state == "waiting", "it waits again")
+        fleet.go_on()
+        fleet.come("a", "gpu")
+        done = fleet.over(planted)
+        until(lambda: not fleet.missing(), "who looks is told that it is back")
+    assert fleet.where(planted) == [("a", "lost"), ("a", "done")]
+    assert len({each.run_id for each in fleet.tried(planted)}) == 1
+    assert fleet.measured("a") == whole(str(done.run_id))
+
+
+def test_a_drained_place_finishes_what_it_has_takes_nothing_new_and_leaves(fleet: Fleet) -> None:
+    fleet.come("a", "gpu")
+    (first,) = fleet.fire("patient", "gpu")
+    with fleet.head() as head:
+        fleet.midway("a")
+        fleet.come("a", "gpu", drained=True)
+        head.wait_for("place drained", machine="a")
+        (second,) = fleet.fire("quick", "gpu")
+        fleet.go_on()
+        fleet.over(first)
+        until(
+            lambda: [each.facts["measures"] for each in schedulers(fleet.database)] == [False, True], "told"
+        )
+        assert fleet.now(second).state == "waiting"
+        fleet.go("a")
+        head.wait_for("place left", machine="a")
+        until(lambda: fleet.there() == ["here"], "it is not missed")
+        fleet.come("b", "gpu")
+        fleet.over(second)
+    assert (fleet.where(first), fleet.where(second)) == ([("a", "done")], [("b", "done")])
+
+
+def test_what_a_killed_head_had_done_is_gone_on_with_on_the_same_places_by_the_next(
+    fleet_on_both: Fleet,
+) -> None:
+    fleet = fleet_on_both
+    fleet.come("a", "lab")
+    fleet.come("b", "lab")
+    # For every machine there is, the head's own too.
+    planted = fleet.fire("patient", "lab", "lab", "lab")
+    with fleet.head() as killed:
+        fleet.midway("a", "b")
+        until(lambda: len(executions(fleet.data_dir)) == 2, "two cases here")
+        before = {machine_of(fleet.now(each).owner): each for each in planted}
+        killed.end(signal.SIGKILL)
+    assert sorted(before) == ["a", "b", "here"]
+    # Now the head's own lane has nothing of its own, is asked first, and leaves theirs to the places.
+    assert cancel(fleet.database, before.pop("here").id, datetime.now(UTC))
+    # Of one run nothing was brought before: the place knows best.
+    shutil.rmtree(fleet.data_dir / "runs" / str(fleet.now(before["a"]).run_id), ignore_errors=True)
+    fleet.go_on()
+    with fleet.head() as alive:
+        for machine, each in before.items():
+            done = fleet.over(each)
+            assert fleet.where(each) == [(machine, "lost"), (machine, "done")]
+            assert [one.run_id for one in fleet.tried(each)] == [done.run_id] * 2
+            assert fleet.measured(machine) == whole(str(done.run_id))
+        lost = alive.events("lost")
+        assert {each["task"] for each in lost} == {each.id for each in before.values()}
+        assert all("its scheduler died" in each["text"] for each in lost)
+        until(lambda: fleet.there() == ["a", "b", "here"], "each is known once")
+        told = {each.owner.partition("/")[2] for each in schedulers(fleet.database)}
+        assert told == {alive.events("started")[0]["owner"].partition("/")[2]}
+
+
+def test_a_place_that_vanished_with_the_head_is_missed_by_the_next(fleet: Fleet) -> None:
+    fleet.come("a", "gpu")
+    with fleet.head() as killed:
+        until(lambda: fleet.there() == ["a", "here"], "both are there")
+        killed.end(signal.SIGKILL)
+    (silent, _) = schedulers(fleet.database)
+    fleet.go("a")
+    with fleet.head() as head:
+        until(lambda: len(fleet.there()) == 2 and fleet.there()[1] == "here", "the head is there")
+        until(lambda: schedulers(fleet.database)[1].beats > 2, "it has looked")
+        assert schedulers(fleet.database)[0] == silent
+        fleet.come("a", "gpu")
+        until(lambda: silent not in schedulers(fleet.database), "the place is there again")
+        assert fleet.there() == ["a", "here"]
+        assert head.end() == 0
+    shutil.rmtree(fleet.nodes)
+    with fleet.head() as without:
+        without.wait_for("started")
+        until(lambda: fleet.there() == ["here"], "a service without places misses none")
+
+
+def test_a_head_that_is_stopped_gives_back_what_its_places_do(fleet: Fleet) -> None:
+    fleet.come("a", "gpu")
+    (planted,) = fleet.fire("patient", "gpu")
+    with fleet.head() as stopped:
+        fleet.midway("a")
+        assert stopped.end() == 0
+    assert (fleet.now(planted).state, fleet.now(planted).attempts) == ("waiting", 0)
+    assert fleet.there() == []
+    fleet.go_on()
+    with fleet.head():
+        fleet.over(planted)
+    assert fleet.where(planted) == [("a", "released"), ("a", "done")]
+    assert len(fleet.measured("a")) == len(CASES)
+
+
+def test_a_place_of_this_machines_own_name_is_left_out(fleet: Fleet) -> None:
+    fleet.come("here", "gpu")
+    (planted,) = fleet.fire("quick", "gpu")
+    with fleet.head() as head:
+        head.wait_for("place refused", machine="here")
+        until(lambda: fleet.beats("here") > 2, "it has looked")
+        assert fleet.there() == ["here"] and fleet.now(planted).state == "waiting"
+        assert "has this machine's name" in fleet.troubles()
+        fleet.go("here")
+        until(lambda: not fleet.troubles(), "it went, and is told of no more")
+    assert len(head.events("place refused")) == 1

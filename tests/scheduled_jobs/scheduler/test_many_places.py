@@ -1,0 +1,253 @@
+"""Hundreds of places in one service: what they cost the database, and who takes up what waits for many."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import schedulers
+from sqlalchemy import event
+
+from db.connection.engine import Database, open_database
+from db.queue import queries as queue_queries
+from db.queue.commands import plan_fire
+from db.queue.records import NewTask, Task, machine_of
+from scheduled_jobs.jobs.context import ChildLost, Done, Ended, Hands, OnEvent
+from scheduled_jobs.scheduler import scheduler
+from scheduled_jobs.scheduler.child_process import Logs
+from scheduled_jobs.scheduler.hosts import PlaceSeen
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.process_identity import myself
+from scheduled_jobs.scheduler.worker_pool import Post
+from scheduled_jobs.scheduler.worker_slot import LetGo, Lost, Work
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A place at which nothing is started."""
+
+    machine: str
+    labels: tuple[str, ...]
+
+    def run(
+        self, arguments: Sequence[str], logs: Logs, stop: threading.Event, on_event: OnEvent, run: str
+    ) -> Ended:
+        raise AssertionError(f"{arguments} on {self.machine}")
+
+
+@dataclass
+class Always:
+    """So many places that are there, each look the same, but for the first one: hidden for so many."""
+
+    seen: Sequence[PlaceSeen]
+    hidden: int = 0
+    closed: bool = False
+
+    def look(self) -> Sequence[PlaceSeen]:
+        self.hidden = max(0, self.hidden - 1)
+        return self.seen[1 if self.hidden else 0 :]
+
+    def troubles(self) -> Sequence[str]:
+        return ()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def many(count: int) -> Always:
+    """Places that all are asked by `gpu`, and each by its name."""
+    names = [f"node-{each:03d}" for each in range(count)]
+    return Always([PlaceSeen(Idle(name, (name, "gpu")), {"machine": name}) for name in names])
+
+
+@dataclass
+class Head:
+    """A service with so many places whose jobs wait for `over`; it beats whenever it looks."""
+
+    folder: Path
+    places: Always
+    statements: list[str] = field(default_factory=list[str])
+    over: threading.Event = field(default_factory=threading.Event)
+    away: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
+    labels: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.folder}/pyrometer.db"
+
+    def measure(self, task: Task, hands: Hands) -> Done:
+        self.away.append((hands.machine, hands.away))
+        self.labels[hands.machine] = task.label
+        while not self.over.wait(0.01):
+            hands.check_stopped()
+        return Done()
+
+    def live(self, looks: int, enough: Callable[[], bool] = lambda: True) -> list[int]:
+        """Look so many times, and until it is enough; answers the number of statements of each look."""
+        self.folder.mkdir(exist_ok=True)
+        settings = schedulers.settled("", self.folder)
+        log = Log("json", lambda: NOW, stream=StringIO())
+        opened = open_database(self.url)
+        event.listen(opened.engine, "before_cursor_execute", self._note)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(schedulers, "open_database", lambda url, timeout: opened)
+            service = schedulers.a_service(
+                self.url,
+                self.folder,
+                settings,
+                log,
+                jobs={"measure": self.measure},
+                now=lambda: NOW,
+                places=self.places,
+            )
+        counts: list[int] = []
+
+        def asked() -> bool:
+            counts.append(len(self.statements))
+            return len(counts) > looks and enough()
+
+        service.run(asked)
+        return [after - before for before, after in pairwise(counts)]
+
+    def _note(self, connection: object, cursor: object, statement: str, *_: object) -> None:
+        self.statements.append(statement)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look is a beat."""
+    monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler, "BEAT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    (tmp_path / "many").mkdir()
+    with open_database(f"sqlite:///{tmp_path}/many/pyrometer.db") as opened:
+        yield opened
+
+
+def fire(database: Database, *labels: str) -> None:
+    new = [NewTask(str(at), "measure", {"track": ""}, label) for at, label in enumerate(labels)]
+    plan_fire(database, "night", NOW, "by hand", new, NOW)
+
+
+def test_places_that_do_nothing_cost_no_statements(tmp_path: Path, database: Database) -> None:
+    few = Head(tmp_path / "few", many(3)).live(14)
+    hundreds = Head(tmp_path / "many", many(300))
+    # The first look also plants what is seen for the first time.
+    assert hundreds.live(14)[1:] == few[1:]
+    assert max(few[1:]) < 10
+    assert hundreds.places.closed and queue_queries.schedulers(database) == []
+
+
+def test_places_that_work_cost_no_statements_while_they_do(tmp_path: Path, database: Database) -> None:
+    fire(database, *(f"node-{each:03d}" for each in range(300)))
+    head = Head(tmp_path / "many", many(300))
+    first, *later = head.live(6)
+    assert first > 300 and max(later) < 10
+    assert sorted(head.away) == [(f"node-{each:03d}", True) for each in range(300)]
+    # Stopped, all of it was given back.
+    assert {each.state for each in queue_queries.tasks(database, newest=300)} == {"waiting"}
+
+
+def test_what_waits_for_many_is_claimed_by_as_many_as_it_takes(tmp_path: Path, database: Database) -> None:
+    fire(database, "gpu", "gpu", "nowhere")
+    head = Head(tmp_path / "many", many(300))
+    first, *_ = head.live(3)
+    claims = sum(statement.startswith("SELECT attempt.task_id") for statement in head.statements)
+    # Two that find something, and one that finds that nothing is left for any of them.
+    assert claims == 3 and first < 60
+    assert len(head.away) == 2
+
+
+def test_a_place_that_loses_everything_does_not_use_up_what_waits(tmp_path: Path, database: Database) -> None:
+    fire(database, "gpu", "gpu", "gpu", "node-000")
+    places = many(2)
+    head = Head(tmp_path / "many", places)
+    tried: list[tuple[str, str]] = []
+
+    def measure(task: Task, hands: Hands) -> Done:
+        tried.append((hands.machine, task.label))
+        if hands.machine == "node-000":
+            # Gone for a moment as well: that it is back says nothing good of it.
+            places.hidden = 3
+            raise ChildLost("it always is")
+        return Done()
+
+    head.measure = measure  # pyright: ignore[reportAttributeAccessIssue]
+    head.live(20, lambda: tried.count(("node-001", "gpu")) == 3)
+    assert [each for each in tried if each[0] == "node-000"] == [("node-000", "gpu")]
+    states = {each.label: each.state for each in queue_queries.tasks(database)}
+    assert states == {"gpu": "done", "node-000": "waiting"}
+
+
+def test_a_place_takes_what_asks_for_it_by_name_alone_while_it_is_told_so(
+    tmp_path: Path, database: Database
+) -> None:
+    fire(database, "gpu", "node-000")
+    places = many(1)
+    places.seen = [replace(places.seen[0], only_by=("node-000",))]
+    head = Head(tmp_path / "many", places)
+
+    def measure(task: Task, hands: Hands) -> Done:
+        # Then it goes down, and nobody said that it leaves.
+        places.hidden = 1000
+        return Done()
+
+    head.measure = measure  # pyright: ignore[reportAttributeAccessIssue]
+    head.live(20, lambda: places.hidden > 0)
+    states = {each.label: each.state for each in queue_queries.tasks(database)}
+    assert states == {"gpu": "waiting", "node-000": "done"}
+    (missed,) = queue_queries.schedulers(database)
+    assert (missed.machine, missed.labels) == ("node-000", ("node-000", "gpu"))
+    assert missed.facts["measures"] is True
+
+
+def test_what_asks_for_no_machine_is_taken_by_places_that_take_it_all(
+    tmp_path: Path, database: Database
+) -> None:
+    fire(database, "", "", "node-000")
+    places = many(2)
+    places.seen = [replace(places.seen[0], only_by=("node-000",)), places.seen[1]]
+    head = Head(tmp_path / "many", places)
+    head.live(6)
+    assert sorted(machine for machine, _ in head.away) == ["here", "node-000", "node-001"]
+    assert head.labels["node-000"] == "node-000"
+
+
+def test_a_place_rests_longer_after_each_loss_and_no_more_after_it_has_done_something() -> None:
+    place = Idle("a", ("a",))
+    post = Post(place, myself("here"), (), NOW, ("a",))
+    work = Work(Task(1, "", NOW, "", "measure", {}, "", "running", 1), "token", place)
+    rests: list[float] = []
+    for ending in [*[Lost("gone")] * 8, LetGo(), Lost("gone"), Done(), Lost("gone")]:
+        work.ending, began = ending, time.monotonic()
+        post.rests_until = began
+        post.heed(work)
+        rests.append(round(post.rests_until - began))
+    assert rests == [10, 20, 40, 80, 160, 320, 600, 600, 0, 600, 0, 10]
+
+
+def test_each_place_is_told_at_once_and_then_now_and_then(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[list[str]] = []
+
+    def listen(database: Database, said: Sequence[object]) -> None:
+        told.append([machine_of(getattr(each, "owner", "")) for each in said])
+
+    monkeypatch.setattr("scheduled_jobs.scheduler.worker_pool.seen_all", listen)
+    places = many(2)
+    Head(tmp_path / "many", places).live(8)
+    everybody = ["here", "node-000", "node-001"]
+    assert told[0] == everybody
+    assert told[1:] == [everybody if each == everybody else ["here"] for each in told[1:]]
+    assert told[1:].count(everybody) == 1

@@ -1,0 +1,382 @@
+"""A service with real children, in real processes: what is killed, stopped, lost, away; and what is left."""
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+from journals import a_header
+from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
+from schedulers import a_service, executions, scheduler, settled, until
+
+from db.connection.engine import Database, open_database
+from db.queue import task_attempts as waits
+from db.queue.commands import cancel, lose
+from db.queue.queries import attempts, fires, schedulers, task, tasks
+from db.queue.records import NewTask, Task
+from db.runs import queries
+from scheduled_jobs.jobs.context import Done, FollowUp, Hands, Stopped
+from scheduled_jobs.scheduler import child_process as children
+from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child
+from scheduled_jobs.scheduler.log import Log
+from scheduled_jobs.scheduler.planner import fire_by_hand
+
+AN_ENVIRONMENT = {
+    "name": "an environment",
+    "python": sys.executable,
+    "fingerprint": ENVIRONMENT,
+    "facts": {"torch": "2.13.0", "python": "3.12.3"},
+}
+TOML = """
+[schedules.night]
+cron = "0 0 1 1 *"
+environments = ["{kind}"]
+[schedules.tidy]
+cron = "0 0 1 1 *"
+job = "prune"
+"""
+
+
+class Place:
+    """A folder with settings and a database in which schedulers run."""
+
+    def __init__(self, folder: Path, url: str, database: Database) -> None:
+        self.data_dir, self.url, self.database = folder / "data", url, database
+        self.data_dir.mkdir()
+        header = a_header("", plan(), environments=(AN_ENVIRONMENT,)).to_body()
+        (self.data_dir / HEADER).write_text(json.dumps(header))
+
+    def fire(self, kind: str = "quick", schedule: str = "night") -> Task:
+        """Have a schedule done; answers its one task."""
+        settings = settled(TOML.format(kind=kind), self.data_dir)
+        moment = fire_by_hand(self.database, settings, schedule, datetime.now(UTC))
+        (planted,) = [each for each in tasks(self.database, schedule=schedule) if each.due_at == moment]
+        return planted
+
+    def now(self, planted: Task) -> Task:
+        """The task as it stands."""
+        found = task(self.database, planted.id)
+        assert found is not None
+        return found
+
+    def over(self, planted: Task) -> Task:
+        """The task once it is over."""
+        until(lambda: self.now(planted).state in ("done", "failed", "lost", "cancelled"), "the task is over")
+        return self.now(planted)
+
+    def ends(self, planted: Task) -> list[str]:
+        """How the attempts at a task ended."""
+        return [each.ended for each in attempts(self.database, planted.id)]
+
+    def midway(self) -> None:
+        """Wait until a patient run has measured two of its cases."""
+        until(lambda: len(executions(self.data_dir)) == 2, "two cases are measured")
+
+    def go_on(self) -> None:
+        """Let patient runs go on."""
+        (self.data_dir / "go-on").touch()
+
+    def whole(self, planted: Task) -> None:
+        """The task's one run is whole, and each of its cases was carried out once."""
+        done = self.over(planted)
+        assert (done.state, done.error) == ("done", "")
+        assert done.result["statuses"] == {"ok": len(CASES)}
+        assert done.result["run"] == done.run_id
+        assert executions(self.data_dir) == [f"{done.run_id} {case}/infer/-/eager" for case in CASES]
+        stored = queries.run_record(self.database, str(done.run_id))
+        assert stored is not None
+        assert stored.state == "complete"
+
+    def children(self) -> list[psutil.Process]:
+        """The living stand-ins for `pyrometer` of this place, and their guards."""
+        found: list[psutil.Process] = []
+        for process in psutil.process_iter(["cmdline"]):
+            line: list[str] = process.info["cmdline"] or []
+            if str(self.data_dir) in line and any(part.endswith("measured_by_nobody.py") for part in line):
+                found.append(process)
+        return found
+
+
+@pytest.fixture
+def sqlite_place(tmp_path: Path) -> Iterator[Place]:
+    """Where it does not depend on the database."""
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(url, timeout=30) as database:
+        yield Place(tmp_path, url, database)
+
+
+@pytest.fixture
+def place(tmp_path: Path, url: str, database: Database) -> Place:
+    return Place(tmp_path, url, database)
+
+
+def test_a_task_is_measured_and_its_history_looked_at(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire()
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        sqlite_place.whole(planted)
+        (look,) = until(lambda: fires(sqlite_place.database, "detect:night"), "a look at the history")
+        assert look.how == "follow-up"
+        sqlite_place.over(look.tasks[0])
+        assert sqlite_place.now(look.tasks[0]).spec == {"schedule": "night", "track": "quick", "label": ""}
+        (here,) = schedulers(sqlite_place.database)
+        assert here.machine == "here" and here.facts["measures"] is True
+        assert {"night", "tidy"} <= {each["schedule"] for each in here.facts["schedules"]}
+        assert alive.end() == 0
+    assert schedulers(sqlite_place.database) == []
+    assert [e["event"] for e in alive.said if e.get("task") == planted.id] == ["claimed", "began", "ended"]
+    assert sqlite_place.ends(planted) == ["done"]
+
+
+def test_once_does_what_is_due_and_ends(sqlite_place: Place) -> None:
+    first, tidied = sqlite_place.fire(), sqlite_place.fire(schedule="tidy")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir, "once") as alive:
+        assert alive.process.wait(60) == 0
+    sqlite_place.whole(first)
+    assert sqlite_place.now(tidied).result["summary"] == "nothing is old enough"
+    assert {each.state for each in tasks(sqlite_place.database)} == {"done"}
+
+
+def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_place: Place) -> None:
+    errors = {"unknown": "there is no such environment", "raises": "RuntimeError: a defect"}
+    planted = {kind: sqlite_place.fire(kind) for kind in errors}
+    with scheduler(sqlite_place.url, sqlite_place.data_dir):
+        for kind, error in errors.items():
+            failed = sqlite_place.over(planted[kind])
+            assert (failed.state, failed.error, failed.attempts) == ("failed", error, 1)
+            assert error in logs_of(sqlite_place.data_dir, failed.id, 1).log.read_text()
+    assert fires(sqlite_place.database, "detect:night") == []
+
+
+def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place: Place) -> None:
+    planted, database = sqlite_place.fire("waiting"), sqlite_place.database
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        said = until(lambda: waits.said(database, [planted.id]), "it says what it waits for")
+        assert said == {planted.id: "another run measures this machine"}
+        assert alive.wait_for("note")["text"] == "another run measures this machine"
+        sqlite_place.go_on()
+        sqlite_place.whole(planted)
+    (over,) = attempts(database, planted.id)
+    assert (over.ended, over.detail) == ("done", "")
+
+
+def test_a_scheduler_that_is_killed_takes_its_child_along_and_the_next_one_goes_on(place: Place) -> None:
+    planted = place.fire("patient")
+    with scheduler(place.url, place.data_dir) as killed:
+        place.midway()
+        killed.end(signal.SIGKILL)
+        until(lambda: not place.children(), "the child is gone")
+        assert place.now(planted).state == "running"
+    place.go_on()
+    with scheduler(place.url, place.data_dir) as alive:
+        place.whole(planted)
+        assert "its scheduler died" in alive.wait_for("lost")["text"]
+    assert place.ends(planted) == ["lost", "done"]
+    assert len({each.run_id for each in attempts(place.database, planted.id)}) == 1
+    assert [each.owner for each in schedulers(place.database)] == [alive.events("started")[0]["owner"]]
+
+
+def test_on_another_machine_the_run_begins_anew(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("patient")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as first:
+        sqlite_place.midway()
+        assert first.end() == 0
+    sqlite_place.go_on()
+    with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
+        done = sqlite_place.over(planted)
+    before, after = attempts(sqlite_place.database, planted.id)
+    assert (before.ended, after.ended, done.attempts) == ("released", "done", 1)
+    assert before.run_id != after.run_id == done.run_id == done.result["run"]
+    assert done.result["statuses"] == {"ok": len(CASES)}
+
+
+def test_stopped_in_the_midst_it_keeps_what_it_has_and_gives_the_task_back(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("patient")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as stopped:
+        sqlite_place.midway()
+        assert stopped.end() == 0
+    assert sqlite_place.children() == []
+    assert sqlite_place.now(planted).state == "waiting"
+    assert sqlite_place.now(planted).attempts == 0
+    sqlite_place.go_on()
+    with scheduler(sqlite_place.url, sqlite_place.data_dir):
+        sqlite_place.whole(planted)
+    assert sqlite_place.ends(planted) == ["released", "done"]
+
+
+def test_a_child_that_is_killed_is_tried_again_with_its_run(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("suicidal")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        sqlite_place.whole(planted)
+        assert "killed by signal 9" in alive.wait_for("lost")["text"]
+    assert sqlite_place.ends(planted) == ["lost", "done"]
+
+
+def test_a_child_dies_with_its_guard(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("patient")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir):
+        sqlite_place.midway()
+        found = sqlite_place.children()
+        (guard,) = [each for each in found if any(other.ppid() == each.pid for other in found)]
+        guard.kill()
+        # On a busy machine a child that is not gone yet would carry the case out once more.
+        assert not psutil.wait_procs(found, timeout=60)[1]
+        sqlite_place.go_on()
+        sqlite_place.whole(planted)
+    assert sqlite_place.ends(planted) == ["lost", "done"]
+
+
+def test_a_task_that_is_cancelled_is_let_go(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("patient")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        sqlite_place.midway()
+        assert cancel(sqlite_place.database, planted.id, datetime.now(UTC))
+        alive.wait_for("taken away", task=planted.id)
+        until(lambda: not sqlite_place.children(), "the child is gone")
+        sqlite_place.go_on()
+        after = sqlite_place.fire("quick")
+        assert sqlite_place.over(after).state == "done"
+    assert sqlite_place.now(planted).state == "cancelled"
+    assert sqlite_place.ends(planted) == ["cancelled"]
+
+
+def test_a_zombie_that_comes_back_changes_nothing(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("patient")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as frozen:
+        sqlite_place.midway()
+        frozen.process.send_signal(signal.SIGSTOP)
+        # What another machine's reaper does after a minute of silence.
+        current = sqlite_place.now(planted)
+        assert current.token is not None
+        assert lose(sqlite_place.database, current.token, "silent", datetime.now(UTC), 5) == "waiting"
+        sqlite_place.go_on()
+        with scheduler(sqlite_place.url, sqlite_place.data_dir, machine="elsewhere"):
+            done = sqlite_place.over(planted)
+        frozen.process.send_signal(signal.SIGCONT)
+        frozen.wait_for("stale", task=planted.id)
+    assert sqlite_place.now(planted) == done
+    assert sqlite_place.ends(planted) == ["stale", "done"]
+
+
+def test_two_schedulers_share_what_is_to_be_done(place: Place) -> None:
+    planted = [place.fire() for _ in range(4)]
+    with scheduler(place.url, place.data_dir) as one, scheduler(place.url, place.data_dir) as other:
+        ended = [place.over(each) for each in planted]
+        names = {each.wait_for("started")["owner"] for each in (one, other)}
+    assert [each.state for each in ended] == ["done"] * 4
+    assert {each.owner for each in ended} <= names
+    assert len(executions(place.data_dir)) == 4 * len(CASES) == len(set(executions(place.data_dir)))
+
+
+def test_what_follows_and_is_refused_fails_its_task_and_not_the_service(
+    sqlite_place: Place, tmp_path: Path
+) -> None:
+    def twice(task: Task, hands: Hands) -> Done:
+        return Done(
+            follow_ups=(FollowUp("after", (NewTask("same", "prune", {}), NewTask("same", "prune", {}))),)
+        )
+
+    planted = sqlite_place.fire(schedule="tidy")
+    settings = settled(TOML.format(kind="quick"), sqlite_place.data_dir)
+    log = Log("json", lambda: datetime.now(UTC))
+    a_service(sqlite_place.url, sqlite_place.data_dir, settings, log, jobs={"prune": twice}).run(
+        lambda: False, once=True
+    )
+    failed = sqlite_place.now(planted)
+    assert failed.state == "failed" and failed.error.startswith("what follows from it cannot be planted: ")
+    assert tasks(sqlite_place.database, schedule="after") == []
+
+
+def test_a_database_that_is_away_is_waited_for(sqlite_place: Place) -> None:
+    planted = sqlite_place.fire("patient")
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        sqlite_place.midway()
+        path = Path(sqlite_place.url.removeprefix("sqlite:///"))
+        with closing(sqlite3.connect(path, isolation_level=None)) as greedy:
+            greedy.execute("BEGIN EXCLUSIVE")
+            away = alive.wait_for("database away")
+            assert "locked" in away["text"]
+            # It ends while nobody can be told.
+            sqlite_place.go_on()
+            until(lambda: not sqlite_place.children(), "the child has ended")
+            greedy.execute("ROLLBACK")
+        alive.wait_for("database back")
+        sqlite_place.whole(planted)
+        assert len(alive.events("database away")) == len(alive.events("database back"))
+    assert sqlite_place.ends(planted) == ["done"]
+
+
+def test_what_a_newer_program_has_upgraded_is_left_to_newer_schedulers(sqlite_place: Place) -> None:
+    first = sqlite_place.fire()
+    with closing(sqlite3.connect(sqlite_place.url.removeprefix("sqlite:///"))) as other:
+        ((ours,),) = other.execute("SELECT version_num FROM pyrometer_schema")
+        with scheduler(sqlite_place.url, sqlite_place.data_dir) as process:
+            sqlite_place.over(first)
+            with other:
+                other.execute("UPDATE pyrometer_schema SET version_num = '9999'")
+            planted = sqlite_place.fire()
+            told = process.wait_for("database away")
+            assert "written by a newer Pyrometer" in str(told["text"])
+            assert (sqlite_place.now(planted).state, sqlite_place.ends(planted)) == ("waiting", [])
+            with other:
+                other.execute("UPDATE pyrometer_schema SET version_num = ?", (ours,))
+            assert sqlite_place.over(planted).state == "done"
+
+
+def test_a_database_that_is_away_at_first_is_waited_for(sqlite_place: Place, tmp_path: Path) -> None:
+    planted = sqlite_place.fire()
+    sqlite_place.database.close()
+    path, away = tmp_path / "pyrometer.db", tmp_path / "away"
+    path.rename(away)
+    path.mkdir()
+    with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
+        alive.wait_for("database away")
+        path.rmdir()
+        away.rename(path)
+        alive.wait_for("database back")
+        sqlite_place.whole(planted)
+
+
+#: Starts another in a session of its own, says that it is up, and hears no wish to end.
+_DEAF = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]], start_new_session=True)
+print('{"event": "up"}', flush=True)
+time.sleep(600)
+"""
+
+
+def test_nothing_is_left_of_a_child_that_does_not_end(
+    sqlite_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "PATIENCE_SECONDS", 0.2)
+    stop, mark = threading.Event(), str(sqlite_place.data_dir)
+    logs = Logs(sqlite_place.data_dir / "tasks" / "1", 1)
+    with pytest.raises(Stopped):
+        run_child([sys.executable, "-c", _DEAF, mark], logs, stop, lambda event: stop.set())
+    left = [each for each in psutil.process_iter(["cmdline"]) if mark in (each.info["cmdline"] or [])]
+    assert left == []
+
+
+def test_room_is_made_where_nothing_changed_for_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "_MOST_LOGS", 3)
+    now = time.time()
+    for days in range(1, 9):
+        folder = logs_of(tmp_path, days, 1).folder
+        folder.mkdir(parents=True)
+        (folder / "attempt-1.log").touch()
+        for each in (folder / "attempt-1.log", folder):
+            os.utime(each, (now, now - days * 86_400))
+    # It runs for a week, and still says something.
+    os.utime(logs_of(tmp_path, 7, 1).log, (now, now - 3600))
+    children.make_room(logs_of(tmp_path, 9, 1).folder)
+    assert sorted(int(each.name) for each in (tmp_path / "tasks").iterdir()) == [1, 2, 7, 9]

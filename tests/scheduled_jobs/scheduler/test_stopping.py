@@ -1,0 +1,157 @@
+"""A service that stops and waits for what still runs: it is no dead one meanwhile."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from schedulers import a_service, settled, until
+
+from db.connection.engine import Database, open_database
+from db.queue.commands import cancel, plan_fire
+from db.queue.queries import attempts, schedulers, task, tasks
+from db.queue.records import NewTask, Task
+from scheduled_jobs.jobs.context import Done, Hands, Stopped
+from scheduled_jobs.scheduler import scheduler
+from scheduled_jobs.scheduler.log import Log
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+class Stopping:
+    """A service that is asked to end while it does two tasks: `quick` lets go when told to, so does `slow`.
+
+    The quick one is given back, the slow one comes to its end.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "pyrometer.db"
+        self.url = f"sqlite:///{self.file}"
+        self.database: Database = open_database(self.url)
+        parts = [NewTask("quick", "measure", {}), NewTask("slow", "prune", {})]
+        plan_fire(self.database, "night", NOW, "timetable", parts, NOW)
+        self.quick, self.slow = sorted(tasks(self.database, schedule="night"), key=lambda each: each.part)
+        self.may_go = {"quick": threading.Event(), "slow": threading.Event()}
+        self._asked, self._told = threading.Event(), StringIO()
+        self._service = a_service(
+            self.url,
+            folder,
+            settled("", folder),
+            Log("json", lambda: datetime.now(UTC), self._told),
+            jobs={"measure": self._let_go, "prune": self._end},
+        )
+        self._thread = threading.Thread(target=self._service.run, args=(self._asked.is_set,))
+
+    def begin(self) -> None:
+        """Have both begin, and ask for the end."""
+        self._thread.start()
+        until(lambda: len(self.events("claimed")) == 2, "both have begun")
+        self._asked.set()
+        self._service.wake()
+        until(lambda: self.events("stopping"), "it stops")
+
+    def end(self) -> None:
+        """Let go of everything."""
+        for each in self.may_go.values():
+            each.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def events(self, name: str) -> list[Mapping[str, Any]]:
+        """The events of that name so far."""
+        said = [json.loads(line) for line in self._told.getvalue().splitlines()]
+        return [each for each in said if each["event"] == name]
+
+    def now(self, one: Task) -> Task:
+        """The task as it stands."""
+        found = task(self.database, one.id)
+        assert found is not None
+        return found
+
+    def _let_go(self, one: Task, hands: Hands) -> Done:
+        hands.stop.wait()
+        self.may_go["quick"].wait()
+        raise Stopped
+
+    def _end(self, one: Task, hands: Hands) -> Done:
+        self.may_go["slow"].wait()
+        return Done(result={"summary": "all done"})
+
+
+@pytest.fixture
+def stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Stopping]:
+    monkeypatch.setattr(scheduler, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(scheduler, "_THOUGHT_PATIENCE_SECONDS", 60.0)
+    made = Stopping(tmp_path)
+    made.begin()
+    try:
+        yield made
+    finally:
+        made.end()
+        made.database.close()
+
+
+@contextmanager
+def locked(file: Path) -> Generator[None]:
+    """Within the block nobody can write to the database."""
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as greedy:
+        greedy.execute("BEGIN EXCLUSIVE")
+        yield
+        greedy.execute("ROLLBACK")
+
+
+def test_what_ends_first_is_given_back_at_once_and_the_rest_is_seen_to_live(stopping: Stopping) -> None:
+    place = stopping
+    place.may_go["quick"].set()
+    until(lambda: place.now(place.quick).state == "waiting", "it is given back")
+    beats = place.now(place.slow).beats
+    until(lambda: place.now(place.slow).beats > beats + 2, "the other one is shown to live")
+    assert place.now(place.slow).state == "running" and len(schedulers(place.database)) == 1
+    # Its lane is free, and takes nothing any more.
+    assert place.now(place.quick).state == "waiting" and len(place.events("claimed")) == 2
+    place.end()
+    done = place.now(place.slow)
+    assert (done.state, done.result) == ("done", {"summary": "all done"})
+    assert schedulers(place.database) == [], "who has said goodbye is not there again"
+    assert [each["part"] for each in place.events("released")] == ["quick"]
+    assert [each.ended for each in attempts(place.database, place.quick.id)] == ["released"]
+    assert place.events("lost") == [] and place.now(place.quick).attempts == 0
+
+
+def test_what_was_cancelled_meanwhile_is_not_said_to_be_given_back(stopping: Stopping) -> None:
+    place = stopping
+    assert cancel(place.database, place.quick.id, NOW)
+    until(lambda: place.events("taken away"), "it hears of it")
+    place.end()
+    assert place.events("released") == []
+    assert place.now(place.quick).state == "cancelled"
+
+
+def test_a_database_that_is_away_meanwhile_is_put_up_with(stopping: Stopping) -> None:
+    place = stopping
+    with locked(place.file):
+        place.may_go["quick"].set()
+        until(lambda: place.events("database away"), "it was missed")
+    until(lambda: place.now(place.quick).state == "waiting", "it is given back")
+    place.end()
+    assert place.now(place.slow).state == "done"
+    assert len(place.events("database away")) == len(place.events("database back")) == 1
+
+
+def test_what_was_given_up_in_the_moment_it_let_go_is_not_said_to_be_given_back(
+    stopping: Stopping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = stopping
+    # Nobody heard of it by a beat.
+    monkeypatch.setattr(scheduler, "BEAT_SECONDS", 600.0)
+    assert cancel(place.database, place.quick.id, NOW)
+    place.end()
+    assert place.events("released") == []
+    assert place.now(place.quick).state == "cancelled"

@@ -1,0 +1,99 @@
+"""Runs that end together: each lane stores its own and goes on, and none stores what the others wait for."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Never
+
+import pytest
+from journals import write_journal
+from measuring import wait_until
+
+from configuration.settings import load_settings
+from db.connection.engine import Database, open_database
+from db.runs import queries
+from scheduled_jobs.jobs.context import Hands
+from scheduled_jobs.scheduler import task_runs
+from workflows import ingest
+
+LANES = ("20260601-000000-aaaaaaaa", "20260601-000000-bbbbbbbb", "20260601-000000-cccccccc")
+NOBODYS = "20260531-000000-00000000"
+
+
+def no_child(*_: object, **__: object) -> Never:
+    """Storing starts nothing."""
+    raise AssertionError("a child was started")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/pyrometer.db"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    with open_database(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hands(tmp_path: Path, url: str) -> Hands:
+    return Hands(
+        settings=load_settings(cwd=tmp_path, environ={}),
+        data_dir=tmp_path,
+        machine="here",
+        open_database=partial(open_database, url),
+        now=lambda: datetime(2026, 6, 1, tzinfo=UTC),
+        stop=threading.Event(),
+        child=no_child,
+        set_run=no_child,
+        say=no_child,
+    )
+
+
+def known(database: Database, *wanted: str) -> list[str]:
+    """Those of the runs that the database has."""
+    return [run for run in wanted if queries.run_record(database, run) is not None]
+
+
+def test_a_lane_that_ends_alone_stores_what_nobody_else_will(hands: Hands, database: Database) -> None:
+    for run in (LANES[0], NOBODYS):
+        write_journal(hands.data_dir, run)
+    task_runs.store_runs(hands, LANES[0])
+    assert known(database, NOBODYS, LANES[0]) == [NOBODYS, LANES[0]]
+
+
+def test_lanes_that_end_together_store_their_own_and_the_last_one_the_rest(
+    hands: Hands, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run in (*LANES, NOBODYS):
+        write_journal(hands.data_dir, run)
+    stored: list[tuple[str, str]] = []
+    really = ingest.ingest
+
+    def noted(path: Path, into: Database) -> ingest.Ingested:
+        stored.append((threading.current_thread().name, path.parent.name))
+        return really(path, into)
+
+    monkeypatch.setattr(ingest, "ingest", noted)
+    lanes = [threading.Thread(target=task_runs.store_runs, args=(hands, run), name=run) for run in LANES]
+    with task_runs.STORING:
+        for lane in lanes:
+            lane.start()
+        wait_until(lambda: len(task_runs.WAITING) == len(LANES), "all lanes wait")
+    for lane in lanes:
+        lane.join()
+    assert sorted(stored[:3]) == [(run, run) for run in LANES]
+    last = stored[2][0]
+    assert stored[3:] == [(last, NOBODYS)]
+    assert known(database, NOBODYS, *LANES) == [NOBODYS, *LANES]
+
+
+def test_what_is_stored_is_not_stored_again(hands: Hands, database: Database) -> None:
+    write_journal(hands.data_dir, LANES[0])
+    assert (
+        len(list(ingest.ingest_pending(hands.data_dir, database, [LANES[0], "20260601-000000-nowhere"]))) == 1
+    )
+    assert list(ingest.ingest_pending(hands.data_dir, database, [LANES[0]])) == []

@@ -1,0 +1,264 @@
+"""The run of a task over its attempts: begun, gone on with, left, or found complete."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from journals import a_header, a_plan, an_outcome, write_journal
+
+from configuration.settings import load_settings
+from db.connection.engine import Database, open_database
+from db.queue.commands import claim, lose, plan_fire, set_run
+from db.queue.queries import attempts
+from db.queue.records import NewTask, Task
+from db.runs import queries
+from runner.journal import Journal
+from scheduled_jobs.jobs.context import ChildLost, Ended, Hands, OnEvent, unheard
+from scheduled_jobs.scheduler.process_identity import Owner
+from scheduled_jobs.scheduler.task_runs import Measured, measured
+from workflows.errors import CANNOT_RESUME
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+HERE, THERE = Owner("here", "boot", 1, 2), Owner("there", "boot", 1, 2)
+COMMAND = ["run", "--environment", "nightly"]
+OLD_RUN = "20260601-000000-00000001"
+WELL = Ended(0, None, "")
+REFUSED = Ended(2, None, "environment nightly has changed since run X began; start a new run")
+CHANGED = replace(REFUSED, code=CANNOT_RESUME)
+
+#: Answers a child's arguments; it may write a journal first.
+Child = Callable[[Sequence[str]], Ended]
+
+
+def write_half(data_dir: Path, run: str) -> None:
+    """The journal of a run that was interrupted after its first outcome."""
+    plan = a_plan()
+    with Journal(data_dir / "runs" / run) as journal:
+        journal.header(a_header(run, plan).to_body())
+        journal.outcome(an_outcome(plan[0], NOW))
+
+
+class Place:
+    """A task in a database, and a machine that measures it by children that are functions."""
+
+    def __init__(self, folder: Path, url: str, database: Database) -> None:
+        self.data_dir, self._url, self.database = folder, url, database
+        plan_fire(database, "nightly", NOW, "timetable", [NewTask("", "measure", {"track": "nightly"})], NOW)
+        self.typed: list[list[str]] = []
+        self.said: list[str] = []
+
+    def attempt(self, owner: Owner, run: str | None = None) -> Task:
+        """A new attempt; with `run` one before it measured that, and was lost."""
+        if run is not None:
+            before = self._claim(owner)
+            assert before.token is not None
+            set_run(self.database, before.token, run)
+            lose(self.database, before.token, "killed", NOW, 5)
+        return self._claim(owner)
+
+    def _claim(self, owner: Owner) -> Task:
+        token = f"token-{len(self.typed)}-{datetime.now(UTC)}"
+        claimed = claim(self.database, owner=str(owner), labels=[], jobs=["measure"], token=token, now=NOW)
+        assert claimed is not None
+        return claimed
+
+    def measured(self, task: Task, *children: Child, away: bool = False) -> Measured:
+        """Measure on machine `here` by these children, one after the other."""
+        waiting = list(children)
+
+        def child(arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "") -> Ended:
+            assert run in arguments, "who runs it elsewhere must know which journal to bring"
+            self.typed.append(list(arguments))
+            return waiting.pop(0)(arguments)
+
+        def note(run: str) -> None:
+            assert set_run(self.database, str(task.token), run)
+
+        hands = Hands(
+            settings=load_settings(cwd=self.data_dir, environ={}),
+            data_dir=self.data_dir,
+            machine="here",
+            open_database=partial(open_database, self._url),
+            now=lambda: NOW,
+            stop=threading.Event(),
+            child=child,
+            set_run=note,
+            say=self.said.append,
+            away=away,
+        )
+        done = measured(task, hands, COMMAND)
+        assert waiting == []
+        return done
+
+    def named(self, number: int, option: str) -> str:
+        """The value of an option that a child was given."""
+        return self.typed[number][self.typed[number].index(option) + 1]
+
+    def stored(self, run: str) -> bool:
+        found = queries.run_record(self.database, run)
+        return found is not None and found.state == "complete"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    url = f"sqlite:///{tmp_path}/pyrometer.db"
+    with open_database(url) as database:
+        yield Place(tmp_path, url, database)
+
+
+def completes(place: Place, then: Ended = WELL) -> Child:
+    """A child that goes on with the half run."""
+
+    def child(arguments: Sequence[str]) -> Ended:
+        with Journal(place.data_dir / "runs" / OLD_RUN) as journal:
+            for one in a_plan()[1:]:
+                journal.outcome(an_outcome(one, NOW))
+        return then
+
+    return child
+
+
+def begins(place: Place, then: Ended = WELL, write: Callable[[Path, str], Any] = write_journal) -> Child:
+    """A child that begins the run it is told to."""
+
+    def child(arguments: Sequence[str]) -> Ended:
+        write(place.data_dir, arguments[list(arguments).index("--run-id") + 1])
+        return then
+
+    return child
+
+
+def test_a_run_has_its_name_before_it_begins(place: Place) -> None:
+    done = place.measured(place.attempt(HERE), begins(place))
+    assert place.typed == [[*COMMAND, "--run-id", done.run, "--json"]]
+    assert (done.began, done.complete, done.counts) == (True, True, {"ok": 8, "crashed": 4})
+    assert place.stored(done.run)
+
+
+def test_what_this_machine_began_is_gone_on_with(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+
+    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, Ended(1, None, "")))
+    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
+    assert (done.run, done.complete) == (OLD_RUN, True)
+    assert place.stored(OLD_RUN)
+
+
+def test_a_child_that_still_writes_is_waited_for(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    orphan, ended = Journal(place.data_dir / "runs" / OLD_RUN), threading.Event()
+
+    def end() -> None:
+        ended.set()
+        orphan.close()
+
+    def child(arguments: Sequence[str]) -> Ended:
+        assert ended.is_set()
+        return completes(place)(arguments)
+
+    threading.Timer(0.5, end).start()
+    assert place.measured(place.attempt(HERE, OLD_RUN), child).run == OLD_RUN
+    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]]
+
+
+def test_what_was_never_begun_keeps_its_name(place: Place) -> None:
+    done = place.measured(place.attempt(HERE, OLD_RUN), begins(place))
+    assert done.run == OLD_RUN == place.named(0, "--run-id")
+
+
+def test_what_another_machine_began_is_begun_anew(place: Place) -> None:
+    done = place.measured(place.attempt(THERE, OLD_RUN), begins(place))
+    assert done.run != OLD_RUN
+    assert done.complete
+
+
+def test_what_is_complete_needs_no_child_and_is_stored(place: Place) -> None:
+    write_journal(place.data_dir, OLD_RUN)
+    done = place.measured(place.attempt(HERE, OLD_RUN))
+    assert (done.run, done.ended, done.complete) == (OLD_RUN, None, True)
+    assert place.stored(OLD_RUN)
+
+
+def test_what_cannot_be_gone_on_with_is_left_and_begun_anew(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: CHANGED, begins(place))
+    assert (place.named(0, "--resume"), place.named(1, "--run-id")) == (OLD_RUN, done.run)
+    assert done.run != OLD_RUN
+    assert done.complete
+    assert place.said == [f"run {OLD_RUN} is left as it is: {CHANGED.sentence}"]
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_what_cannot_be_gone_on_with_just_now_keeps_its_run(place: Place, away: bool) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    passing = Ended(2, None, "neighbour gpu-b:7391 does not answer")
+    with pytest.raises(ChildLost, match="cannot be gone on with just now: neighbour gpu-b:7391 does not"):
+        place.measured(place.attempt(HERE, OLD_RUN), lambda _: passing, away=away)
+    assert place.typed == [["run", "--resume", OLD_RUN, "--json"]] and place.said == []
+    assert [each.run_id for each in attempts(place.database, 1)] == [OLD_RUN, OLD_RUN]
+
+
+def test_what_had_trouble_after_it_began_is_gone_on_with_at_once_and_else_later(place: Place) -> None:
+    full = Ended(2, None, "No space left on device")
+    with pytest.raises(ChildLost, match="just now: No space left"):
+        place.measured(place.attempt(HERE, OLD_RUN), begins(place, full, write_half), lambda _: full)
+    assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
+
+
+@pytest.mark.parametrize("refused", [REFUSED, CHANGED])
+def test_what_was_completed_while_it_was_waited_for_is_complete(place: Place, refused: Ended) -> None:
+    write_half(place.data_dir, OLD_RUN)
+
+    # The child of an attempt that was thought dead ended in its own time.
+    done = place.measured(place.attempt(HERE, OLD_RUN), completes(place, refused))
+    assert (done.run, done.complete) == (OLD_RUN, True)
+
+
+def test_what_another_child_has_begun_meanwhile_is_gone_on_with(place: Place) -> None:
+    task = place.attempt(HERE, OLD_RUN)
+    done = place.measured(task, begins(place, REFUSED, write_half), completes(place))
+    assert (place.named(0, "--run-id"), place.named(1, "--resume")) == (OLD_RUN, OLD_RUN)
+    assert done.complete
+
+
+def test_what_cannot_begin_is_not_tried_again(place: Place) -> None:
+    done = place.measured(place.attempt(HERE), lambda _: REFUSED)
+    assert (done.began, done.complete, done.ended) == (False, False, REFUSED)
+
+
+def test_a_node_that_cannot_begin_leaves_the_task_to_others(place: Place) -> None:
+    with pytest.raises(ChildLost, match="here cannot begin it: environment nightly has changed"):
+        place.measured(place.attempt(HERE), lambda _: REFUSED, away=True)
+
+
+def test_what_a_node_cannot_go_on_with_is_begun_anew_there(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    done = place.measured(place.attempt(HERE, OLD_RUN), lambda _: CHANGED, begins(place), away=True)
+    assert done.run != OLD_RUN and done.complete
+
+
+@pytest.mark.parametrize("ended", [Ended(None, 9, ""), Ended(130, None, "go on with: ...")])
+def test_what_somebody_else_ended_is_lost(place: Place, ended: Ended) -> None:
+    with pytest.raises(ChildLost):
+        place.measured(place.attempt(HERE), begins(place, ended, write_half))
+
+
+def test_an_empty_journal_is_a_run_that_never_began(place: Place) -> None:
+    folder = place.data_dir / "runs" / OLD_RUN
+    folder.mkdir(parents=True)
+    (folder / "journal.jsonl").touch()
+    done = place.measured(place.attempt(HERE, OLD_RUN), begins(place))
+    assert done.run == OLD_RUN == place.named(0, "--run-id")
+
+
+def test_every_attempt_says_which_run_it_measured(place: Place) -> None:
+    write_half(place.data_dir, OLD_RUN)
+    task = place.attempt(HERE, OLD_RUN)
+    with pytest.raises(ChildLost):
+        place.measured(task, lambda _: Ended(None, 9, ""))
+    assert [each.run_id for each in attempts(place.database, task.id)] == [OLD_RUN, OLD_RUN]

@@ -1,0 +1,68 @@
+"""What a run's header says of its environments, as whoever measures needs it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from runner.records import Target
+from workflows.run_header import Header
+
+
+def a_header(*environments: Mapping[str, Any], device: str = "cpu") -> Header:
+    """The header of a run that measures these environments."""
+    return Header(
+        run="tonight",
+        suite="smoke",
+        started_at="2026-11-21T00:00:00+00:00",
+        command="pyrometer run",
+        machine={},
+        environments=environments,
+        profile={},
+        harness="",
+        harness_path="",
+        user_version="",
+        timing={},
+        device=device,
+        budget_seconds=60.0,
+        planned=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "build"),
+    [
+        ({"torch": "2.13.0+cpu", "torch_git": "cf30153"}, "2.13.0+cpu (cf30153)"),
+        ({"torch": "2.13.0+cpu", "torch_git": None}, "2.13.0+cpu"),
+        ({}, ""),
+    ],
+)
+def test_a_target_knows_its_torch(facts: dict[str, str | None], build: str) -> None:
+    environment = {"name": "mine", "python": "/mine/bin/python", "fingerprint": "print", "facts": facts}
+    header = a_header(environment)
+    again = Header.from_body(header.to_body())
+    assert again.targets == {"print": Target("mine", "/mine/bin/python", "print", build)}
+
+
+def sees(*uuids: str) -> Mapping[str, Any]:
+    """An environment that sees so many devices, and what it tells of which is which."""
+    return {"name": "mine", "facts": {"devices": [{"name": "H100", "uuid": uuid} for uuid in uuids]}}
+
+
+@pytest.mark.parametrize(
+    ("environments", "gpus"),
+    [
+        ([sees("", ""), sees("a", "b")], ("a", "b")),
+        ([sees("a", "b"), sees("", "")], ("a", "b")),
+        # Which of the two it is would not be known.
+        ([sees("", "b"), sees("a", "b")], ("a", "b")),
+        ([sees("", ""), sees("", "b")], ()),
+        ([sees(), sees("a")], ("a",)),
+        ([{"name": "mine", "facts": {"devices": [{"name": "H100"}]}}], ()),
+    ],
+)
+def test_the_gpus_of_a_run_are_known_by_the_first_torch_that_tells_them(
+    environments: list[Mapping[str, Any]], gpus: tuple[str, ...]
+) -> None:
+    assert a_header(*environments, device="cuda:0").gpus == gpus
+    assert a_header(*environments).gpus == ()

@@ -1,0 +1,220 @@
+"""Which session comes next: pairs of one case lie apart in time, and end when they tell nothing new."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from analysis.comparison.comparison import Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from runner.records import Outcome, Planned, SessionPlan, Timing
+from workflows.session_queue import InOrder, Pairs
+from workflows.upgrade import enough_pairs
+
+A, B = "matmul/infer/size=64/eager", "mlp/infer/batch=8/eager"
+
+
+def planned(pairs: int, *cases: str) -> list[Planned]:
+    return [Planned(case, side, n) for n in range(pairs) for case in cases for side in ("old", "new")]
+
+
+def never(outcomes: Sequence[Outcome]) -> str:
+    return ""
+
+
+def queue(pairs: int, *cases: str, enough=never, first_look: int = 1) -> Pairs:
+    return Pairs(planned(pairs, *cases), ("old", "new"), Timing(), enough, first_look)
+
+
+def always(sessions: Sequence[SessionPlan]) -> bool:
+    return True
+
+
+def drained(pairs: Pairs, status: str = "ok") -> list[tuple[str, int, tuple[str, ...]]]:
+    """Every session it hands out, each measured at once with that status."""
+    seen: list[tuple[str, int, tuple[str, ...]]] = []
+    while session := pairs.next(always):
+        first = session.contenders[0]
+        seen.append((first.case, first.replicate, tuple(one.environment for one in session.contenders)))
+        for one in session.contenders:
+            pairs.learn(Outcome(one.case, one.environment, one.replicate, status))
+    return seen
+
+
+def test_first_pairs_of_all_cases_come_before_second_ones_and_sides_take_turns_at_starting():
+    assert drained(queue(2, A, B)) == [
+        (A, 0, ("old", "new")),
+        (B, 0, ("old", "new")),
+        (A, 1, ("new", "old")),
+        (B, 1, ("new", "old")),
+    ]
+
+
+def test_a_budget_for_few_brings_the_first_cases_to_a_verdict_instead_of_all_of_them_nearly():
+    third = "softmax/infer/size=64/eager"
+    pairs, seen = queue(4, A, B, third, first_look=2), list[tuple[str, int]]()
+    while len(seen) < 5 and (session := pairs.next(lambda sessions: len(sessions) <= 5 - len(seen))):
+        seen.append((session.contenders[0].case, session.contenders[0].replicate))
+        for one in session.contenders:
+            pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
+    # The third case can no longer be brought there: what is left goes to one that has a verdict.
+    assert seen == [(A, 0), (B, 0), (A, 1), (B, 1), (A, 2)]
+
+
+def test_a_pair_that_told_nothing_does_not_count_towards_a_verdict():
+    pairs = queue(4, A, B, first_look=1)
+    lost = pairs.next(lambda sessions: len(sessions) <= 1)
+    assert lost is not None and lost.contenders[0].case == A
+    for one in lost.contenders:
+        pairs.learn(Outcome(one.case, one.environment, one.replicate, "contended"))
+    again = pairs.next(lambda sessions: len(sessions) <= 1)
+    assert again is not None and (again.contenders[0].case, again.contenders[0].replicate) == (A, 1)
+
+
+def test_a_case_that_has_enough_frees_its_other_pairs():
+    def enough(outcomes: Sequence[Outcome]) -> str:
+        return "decided" if outcomes[0].case == A and len(outcomes) == 4 else ""
+
+    pairs = queue(4, A, B, enough=enough)
+    assert [number for case, number, _ in drained(pairs) if case == A] == [0, 1]
+    settled = list(pairs.settled())
+    assert settled == [(Planned(A, side, n), "decided") for n in (2, 3) for side in ("old", "new")]
+    assert list(pairs.settled()) == []
+
+
+def test_a_case_that_breaks_in_every_pair_is_not_measured_a_third_time():
+    pairs = queue(5, A)
+    assert len(drained(pairs, "crashed")) == 2
+    assert [reason for _, reason in pairs.settled()] == ["not needed: ended crashed in 2 pairs"] * 6
+
+
+def test_what_is_unsupported_once_stays_so():
+    assert len(drained(queue(5, A), "unsupported")) == 1
+
+
+@pytest.mark.parametrize("status", ["crashed", "unsupported"])
+def test_a_case_of_which_one_side_has_told_nothing_goes_on(status: str):
+    ends = iter(["lost", status, status, "contended", "ok", status, "never"])
+    pairs = queue(5, A)
+    # Sides take turns at starting: the old one is lost, contended, and then works.
+    while (session := pairs.next(always)) is not None:
+        for one in session.contenders:
+            pairs.learn(Outcome(A, one.environment, one.replicate, next(ends)))
+    assert next(ends) == "never"
+    assert {reason for _, reason in pairs.settled()} == {f"not needed: ended {status} in 3 pairs"}
+
+
+def test_what_others_did_to_a_pair_ends_nothing():
+    assert len(drained(queue(5, A), "contended")) == 5
+
+
+def test_a_case_that_broke_once_and_then_worked_goes_on():
+    pairs = queue(3, A)
+    pairs.next(always)
+    for side in ("old", "new"):
+        pairs.learn(Outcome(A, side, 0, "crashed"))
+    assert len(drained(pairs)) == 2
+
+
+def test_of_a_torn_pair_the_other_half_is_not_measured():
+    pairs = queue(2, A)
+    pairs.learn(Outcome(A, "old", 0, "ok"))
+    assert [number for _, number, _ in drained(pairs)] == [1]
+    assert list(pairs.settled()) == [
+        (Planned(A, "new", 0), "its partner was measured before an interruption")
+    ]
+
+
+def test_what_an_earlier_part_measured_is_not_measured_again():
+    pairs = queue(2, A)
+    for side in ("old", "new"):
+        pairs.learn(Outcome(A, side, 0, "ok"))
+    assert [number for _, number, _ in drained(pairs)] == [1]
+    assert list(pairs.settled()) == []
+
+
+def test_what_is_left_shrinks_as_cases_end():
+    pairs = queue(3, A, B, enough=lambda outcomes: "decided" if outcomes[0].case == A else "")
+    assert len(list(pairs.left())) == 6
+    session = pairs.next(always)
+    assert session is not None
+    for one in session.contenders:
+        pairs.learn(Outcome(one.case, one.environment, one.replicate, "ok"))
+    assert {session.contenders[0].case for session in pairs.left()} == {B}
+
+
+def measured(pairs: int, *, colds: int = 1, warm: float = 1.4, **others: float) -> list[Outcome]:
+    """A compiled case that is slower by a tenth: of its pairs the first `colds` compile, the others do not.
+
+    `warm` is by what the new side's `compile_warm` is longer, `others` the same of any other metric.
+    """
+    found: list[Outcome] = []
+    for number in range(pairs):
+        compiles = {"compile_cold": 4.0} if number < colds else {"compile_warm": warm}
+        for side, new in (("old", False), ("new", True)):
+            ratios = {"latency_floor": 1.1, **compiles, **others}
+            # Latencies hardly vary; compiling does, by so much that six pairs do not settle a tenth.
+            spread = {name: 0.001 if name == "latency_floor" else 0.03 for name in ratios}
+            metrics = {
+                name: (ratio if new else 1.0) * (1 + spread[name] * (number * (2 + new) % 5))
+                for name, ratio in ratios.items()
+            }
+            about = {"started_at": f"2026-01-01T00:{number:02}:00+00:00", "wall_seconds": 5.0}
+            found.append(Outcome(A, side, number, "ok", metrics=metrics, **about))
+    return found
+
+
+def asked(comparison: Comparison, pairs: range, **given: float) -> list[int]:
+    """After how many of these numbers of pairs more are asked for."""
+    enough = enough_pairs(comparison, 1)
+    return [many for many in pairs if not enough(measured(many, **given))]
+
+
+@pytest.mark.parametrize(("rate", "reason"), [(0.05, "not needed: slower after 6 pairs"), (1e-15, "")])
+def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate: float, reason: str):
+    outcomes = [
+        Outcome(
+            A,
+            side,
+            number,
+            "ok",
+            started_at=f"2026-01-01T00:0{number}:00+00:00",
+            wall_seconds=5.0,
+            metrics={"latency_floor": value + 0.001 * number},
+        )
+        for number in range(6)
+        for side, value in (("old", 1.0), ("new", 1.1))
+    ]
+    comparison = Comparison("old", "new", Plan(), Policy(false_discovery_rate=rate))
+    assert enough_pairs(comparison, 1)(outcomes) == reason
+
+
+def test_what_has_a_table_has_its_first_look_unless_no_further_pair_knows_it():
+    comparison = Comparison("old", "new", Plan(), Policy())
+    # The first pair compiles: seven pairs have six that find the cache filled.
+    assert asked(comparison, range(5, 10), warm=1.1) == [5, 6]
+    assert asked(comparison, range(5, 10), colds=0) == [5]
+    # By the word of an exact metric nobody asked for more than it takes.
+    exact = Comparison("old", "new", Plan(), Policy(metric="rss_peak_steady", worst={}))
+    assert asked(exact, range(1, 6), rss_peak_steady=1.5) == [1]
+
+
+def test_what_an_upgrade_is_also_for_goes_on_until_it_is_judged():
+    comparison = Comparison("old", "new", Plan(), Policy(), also=("compile_warm", "compile_cold"))
+    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, 13))
+    assert asked(comparison, range(5, 16), warm=2.0) == [5, 6]
+
+
+@pytest.mark.parametrize(("limit", "until"), [(0.1, 12), (0.5, 6)])
+def test_what_has_a_limit_goes_on_until_it_is_on_one_side_of_it(limit: float, until: int):
+    comparison = Comparison("old", "new", Plan(), Policy(worst={"compile_warm": limit, "compile_cold": 0.1}))
+    assert asked(comparison, range(5, 16), warm=1.1) == list(range(5, until + 1))
+
+
+def test_in_order_keeps_a_workloads_cases_together():
+    todo = [Planned(case, "e", n) for n in range(2) for case in (A, B)]
+    sessions = InOrder(todo, Timing())
+    ids = []
+    while session := sessions.next(always):
+        ids.append(session.id)
+    assert len(ids) == 4 and list(sessions.settled()) == []

@@ -1,0 +1,173 @@
+"""An upgrade is judged from the database exactly as from its journal, also after a journey by file."""
+
+import io
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_runs import BEGUN, GPT_COMPILED, NEW, OLD, RUN, Story, store_upgrades, write_upgrade
+from measuring_site import COMMAND
+
+from analysis.comparison.comparison import COMPARED, DECIDED, compared
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import Threshold
+from cli.output.upgrade_result import judge_told
+from db.connection.engine import Database, open_database
+from db.runs import queries, store
+from db.runs.upgrades import upgrade_runs
+from reports.body import upgrade_json
+from reports.upgrade_report import Judged, judged
+from runner import journal
+from runner.errors import JournalError
+from runner.journal import Journal
+from workflows.ingest import ingest
+from workflows.load_run import retell
+from workflows.run_header import Header
+from workflows.transfer import export_runs, import_runs
+
+STORIES = {
+    "mixed": Story(),
+    "broken": Story(broken=(GPT_COMPILED,)),
+    "own rules": Story(
+        policy=Policy(
+            thresholds={"latency_floor": Threshold(0.08)},
+            must_not_regress=("bert_base/*",),
+            weights={"gpt2_small/*": 3.0, "*": 0.25},
+        )
+    ),
+    "interrupted": Story(unfinished=True),
+}
+
+
+def from_journal(data_dir: Path) -> Judged:
+    """The verdict as `pyrometer report` makes it where the journal lies."""
+    told = retell(data_dir, RUN, lambda: open_database("sqlite://"))
+    assert told.header is not None
+    found = judge_told(told)
+    assert found is not None
+    return found
+
+
+def from_database(database: Database) -> Judged:
+    """The verdict of what the database holds, and nothing else."""
+    run = queries.run_record(database, RUN)
+    assert run is not None
+    comparison = compared(run.facts)
+    assert comparison is not None
+    return judged(run, comparison, queries.outcomes_of_run(database, RUN))
+
+
+def as_json(found: Judged) -> dict[str, Any]:
+    """The report, but for its end, which a journal that is told of later does not tell."""
+    body = upgrade_json(found.subject, found.results, found.upgrade)
+    del body["run"]["ended_at"]
+    return body
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_the_database_judges_as_the_journal_does(name: str, tmp_path: Path, database: Database) -> None:
+    path = write_upgrade(tmp_path / "data", STORIES[name])
+    ingest(path, database)
+    before, after = from_journal(tmp_path / "data"), from_database(database)
+    assert after.upgrade == before.upgrade and after.results == before.results
+    assert as_json(after) == as_json(before)
+    # It is about something: the change that was planted is seen to the last digit.
+    if name == "mixed":
+        (slower,) = [case for case, one in after.upgrade.verdicts.items() if one.word == "slower"]
+        change = after.upgrade.verdicts[slower].change
+        assert slower.startswith("resnet50") and change is not None and abs(change - 0.0488) < 0.002
+        assert any("of its core" in why for one in after.upgrade.verdicts.values() for why in one.left_out)
+
+
+def test_a_journey_by_file_changes_no_verdict(tmp_path: Path, sqlite: Database) -> None:
+    ingest(write_upgrade(tmp_path / "data", STORIES["own rules"]), sqlite)
+    sink = io.BytesIO()
+    export_runs.export(sqlite, [RUN], sink, form="pyrometer", table="", progress=lambda _: None, note=print)
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(sink.getvalue())
+    with open_database(f"sqlite:///{tmp_path}/elsewhere.db") as elsewhere:
+        import_runs.arrive(file, None, elsewhere, lambda _: None)
+        assert from_database(elsewhere) == from_database(sqlite)
+        # And `pyrometer report` tells it there, where no journal lies.
+        told = retell(tmp_path / "nothing", RUN, lambda: open_database(f"sqlite:///{tmp_path}/elsewhere.db"))
+        found = judge_told(told)
+        assert told.header is None and found is not None
+        assert as_json(found) == as_json(from_journal(tmp_path / "data"))
+
+
+def test_the_command_tells_it_where_no_journal_lies(tmp_path: Path) -> None:
+    url = store_upgrades(tmp_path, STORIES["broken"])
+    (tmp_path / "elsewhere").mkdir()
+    done = subprocess.run(
+        [COMMAND, "report", RUN, "--json"],
+        cwd=tmp_path / "elsewhere",
+        env={**os.environ, "PYROMETER_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told.pop("event") == "verdict" and told["run"].pop("ended_at").startswith("2026-11-21T15:46")
+    assert told == as_json(from_journal(tmp_path / "data"))
+
+
+def test_what_it_came_to_is_stored_where_a_list_finds_it(tmp_path: Path, sqlite: Database) -> None:
+    ingest(write_upgrade(tmp_path / "data", STORIES["broken"]), sqlite)
+    (listed,) = upgrade_runs(sqlite)
+    reasons = from_database(sqlite).upgrade.reasons
+    assert listed.facts[DECIDED] == {"decision": "no-go", "because": reasons[0].text}
+    assert [each.fingerprint for each in listed.environments] == [OLD.fingerprint, NEW.fingerprint]
+    assert listed.hardware_label == "Xeon 6430, 2 cores" and listed.state == "complete"
+
+
+def test_one_that_was_interrupted_has_come_to_nothing(tmp_path: Path, sqlite: Database) -> None:
+    ingest(write_upgrade(tmp_path / "data", STORIES["interrupted"]), sqlite)
+    (listed,) = upgrade_runs(sqlite)
+    assert listed.state == "interrupted" and DECIDED not in listed.facts and COMPARED in listed.facts
+
+
+def test_only_upgrades_are_listed_newest_first(tmp_path: Path, sqlite: Database) -> None:
+    for day, command in enumerate(("pyrometer run", "pyrometer upgrade a b", "pyrometer bisect a b")):
+        begun = BEGUN.replace(day=20 + 2 * day)
+        ingest(write_upgrade(tmp_path, Story(f"{begun:%Y%m%d}-aaaa", command=command, begun=begun)), sqlite)
+    ingest(write_upgrade(tmp_path, Story()), sqlite)
+    assert [each.id for each in upgrade_runs(sqlite)] == ["20261122-aaaa", RUN]
+    assert [each.id for each in upgrade_runs(sqlite, newest=1)] == ["20261122-aaaa"]
+
+
+def test_sessions_about_findings_take_no_room_from_upgrades(tmp_path: Path, sqlite: Database) -> None:
+    ingest(write_upgrade(tmp_path, Story(notes=('"confirms":true',))), sqlite)
+    for day in (22, 23, 24):
+        begun = BEGUN.replace(day=day)
+        ingest(write_upgrade(tmp_path, Story(f"{begun:%Y%m%d}-aaaa", begun=begun, confirms=True)), sqlite)
+    run = queries.run_record(sqlite, RUN)
+    assert run is not None
+    # A text in the facts that reads like it is no mark of a session.
+    store.save_run(sqlite, replace(run, facts={**run.facts, "load": float("nan"), "said": '"confirms":true'}))
+    assert [each.id for each in upgrade_runs(sqlite, newest=2)] == ["20261124-aaaa", "20261123-aaaa"]
+    assert [each.id for each in upgrade_runs(sqlite, newest=2, confirms=False)] == [RUN]
+    assert [each.id for each in upgrade_runs(sqlite, newest=2, confirms=True)] == [
+        "20261124-aaaa",
+        "20261123-aaaa",
+    ]
+
+
+def test_a_comparison_from_another_time_is_stored_and_refused_in_a_sentence(
+    tmp_path: Path, sqlite: Database
+) -> None:
+    lines = journal.read(write_upgrade(tmp_path / "whole"))
+    header = Header.from_body(lines.header)
+    with Journal(tmp_path / "data" / "runs" / RUN) as changed:
+        changed.header(replace(header, comparison={"old": "a", "rules": "of the future"}).to_body())
+        for outcome in lines.outcomes:
+            changed.outcome(outcome)
+    ingest(tmp_path / "data" / "runs" / RUN / journal.FILE, sqlite)
+    (listed,) = upgrade_runs(sqlite)
+    assert DECIDED not in listed.facts
+    told = retell(tmp_path / "data", RUN, lambda: open_database("sqlite://"))
+    with pytest.raises(JournalError, match=f"run {RUN} holds a comparison that this Pyrometer does not"):
+        judge_told(told)

@@ -1,0 +1,117 @@
+"""From journals of other machines to the database, and which files of a folder are one thing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from builders import MLP, a_machine, an_environment
+from exchange_samples import SAMPLES, written
+
+from db.connection.engine import Database
+from db.runs import queries
+from interchange.errors import BadFile, Place
+from interchange.imported import Problem
+from runner import journal
+from runner.records import Outcome
+from workflows.run_header import Header
+from workflows.transfer.import_runs import Amount, Arrived, arrive, files
+
+NOTHING = Amount()
+
+
+def read(path: Path, database: Database, name: str | None = None) -> Arrived:
+    return arrive(path, name, database, lambda stored: None)
+
+
+def a_journal(folder: Path, cut: int = 0) -> Path:
+    """The journal of another machine's run of two replicates, in the run's folder; without its last bytes."""
+    machine, environment = a_machine("bench-2"), an_environment()
+    header = Header(
+        run="20260901-020000-1f3a",
+        suite="smoke",
+        started_at="2026-09-01T02:00:00+00:00",
+        command="pyrometer run",
+        machine={
+            "fingerprint": machine.fingerprint,
+            "name": machine.name,
+            "hardware_fingerprint": machine.hardware.fingerprint,
+            "hardware_label": machine.hardware.label,
+            "hardware": {},
+            "conditions": {},
+        },
+        environments=(
+            {
+                "fingerprint": environment.fingerprint,
+                "name": environment.name,
+                "python": "/python",
+                "facts": {"torch": environment.torch_version, "python": environment.python_version},
+            },
+        ),
+        profile={"fingerprint": "profile", "name": "quiet", "settings": {}},
+        harness="harness-1f3a",
+        harness_path="harness.zip",
+        user_version="",
+        timing={},
+        device="cpu",
+        budget_seconds=60.0,
+        planned=((MLP, environment.fingerprint, 0), (MLP, environment.fingerprint, 1)),
+    )
+    with journal.Journal(folder / header.run) as written_to:
+        written_to.header(header.to_body())
+        for replicate in range(2):
+            values = {"latency": 2.0 + replicate}
+            written_to.outcome(Outcome(MLP, environment.fingerprint, replicate, "ok", metrics=values))
+    path = folder / header.run / journal.FILE
+    path.write_bytes(path.read_bytes()[: -cut or None])
+    return path
+
+
+@pytest.mark.parametrize("pick", [lambda path: path, lambda path: path.parent], ids=["journal", "folder"])
+def test_a_journal_of_another_machine_goes_in_as_one_of_ours(
+    tmp_path: Path, sqlite: Database, pick: Callable[[Path], Path]
+) -> None:
+    path = a_journal(tmp_path)
+    arrived = read(pick(path), sqlite)
+    assert arrived == Arrived("journal", Amount(1, 2, 1), Amount(1, 2, 1))
+    assert read(pick(path), sqlite).new == NOTHING
+    (summary,) = queries.recent_runs(sqlite)
+    assert (summary.id, summary.machine, summary.state) == (path.parent.name, "bench-2", "complete")
+    # How much of it is stored, and where, is for its own machine to remember.
+    assert [each.name for each in path.parent.iterdir()] == [journal.FILE]
+
+
+def test_a_torn_journal_goes_in_as_far_as_it_can_be_read(tmp_path: Path, sqlite: Database) -> None:
+    path = a_journal(tmp_path, cut=20)
+    arrived = read(path, sqlite)
+    assert arrived.new == Amount(1, 1, 1)
+    assert arrived.set_aside == (Problem(Place(journal.FILE, 3), "torn or not a journal line"),)
+    assert queries.recent_runs(sqlite)[0].state == "interrupted"
+    assert read(a_journal(tmp_path / "whole"), sqlite).new == Amount(0, 1, 0)
+    assert queries.recent_runs(sqlite)[0].state == "complete"
+
+
+def test_a_journal_without_a_header_is_refused_in_a_sentence(tmp_path: Path, sqlite: Database) -> None:
+    path = a_journal(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'"run":"2026', b'"run":"2025'))
+    with pytest.raises(BadFile, match=r"^journal\.jsonl: has no readable header$"):
+        read(path, sqlite)
+    with pytest.raises(BadFile, match=r"is no journal\.jsonl, and no folder of a run"):
+        read(written(tmp_path, SAMPLES["asv"]), sqlite, name="journal")
+
+
+def test_a_journal_that_is_being_written_is_left_alone(tmp_path: Path, sqlite: Database) -> None:
+    path = a_journal(tmp_path)
+    with journal.Journal(path.parent), pytest.raises(BadFile, match="a run is writing it just now"):
+        read(path, sqlite)
+
+
+def test_a_folder_is_read_file_by_file_and_what_is_one_thing_as_one(tmp_path: Path) -> None:
+    written(tmp_path, SAMPLES["asv"])
+    written(tmp_path / "more", SAMPLES["timm-csv"])
+    run = a_journal(tmp_path / "runs").parent
+    (tmp_path / "notes.txt").write_text("nothing to read here")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    found = list(files(tmp_path))
+    table = tmp_path / "more" / SAMPLES["timm-csv"][1]
+    assert found == [table, tmp_path / "notes.txt", tmp_path / "results", run]
+    assert list(files(table)) == [table]

@@ -1,0 +1,258 @@
+"""From journals to the database: as often as one likes, the same thing once."""
+
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast
+
+from analysis.comparison.comparison import DECIDED, decision_body
+from analysis.replicates import summarise
+from db import records
+from db.connection.engine import Database
+from db.connection.transaction import together
+from db.runs import store
+from db.runs.replicates import STILL_RUNNING, replicates_of_run, stored_outcomes
+from runner import journal
+from runner.errors import JournalError
+from runner.records import Outcome
+from runner.telemetry.samples import Recording
+
+from .run_header import Header
+
+#: Beside a journal: its size when all of it was stored.
+_STORED = "stored"
+#: Beside the journal of a run that was taken out of the database: it is not to come back.
+FORGOTTEN = "forgotten"
+#: Of a journal with more bad lines than this the page of its run counts the rest.
+_NOTED_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What came of ingesting: run, new outcomes, lines set aside with their reasons."""
+
+    run: str
+    new_outcomes: int
+    set_aside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a journal holds, as the database knows it; `size` is how many bytes were there to be read."""
+
+    path: Path
+    size: int
+    run: records.Run
+    outcomes: tuple[records.Outcome, ...]
+    canaries: tuple[records.Outcome, ...]
+    set_aside: tuple[str, ...]
+
+    @staticmethod
+    def of(path: Path) -> "Read":
+        """What is in it; raises JournalError when it has no header or its lines do not fit together."""
+        with _fitting(path):
+            size = path.stat().st_size
+            contents = journal.read(path)
+            header = Header.from_body(contents.header)
+            complete = not contents.missing(header.replicates)
+            ended_at = str(contents.ended["at"]) if contents.ended else None
+            run = header.run_record("complete" if complete else "interrupted", ended_at)
+            run = replace(run, notes=run.notes + _notes(contents.set_aside))
+            if complete:
+                run = replace(run, facts={**run.facts, **_decided(header, contents.outcomes)})
+            outcomes, canaries = (
+                tuple(map(stored_outcome, each)) for each in (contents.outcomes, contents.canaries)
+            )
+            return Read(path, size, run, outcomes, canaries, contents.set_aside)
+
+    def store(self, database: Database) -> int:
+        """Store all of it or nothing, and answer how many outcomes of the plan were new.
+
+        Nobody waits while it is read: that is done. Raises JournalError and DatabaseError.
+        """
+        with _fitting(self.path), together(database) as whole:
+            store.save_run(whole, self.run)
+            new = store.save_outcomes(whole, self.run.id, self.outcomes)
+            store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
+            # Not of the journal's outcomes: another process may meanwhile have read and stored more lines.
+            store.save_measurements(whole, self.run.id, measured(replicates_of_run(whole, self.run.id)))
+        return new
+
+    @property
+    def measurements(self) -> list[records.Measurement]:
+        """What its own outcomes say together."""
+        ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == "ok")
+        return measured(records.Replicate(o.case, o.environment, o.metrics) for o in ended_well)
+
+
+def ingest(path: Path, database: Database) -> Ingested:
+    """Store one journal, all of it or nothing; storing it again changes nothing, whoever else does so too.
+
+    Lines that cannot be used are set aside, and noted with the run.
+
+    Raises JournalError when it has no header that can be read or its lines do not fit together,
+    DatabaseError when the database refuses.
+    """
+    read = Read.of(path)
+    new = read.store(database)
+    mark_stored(path, read.size, len(read.outcomes), read.set_aside)
+    return Ingested(read.run.id, new, read.set_aside)
+
+
+def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What a complete run of pairs came to, as a fact; nothing for any other, and where nobody can tell."""
+    try:
+        comparison = header.compared
+        if comparison is None:
+            return {}
+        return {DECIDED: decision_body(comparison.verdict(comparison.results(outcomes)))}
+    except (JournalError, ValueError):
+        # Who looks at the run is told why; it is stored all the same.
+        return {}
+
+
+@contextmanager
+def _fitting(path: Path) -> Generator[None]:
+    """A line with a right checksum may still hold anything; it must not stop the journals after it."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise JournalError(f"{path} does not fit together: {type(error).__name__}: {error}") from error
+
+
+def _notes(set_aside: Sequence[str]) -> tuple[str, ...]:
+    """What the page of the run says about lines that could not be stored."""
+    notes = [f"journal {line}; set aside" for line in set_aside[:_NOTED_LINES]]
+    if more := len(set_aside) - len(notes):
+        notes.append(f"{more} more lines of the journal were set aside")
+    return tuple(notes)
+
+
+def ingest_pending(
+    data_dir: Path, database: Database, runs: Collection[str] = ()
+) -> Iterator[Ingested | JournalError]:
+    """Store every journal that is not stored to its end; a journal without a header is answered as its error.
+
+    With `runs` only theirs. A journal that another process is writing just now is left to that process.
+    """
+    for path in pending(data_dir, stored_outcomes(database), runs):
+        try:
+            if not journal.in_use(path):
+                yield ingest(path, database)
+        except JournalError as error:
+            yield error
+        except OSError as error:
+            yield JournalError(f"{path}: {error.strerror or error}")
+
+
+def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:
+    """The journals, with `runs` only theirs, with something in them that is not stored yet, oldest run first.
+
+    `known` is what `stored_outcomes` says of the database: the mark beside a journal speaks of the one it was
+    stored in, which may have been deleted, exchanged or restored since. Of a run that the database believes
+    to be running its journal knows better. An empty journal belongs to a run that was killed before it
+    began, and one that is forgotten waits for nothing.
+    """
+    found: list[Path] = []
+    folder = data_dir / "runs"
+    named = (path for run in runs if (path := folder / run / journal.FILE).exists())
+    for path in sorted(named if runs else folder.glob(f"*/{journal.FILE}")):
+        size = path.stat().st_size
+        stored, outcomes = _mark(path)
+        held = known.get(path.parent.name, STILL_RUNNING)
+        forgotten = path.with_name(FORGOTTEN).exists()
+        if size and not forgotten and (stored != size or held < outcomes):
+            found.append(path)
+    return found
+
+
+def measurements(outcomes: Iterable[Outcome]) -> list[records.Measurement]:
+    """One measurement per case, environment and metric, from the replicates that ended well."""
+    ended_well = (outcome for outcome in outcomes if outcome.status == "ok")
+    return measured(records.Replicate(o.case, o.environment, _finite_metrics(o)) for o in ended_well)
+
+
+def measured(replicates: Iterable[records.Replicate]) -> list[records.Measurement]:
+    """One measurement per case, environment and metric of the replicates."""
+    values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for replicate in replicates:
+        for metric, value in replicate.metrics.items():
+            values[replicate.case, replicate.environment, metric].append(value)
+    return [records.Measurement(*key, **asdict(summarise(each))) for key, each in values.items()]
+
+
+def stored_outcome(outcome: Outcome) -> records.Outcome:
+    """An outcome as the database knows it."""
+    started = datetime.fromisoformat(outcome.started_at) if outcome.started_at else datetime.now(UTC)
+    return records.Outcome(
+        case=outcome.case,
+        environment=outcome.environment,
+        replicate=outcome.replicate,
+        status=outcome.status,
+        reason=outcome.reason,
+        phase=outcome.phase,
+        started_at=started,
+        wall_seconds=outcome.wall_seconds,
+        metrics=_finite_metrics(outcome),
+        facts=_finite({**outcome.facts, "phases": dict(outcome.phases)}),
+        log_tail=outcome.log_tail,
+        blocks=outcome.blocks,
+        telemetry=tuple(map(_stored_recording, outcome.telemetry)),
+    )
+
+
+def _finite_metrics(outcome: Outcome) -> dict[str, float]:
+    return {name: value for name, value in outcome.metrics.items() if isfinite(value)}
+
+
+def _stored_recording(recording: Recording) -> records.Recording:
+    """A recording as the database knows it: what is not finite was no value."""
+    return records.Recording(
+        device=recording.device,
+        name=recording.name,
+        rung=recording.rung,
+        started_ns=recording.started_ns,
+        ended_ns=recording.ended_ns,
+        values={column: tuple(_finite(values)) for column, values in recording.values.items()},
+        notes=recording.notes,
+    )
+
+
+def mark_stored(path: Path, size: int, outcomes: int, set_aside: Sequence[str] = ()) -> None:
+    """Remember beside a journal that its first `size` bytes are stored with so many outcomes of the plan.
+
+    With lines set aside that holds for this version of Pyrometer: another one may understand them.
+    """
+    mark = [str(size), str(outcomes), *([version("pyrometer")] if set_aside else [])]
+    try:
+        path.with_name(_STORED).write_text(" ".join(mark))
+    except OSError:
+        # Storing twice changes nothing, so a lost mark costs only time.
+        return
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    """How many bytes of a journal are stored and how many outcomes that was, as far as its mark says so."""
+    try:
+        size, outcomes, *by = path.with_name(_STORED).read_text().split(" ")
+        # Which version this is takes a millisecond to learn, and there are as many marks as runs.
+        told = not by or by == [version("pyrometer")]
+        return (int(size), int(outcomes)) if told else (0, 0)
+    except (OSError, ValueError):
+        return 0, 0
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None for what is not finite: JSON has no such numbers, and Postgres insists on that."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {k: _finite(v) for k, v in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,148 @@
+"""A run as it was left, told again: from its journal, or from the database where the journal is gone."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from configuration.suggestions import unknown
+from db import records
+from db.connection.engine import Database
+from db.errors import DatabaseError
+from db.runs import metric_definitions, queries
+from db.runs.replicates import stored_outcomes
+from interchange.formats import came_from
+from runner import journal
+from runner.errors import JournalError
+from runner.records import Outcome
+
+from .errors import NoSuchRun
+from .ingest import FORGOTTEN, pending
+from .measure import RunResult
+from .recorder import OpenDatabase
+from .run_header import Header
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How a run ended, or stands while its state is `running`; of its outcomes, those that were planned.
+
+    `planned` counts the replicates it was to have; `traced` says that they were traced and not measured.
+    `header` is None where only the database knows the run, which then is `stored`. `defined` are the metrics
+    that came from outside.
+    """
+
+    result: RunResult
+    started_at: datetime
+    planned: int
+    traced: bool
+    header: Header | None = None
+    stored: records.Run | None = None
+    defined: Mapping[str, records.MetricDefinition] = field(
+        default_factory=dict[str, records.MetricDefinition]
+    )
+
+    @staticmethod
+    def of(header: Header, result: RunResult) -> "Told":
+        """The run that `header` began."""
+        traced = bool(header.timing.get("trace_steps"))
+        if traced:
+            # Of two tables the second one is subtracted from the first one that was asked for.
+            asked = header.replicates
+            outcomes = sorted(result.outcomes, key=lambda outcome: asked.index(outcome.planned))
+            result = replace(result, outcomes=tuple(outcomes))
+        return Told(result, datetime.fromisoformat(header.started_at), len(header.planned), traced, header)
+
+
+def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
+    """The run of that id, or the newest for `latest`; raises NoSuchRun.
+
+    A journal whose database cannot be had is told all the same. Raises DatabaseError where only the database
+    could know, and JournalError for a journal that cannot be read.
+    """
+    journals = {path.parent.name: path for path in (data_dir / "runs").glob(f"*/{journal.FILE}")}
+    # An empty journal is a run that was killed before it began.
+    journals = {
+        name: path
+        for name, path in journals.items()
+        if path.stat().st_size and not path.with_name(FORGOTTEN).exists()
+    }
+    try:
+        database = open_database()
+    except DatabaseError:
+        if not journals or run not in (*journals, LATEST):
+            raise
+        return _from_journal(journals[run if run != LATEST else max(journals)], stored=False)
+    with database:
+        stored = stored_outcomes(database)
+        known = {*stored, *journals}
+        if not known:
+            raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+        name = _latest(database, journals, stored) if run == LATEST else run
+        if name not in known:
+            raise NoSuchRun(unknown("run", name, [*known, LATEST]))
+        if name not in journals:
+            return _from_database(database, name)
+        return _from_journal(journals[name], stored=journals[name] not in pending(data_dir, stored))
+
+
+def _latest(database: Database, journals: Mapping[str, Path], stored: Mapping[str, int]) -> str:
+    """The run that began last, in the database or in a journal that is not in it yet; there is one."""
+    newest = queries.latest_run_id(database)
+    summary = None if newest is None else queries.run_summary(database, newest)
+    began = [] if summary is None else [(summary.started_at, summary.id)]
+    for name in journals.keys() - stored.keys():
+        with suppress(JournalError):
+            header = Header.from_body(journal.read(journals[name]).header)
+            began.append((datetime.fromisoformat(header.started_at), name))
+    # Journals alone, none of which can be read: the newest name says why.
+    return max(began)[1] if began else max(journals)
+
+
+def _from_journal(path: Path, *, stored: bool) -> Told:
+    contents = journal.read(path)
+    header = Header.from_body(contents.header)
+    state = "interrupted" if contents.missing(header.replicates) else "complete"
+    state = "running" if journal.in_use(path) else state
+    return Told.of(header, RunResult(header.run, state, contents.outcomes, stored, seconds=None))
+
+
+def _from_database(database: Database, name: str) -> Told:
+    run = queries.run_record(database, name)
+    if run is None:
+        raise NoSuchRun(f"run {name} has just gone from the database")
+    # Of what we measured, the canary's environment alone has no PyTorch; a file may not say which it was.
+    foreign = came_from(run.id) != ""
+    measured = {e.fingerprint for e in run.environments if e.torch_version or foreign}
+    stored = queries.outcomes_of_run(database, name)
+    outcomes = tuple(_measured(one) for one in stored if one.environment in measured)
+    return Told(
+        RunResult(name, run.state, outcomes, stored=True, seconds=None),
+        started_at=run.started_at,
+        planned=run.planned,
+        traced=bool(dict(run.facts.get("timing") or {}).get("trace_steps")),
+        stored=run,
+        defined=metric_definitions.metric_definitions(database) if foreign else {},
+    )
+
+
+def _measured(outcome: records.Outcome) -> Outcome:
+    """An outcome as the controller knows it, without its samples."""
+    facts = dict(outcome.facts)
+    return Outcome(
+        case=outcome.case,
+        environment=outcome.environment,
+        replicate=outcome.replicate,
+        status=outcome.status,
+        reason=outcome.reason,
+        phase=outcome.phase,
+        started_at=outcome.started_at.isoformat(),
+        wall_seconds=outcome.wall_seconds,
+        phases=facts.pop("phases", {}),
+        metrics=outcome.metrics,
+        facts=facts,
+        log_tail=outcome.log_tail,
+    )

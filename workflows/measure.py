@@ -1,0 +1,349 @@
+"""The job everything else serves: have a planned run measured, and lose nothing on the way."""
+
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from runner import journal
+from runner.errors import JournalError
+from runner.execution import canary_runner
+from runner.execution.executor import Attempt, Ended, Entered, Event, Executor, LocalExecutor, Measured
+from runner.execution.harness import Harness
+from runner.execution.process import sweep
+from runner.execution.session import MAX_LOST, Conditions
+from runner.journal import Journal
+from runner.multi_node.client import Neighbours
+from runner.profile import Profile
+from runner.records import Outcome, Planned, SessionPlan
+from runner.telemetry.sampler_client import Sampler
+
+from .recorder import OpenDatabase, Recorder
+from .remaining import Durations, UnderWay
+from .retention import FOR_EVER, Kept
+from .run_header import Header
+from .session_queue import InOrder, Pairs, Queue
+from .upgrade import enough_pairs, first_look
+
+#: How long killed workers may take to be gone before the run ends without them.
+_INTERRUPT_PATIENCE_SECONDS = 60.0
+#: Beside sessions of a moment the canary would be most of what a run does: it rests this long between two
+#: boundaries, the first and the last one excepted.
+_CANARY_REST_SECONDS = 3.0
+#: How often somebody's wish to end is looked for while a session runs.
+_POLL_SECONDS = 0.25
+
+
+class Watcher(Protocol):
+    """Whoever looks on while a run is measured."""
+
+    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
+        """The run starts; `seconds` is the estimate."""
+        ...
+
+    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
+        """A contender entered a phase."""
+        ...
+
+    def measured(self, outcome: Outcome) -> None:
+        """An outcome is known and in the journal."""
+        ...
+
+    def spared(self, case: str, replicates: int, reason: str) -> None:
+        """So many planned replicates of a case are not needed."""
+        ...
+
+    def note(self, sentence: str) -> None:
+        """Something people should know."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended: `complete` or `interrupted`, all its outcomes, whether the database has them.
+
+    `seconds` is how long the command measured; None where that is long ago.
+    """
+
+    run: str
+    state: str
+    outcomes: tuple[Outcome, ...]
+    stored: bool
+    seconds: float | None
+
+
+def new_run_id() -> str:
+    """A run's name: UTC time to the second and eight random hexadecimal digits.
+
+    Of a hundred machines that start in one second, two would get one name once in a million seconds.
+    """
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+
+
+def measure(
+    header: Header,
+    profile: Profile,
+    harness: Harness,
+    folder: Path,
+    known: tuple[Outcome, ...],
+    open_database: OpenDatabase,
+    watcher: Watcher,
+    interrupted: Callable[[], bool] = lambda: False,
+    kept: Kept = FOR_EVER,
+    neighbours: Neighbours | None = None,
+) -> RunResult:
+    """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
+
+    `neighbours` are the machines that lend themselves to it.
+    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end raw rows of
+    old runs are deleted, as `kept` says. Raises JournalError when another process measures the same run, or
+    when its journal cannot be begun. Whatever else is raised, by whoever looks on for instance, carries as a
+    note where that is kept which the journal could not take.
+    """
+    with _begun(folder, header) as writing:
+        # What an earlier, killed controller left running would disturb us now.
+        sweep(header.run)
+        done = {outcome.planned for outcome in known}
+        todo = tuple(p for p in header.replicates if p not in done)
+        recorder = Recorder(writing, header, open_database, watcher.note, kept)
+        boundaries = _Boundaries(header, profile, recorder, journal.read(writing.path).canaries)
+        conditions = Conditions(
+            run=header.run,
+            folder=folder,
+            harness=harness,
+            profile=profile,
+            timing=header.timing_policy,
+            targets=header.targets,
+            device=header.device,
+            gpus=header.gpus,
+            telemetry=Sampler,
+            neighbours=neighbours,
+        )
+        started = time.monotonic()
+        executor = LocalExecutor(conditions, str(header.machine["name"]))
+        run = _Run(header, todo, recorder, watcher, executor, interrupted, boundaries)
+        with _rescuing(recorder):
+            state = run.all_sessions(known)
+            if state == "complete":
+                # Compile caches served this run's warm replicates; nothing will ever find them again.
+                shutil.rmtree(folder / "cache", ignore_errors=True)
+            stored = recorder.end(state)
+    return RunResult(header.run, state, known + tuple(run.outcomes), stored, time.monotonic() - started)
+
+
+def _begun(folder: Path, header: Header) -> Journal:
+    """The run's journal with its header in it."""
+    try:
+        begun = Journal(folder)
+        if not begun.path.stat().st_size:
+            try:
+                begun.header(header.to_body())
+            except BaseException:
+                begun.close()
+                raise
+    except OSError as error:
+        raise JournalError(f"no journal can be begun in {folder}: {error.strerror or error}") from error
+    return begun
+
+
+@contextmanager
+def _rescuing(recorder: Recorder) -> Generator[None]:
+    """Keep what waits in memory when an exception ends the run before its time."""
+    try:
+        yield
+    except BaseException as error:
+        if kept := recorder.abandon():
+            error.add_note(kept)
+        raise
+
+
+class _Boundaries:
+    """Where sessions meet: there the canary sings, and is kept. `known` is what it sang before a resume."""
+
+    def __init__(
+        self, header: Header, profile: Profile, recorder: Recorder, known: tuple[Outcome, ...]
+    ) -> None:
+        self.known = known
+        self.differs = False
+        self._run = header.run
+        self._recorder = recorder
+        self._canary: canary_runner.Canary | None = None
+        if header.canary:
+            canary = canary_runner.canary_of(profile)
+            self.differs = canary.fingerprint != header.canary["fingerprint"]
+            self._canary = None if self.differs else canary
+        self._next = 1 + max((outcome.replicate for outcome in known), default=-1)
+        self._rests_until = 0.0
+
+    def reach(self, *, last: bool = False) -> None:
+        """One boundary; nothing may be measured meanwhile."""
+        if self._canary is None or (time.monotonic() < self._rests_until and not last):
+            return
+        for outcome in self._canary.sing(self._next, f"{self._run}:canary:{self._next}"):
+            self._recorder.canary(outcome)
+        self._next += 1
+        self._rests_until = time.monotonic() + _CANARY_REST_SECONDS
+
+
+class _Run:
+    """One pass over the sessions, one at a time, within the budget."""
+
+    def __init__(
+        self,
+        header: Header,
+        todo: tuple[Planned, ...],
+        recorder: Recorder,
+        watcher: Watcher,
+        executor: Executor,
+        interrupted: Callable[[], bool],
+        boundaries: _Boundaries,
+    ) -> None:
+        self.outcomes: list[Outcome] = []
+        self._kept: set[Planned] = set()
+        self._header = header
+        self._recorder = recorder
+        self._watcher = watcher
+        self._executor = executor
+        self._interrupted = interrupted
+        self._boundaries = boundaries
+        self._queue = _queue_of(header, todo)
+        self._todo = todo
+        self._durations = Durations(header.timing_policy)
+        self._under_way = UnderWay(self._durations)
+        self._later = 0.0
+
+    def all_sessions(self, known: tuple[Outcome, ...]) -> str:
+        """Measure until nothing is left or somebody interrupts; answers the state.
+
+        `known` are the outcomes of earlier parts of the same run.
+        """
+        for outcome in known:
+            self._queue.learn(outcome)
+            self._durations.learn(outcome)
+        self._look_ahead()
+        self._watcher.began(self._header, self._todo, self._later)
+        self._recorder.begin(known, self._boundaries.known)
+        if self._boundaries.differs:
+            self._watcher.note("the canary is another than when this run began: it is left out from here on")
+        started = time.monotonic()
+        try:
+            self._boundaries.reach()
+            while not self._interrupted() and (session := self._next(time.monotonic() - started)):
+                if self._affordable(session, time.monotonic() - started):
+                    self._measure(session)
+                    if not self._interrupted():
+                        self._boundaries.reach(last=not any(self._queue.left()))
+                    self._recorder.between_sessions()
+                self._spare()
+            self._spare()
+        finally:
+            self._executor.close()
+        return "complete" if len(self.outcomes) == len(self._todo) else "interrupted"
+
+    def _spare(self) -> None:
+        """Close what is planned and not needed any more."""
+        spared: Counter[tuple[str, str]] = Counter()
+        for planned, reason in self._queue.settled():
+            self._keep(_without(planned, "skipped", reason), told=False)
+            spared[planned.case, reason] += 1
+        for (case, reason), many in spared.items():
+            self._watcher.spared(case, many, reason)
+
+    def _measure(self, session: SessionPlan) -> None:
+        self._look_ahead()
+        self._under_way.begin(session)
+        try:
+            self._try(session)
+        finally:
+            self._under_way.end()
+
+    def _try(self, session: SessionPlan) -> None:
+        for number in range(1, MAX_LOST + 1):
+            token = f"{self._header.run}:{session.id}:{uuid.uuid4().hex[:8]}"
+            ended = self._attempt(Attempt(token, number, session))
+            if ended.kind != "lost" or self._interrupted():
+                return
+            self._watcher.note(f"attempt {number} of {session.id} was lost: {ended.detail}")
+            if number == MAX_LOST:
+                self._close_without(session, "lost", f"lost {MAX_LOST} times, at last: {ended.detail}")
+
+    def _attempt(self, attempt: Attempt) -> Ended:
+        self._executor.submit(attempt)
+        give_up = float("inf")
+        while time.monotonic() < give_up:
+            if give_up == float("inf") and self._interrupted():
+                self._watcher.note("interrupted: stopping the workers, keeping what is measured")
+                self._executor.cancel(attempt.token)
+                give_up = time.monotonic() + _INTERRUPT_PATIENCE_SECONDS
+            for event in self._executor.events(timeout=_POLL_SECONDS):
+                if isinstance(event, Ended) and event.token == attempt.token:
+                    return event
+                self._take(event)
+        return Ended(attempt.token, "cancelled", "its processes did not end in time")
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Measured):
+            # `scancel` and the like end a whole tree at once: of a worker that died then nobody knows why.
+            if not (event.outcome.status == "crashed" and self._interrupted()):
+                self._keep(event.outcome)
+                self._look_ahead()
+        elif isinstance(event, Entered):
+            self._under_way.entered(event.planned, event.phase)
+            self._watcher.entered(event.planned, event.phase, self._under_way.left() + self._later)
+
+    def _keep(self, outcome: Outcome, *, told: bool = True) -> None:
+        if outcome.planned in self._kept:
+            return
+        self._kept.add(outcome.planned)
+        self._recorder.outcome(outcome)
+        self.outcomes.append(outcome)
+        self._under_way.over(outcome.planned)
+        self._durations.learn(outcome)
+        self._queue.learn(outcome)
+        if told:
+            self._watcher.measured(outcome)
+
+    def _next(self, spent: float) -> SessionPlan | None:
+        room = self._header.budget_seconds - spent
+        return self._queue.next(lambda sessions: sum(map(self._durations.session, sessions)) <= room)
+
+    def _affordable(self, session: SessionPlan, spent: float) -> bool:
+        cost = self._durations.session(session)
+        budget = self._header.budget_seconds
+        if spent + cost <= budget or not self.outcomes:
+            return True
+        reason = f"budget of {budget:.0f} s: {spent:.0f} s are spent, this would take about {cost:.0f} s"
+        self._close_without(session, "skipped", reason)
+        return False
+
+    def _close_without(self, session: SessionPlan, status: str, reason: str) -> None:
+        for planned in session.contenders:
+            if planned not in self._kept:
+                self._keep(_without(planned, status, reason))
+
+    def _look_ahead(self) -> None:
+        """Estimate the sessions after this one: when something was learnt, not at every block."""
+        self._later = sum(map(self._durations.session, self._queue.left()))
+
+
+def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
+    comparison = header.compared
+    if comparison is None:
+        return InOrder(todo, header.timing_policy)
+    cases = len({planned.case for planned in header.replicates})
+    sides = (comparison.old, comparison.new)
+    enough = enough_pairs(comparison, cases)
+    return Pairs(header.replicates, sides, header.timing_policy, enough, first_look(comparison))
+
+
+def _without(planned: Planned, status: str, reason: str) -> Outcome:
+    """The outcome of a replicate that was never started."""
+    now = datetime.now(UTC).isoformat()
+    about = (planned.case, planned.environment, planned.replicate)
+    return Outcome(*about, status=status, reason=reason, started_at=now)

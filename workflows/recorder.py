@@ -1,0 +1,159 @@
+"""Keeps what a run learns: first the journal, then the database, which may come and go."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from db.connection.engine import Database
+from db.errors import DatabaseError
+from db.runs import store
+from runner.journal import Journal
+from runner.records import Outcome
+
+from .ingest import ingest, mark_stored, measurements, stored_outcome
+from .retention import FOR_EVER, Kept, prune
+from .run_header import Header
+
+#: Opens the database; raises DatabaseError while it cannot be had.
+OpenDatabase = Callable[[], Database]
+
+#: A database that is in trouble may take seconds to say so; it is asked again no sooner than this.
+_RETRY_SECONDS = 30.0
+
+
+class Recorder:
+    """Journal and database of one run; `note` is called with a sentence when something changes for people.
+
+    At the end raw rows of old runs are deleted, as `kept` says.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        header: Header,
+        open_database: OpenDatabase,
+        note: Callable[[str], None],
+        kept: Kept = FOR_EVER,
+    ) -> None:
+        self._journal = journal
+        self._header = header
+        self._open = open_database
+        self._note = note
+        self._kept = kept
+        self._database: Database | None = None
+        self._outcomes: list[Outcome] = []
+        self._unstored: list[Outcome] = []
+        self._canaries: list[Outcome] = []
+        self._troubled = ""
+        self._retry_at = 0.0
+        self._full = False
+
+    def begin(self, known: tuple[Outcome, ...], canaries: tuple[Outcome, ...]) -> None:
+        """Make the run visible as running; `known` and `canaries` are from earlier parts of the same run."""
+        self._outcomes = list(known)
+        self._unstored = list(known)
+        self._canaries = list(canaries)
+        self._store()
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Write an outcome through to the disk."""
+        self._written(self._journal.outcome(outcome))
+        self._outcomes.append(outcome)
+        self._unstored.append(outcome)
+
+    def canary(self, outcome: Outcome) -> None:
+        """Write an outcome of the canary through to the disk."""
+        self._written(self._journal.canary(outcome))
+        self._canaries.append(outcome)
+
+    def _written(self, written: bool) -> None:
+        if not written and not self._full:
+            self._note("the disk with the journal is full: outcomes wait in memory until there is room")
+        if written and self._full:
+            self._note("the journal has room again and holds everything")
+        self._full = not written
+
+    def between_sessions(self) -> None:
+        """Store what is new, while nothing is being timed."""
+        if time.monotonic() >= self._retry_at:
+            self._store()
+
+    def end(self, state: str) -> bool:
+        """Write the last word, store everything; False if the database has to wait for the next command."""
+        at = datetime.now(UTC).isoformat()
+        self._journal.ended({"at": at, "state": state})
+        if left := self.abandon():
+            self._note(left)
+        try:
+            if self._journal.waiting:
+                # The journal holds less than memory does: reading it back would store less.
+                self._save(state, at)
+                mark_stored(self._journal.path, self._journal.path.stat().st_size, 0)
+            else:
+                ingest(self._journal.path, self._opened())
+        except DatabaseError as error:
+            self._trouble(error)
+            return False
+        self._prune(self._opened())
+        self._opened().close()
+        return True
+
+    def abandon(self) -> str:
+        """Close the journal and put what still waits somewhere else; says what became of it, if anything."""
+        self._journal.close()
+        many = self._journal.waiting
+        return f"{many} lines did not fit on the disk: {self._rescue()}" if many else ""
+
+    def _prune(self, database: Database) -> None:
+        try:
+            for gone in prune(database, self._kept):
+                self._note(f"deleted {gone}")
+        except DatabaseError as error:
+            self._note(f"{error} Old telemetry or samples are still there; the next run deletes them.")
+
+    def _store(self) -> None:
+        try:
+            self._save("running", None)
+        except DatabaseError as error:
+            self._trouble(error)
+            return
+        if self._troubled:
+            self._note("the database is back and holds everything")
+        self._troubled = ""
+
+    def _save(self, state: str, ended_at: str | None) -> None:
+        cases = {(outcome.case, outcome.environment) for outcome in self._unstored}
+        concerned = [o for o in self._outcomes if (o.case, o.environment) in cases]
+        database, run = self._opened(), self._header.run
+        store.save_run(database, self._header.run_record(state, ended_at))
+        store.save_outcomes(database, run, [stored_outcome(o) for o in self._unstored])
+        store.save_outcomes(database, run, [stored_outcome(o) for o in self._canaries], planned=False)
+        store.save_measurements(database, run, measurements(concerned + self._canaries))
+        self._unstored = []
+
+    def _opened(self) -> Database:
+        if self._database is None:
+            self._database = self._open()
+        return self._database
+
+    def _trouble(self, error: DatabaseError) -> None:
+        if str(error) != self._troubled:
+            where = "The rest" if self._journal.waiting else "Everything"
+            self._note(f"{error} {where} is in the journal; the next command stores it.")
+        self._troubled = str(error)
+        self._retry_at = time.monotonic() + _RETRY_SECONDS
+        # Opened anew next time: it may be another file by then.
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _rescue(self) -> str:
+        """Put the unwritten lines somewhere else; says where, or that they are lost."""
+        target = Path(tempfile.gettempdir()) / f"pyrometer-{self._header.run}.jsonl"
+        try:
+            target.write_bytes(self._journal.unwritten())
+        except OSError as error:
+            return f"they could not be kept in {target} either ({error.strerror})"
+        return f"they are kept in {target}; append them to {self._journal.path}"

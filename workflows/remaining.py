@@ -1,0 +1,187 @@
+"""How long what is left of a run will take, estimated from what was measured of it so far."""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runner.records import Outcome, Planned, SessionPlan, Timing
+from runner.suites import plan
+from runner.worker.case_key import CaseKey
+
+#: What a contender does when its blocks are taken.
+_LAST_PHASES = ("observe", "trace", "finish", "check", "end")
+#: Seconds of these phases without `observe`, until a replicate of the case has ended.
+_LAST_SECONDS = 1.0
+#: What is under way ends no sooner than this.
+_LEAST_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A replicate that ended: seconds it was active itself, of these in its last phases, and of its life."""
+
+    planned: Planned
+    active: float
+    last: float
+    wall: float
+
+
+class Durations:
+    """Expected seconds of replicates and sessions.
+
+    A case takes what its last replicate took, scaled by what the plan says of cold and warm caches; a case
+    that was not measured yet takes what the plan says, scaled by how far that was off for cases of its kind:
+    those compiled by the same mode on the same state of the cache, else all.
+    """
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self._seen: dict[str, _Seen] = {}
+        self._took: dict[tuple[str, bool], float] = defaultdict(float)
+        self._planned: dict[tuple[str, bool], float] = defaultdict(float)
+
+    def learn(self, outcome: Outcome) -> None:
+        """Take note of a replicate; of one that was never started nothing is learnt."""
+        active = sum(outcome.phases.values()) or outcome.wall_seconds
+        if not active or outcome.status == "skipped":
+            return
+        last = sum(outcome.phases.get(phase, 0.0) for phase in _LAST_PHASES)
+        self._seen[outcome.case] = _Seen(outcome.planned, active, last, outcome.wall_seconds)
+        if outcome.status == "ok":
+            kind = self._kind(outcome.planned)
+            self._took[kind] += active
+            self._planned[kind] += self._planned_for(outcome.planned)
+
+    def replicate(self, planned: Planned) -> float:
+        """Seconds that a replicate will be active, without waiting for the others of its session."""
+        expected = self._planned_for(planned)
+        if seen := self._seen.get(planned.case):
+            return seen.active * expected / self._planned_for(seen.planned)
+        return expected * self._pace(self._kind(planned))
+
+    def last(self, planned: Planned) -> float:
+        """Seconds from its last block to its end."""
+        observed = self._timing.observe_seconds if planned.replicate == 0 else 0.0
+        seen = self._seen.get(planned.case)
+        if seen is None or not seen.last:
+            return _LAST_SECONDS + observed
+        before = self._timing.observe_seconds if seen.planned.replicate == 0 else 0.0
+        return max(0.0, seen.last - before) + observed
+
+    def session(self, session: SessionPlan) -> float:
+        """Seconds from the first start to the last end."""
+        alone = sum(map(self.replicate, session.contenders))
+        seen = [self._seen[one.case] for one in session.contenders if one.case in self._seen]
+        if len(seen) < len(session.contenders) or len({one.planned.replicate for one in seen}) > 1:
+            return alone
+        # The wall of a contender spans its whole session: where one like this was measured, with what lay
+        # between its contenders.
+        alike = all(
+            self._planned_for(one.planned) == self._planned_for(planned)
+            for one, planned in zip(seen, session.contenders, strict=True)
+        )
+        return max(alone, *(one.wall for one in seen)) if alike else alone
+
+    def rounds(self, blocks: int, seconds: float) -> float:
+        """Seconds of the blocks that are still to be taken, when so many took so long together."""
+        timing = self._timing
+        if timing.trace_steps:
+            return 0.0
+        if not blocks:
+            return max(0.0, timing.measure_seconds * 1.2 - seconds)
+        each = max(seconds / blocks, 1e-6)
+        return each * max(timing.min_blocks - blocks, math.ceil((timing.measure_seconds - seconds) / each), 0)
+
+    def _planned_for(self, planned: Planned) -> float:
+        return plan.estimate(planned, self._timing)
+
+    def _pace(self, kind: tuple[str, bool]) -> float:
+        if self._planned[kind]:
+            return self._took[kind] / self._planned[kind]
+        planned = sum(self._planned.values())
+        return sum(self._took.values()) / planned if planned else 1.0
+
+    def _kind(self, planned: Planned) -> tuple[str, bool]:
+        compiled = CaseKey.parse(planned.case).axis("compile")
+        return compiled, compiled != "none" and planned.replicate < self._timing.cold_replicates
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A contender of the session under way; in seconds."""
+
+    active: float = 0.0
+    blocks: int = 0
+    measured: float = 0.0
+    last: float = 0.0
+
+
+class UnderWay:
+    """The session under way: one contender is active at a time, from one phase that it enters to the next."""
+
+    def __init__(self, durations: Durations, clock: Callable[[], float] = time.monotonic) -> None:
+        self._durations = durations
+        self._clock = clock
+        self._turns: dict[Planned, _Turn] = {}
+        self._phases: dict[Planned, str] = {}
+        self._now: Planned | None = None
+        self._since = 0.0
+
+    def begin(self, session: SessionPlan) -> None:
+        """A session starts, and nothing of an earlier one is left."""
+        self._turns = {planned: _Turn() for planned in session.contenders}
+        self._phases = {}
+        self._now = None
+
+    def entered(self, planned: Planned, phase: str) -> None:
+        """A contender enters a phase; one that starts again begins anew."""
+        self._account()
+        if self._now is not None and self._phases[self._now] == "measure":
+            self._turns[self._now].blocks += 1
+        if planned not in self._turns:
+            return
+        if phase == "import":
+            self._turns[planned] = _Turn()
+        self._phases[planned] = phase
+        self._now = planned
+
+    def over(self, planned: Planned) -> None:
+        """A contender has ended."""
+        self._account()
+        self._turns.pop(planned, None)
+        self._now = None if self._now == planned else self._now
+
+    def end(self) -> None:
+        """The session is over, whatever became of its contenders."""
+        self._turns = {}
+        self._now = None
+
+    def left(self) -> float:
+        """Seconds until its last contender ends; 0 only when all have."""
+        self._account()
+        if not self._turns:
+            return 0.0
+        return max(_LEAST_SECONDS, sum(self._of(planned, turn) for planned, turn in self._turns.items()))
+
+    def _of(self, planned: Planned, turn: _Turn) -> float:
+        phase, last = self._phases.get(planned, ""), self._durations.last(planned)
+        if phase in _LAST_PHASES:
+            return max(0.0, last - turn.last)
+        known = self._durations.rounds(turn.blocks, turn.measured) + last
+        if turn.blocks or phase == "measure":
+            return known
+        return max(known, self._durations.replicate(planned) - turn.active)
+
+    def _account(self) -> None:
+        """Give the time since the last event to who was active."""
+        now = self._clock()
+        if self._now is not None and (turn := self._turns.get(self._now)) is not None:
+            passed, phase = now - self._since, self._phases[self._now]
+            turn.active += passed
+            if phase == "measure":
+                turn.measured += passed
+            elif phase in _LAST_PHASES:
+                turn.last += passed
+        self._since = now

@@ -1,0 +1,114 @@
+"""How long raw rows, old tasks and what runs leave behind are kept; all that was made of them stays."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from db.admin.prune import prune_queue, prune_samples, prune_telemetry
+from db.connection.engine import Database
+from db.records import Pruned
+from runner import journal
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """For how many days after the start of a run its raw rows are kept; None: for ever."""
+
+    telemetry_days: int | None = None
+    samples_days: int | None = None
+
+
+FOR_EVER = Kept()
+
+#: For so long the queue keeps what it did and what made no run: longer than anybody asks what it was.
+QUEUE_DAYS = 400
+#: A run whose journal did not change for so long is not gone on with any more.
+LEFT_WEEKS = 4
+#: What it then has beside its journal and its logs for nothing, and what that is called while it goes.
+_LEFT, _GOING = ("cache", "reserve"), ".going"
+
+
+def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[str]:
+    """Delete what is older than it is kept, or only look; answers for a sentence what went, or would go.
+
+    That is how much of what and how old, and that all metrics stay; nothing where nothing is old enough.
+    Raises DatabaseError.
+    """
+    if kept.telemetry_days is not None and (before := _days_ago(kept.telemetry_days)):
+        gone = prune_telemetry(database, before, dry_run=dry_run)
+        if gone.count:
+            recordings = "1 recording" if gone.count == 1 else f"{gone.count} recordings"
+            yield f"{recordings} {_described(gone, kept.telemetry_days)}"
+    if kept.samples_days is not None and (before := _days_ago(kept.samples_days)):
+        gone = prune_samples(database, before, dry_run=dry_run)
+        if gone.count:
+            outcomes = "1 outcome" if gone.count == 1 else f"{gone.count} outcomes"
+            yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
+    if fires := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
+        moments = "1 moment" if fires == 1 else f"{fires} moments"
+        yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
+
+
+def clear(data_dir: Path, now: datetime) -> Iterator[str]:
+    """Remove compile caches and room set aside of runs that were left weeks ago; answers what went.
+
+    That is a sentence, or nothing. A run removes its own when it is complete; these were interrupted, or
+    killed. They may still be resumed: then they compile again.
+    """
+    before = (now - timedelta(weeks=LEFT_WEEKS)).timestamp()
+    runs = size = 0
+    for path in sorted((data_dir / "runs").glob(f"*/{journal.FILE}")):
+        if found := _put_aside(path, before):
+            runs, size = runs + 1, size + sum(map(_size, found))
+        for each in found:
+            # The one is a folder, the other a file.
+            shutil.rmtree(each, ignore_errors=True)
+            with suppress(OSError):
+                each.unlink()
+    if runs:
+        whose = "1 run" if runs == 1 else f"{runs} runs"
+        what = f"compile caches and room set aside ({_in_words(size)})"
+        yield f"{what} of {whose} that nobody went on with for {LEFT_WEEKS} weeks"
+
+
+def _put_aside(path: Path, before: float) -> list[Path]:
+    """What may go of a run, under names that nobody looks for: who resumes it must not lose it half way."""
+    found: list[Path] = []
+    with suppress(OSError), journal.left_alone(path) as is_left:
+        if is_left and path.stat().st_mtime < before:
+            for name in _LEFT:
+                going = path.with_name(name + _GOING)
+                # One that is there already was being removed by somebody who was killed.
+                with suppress(OSError):
+                    path.with_name(name).rename(going)
+                found += [going] if going.exists() else []
+    return found
+
+
+def _size(path: Path) -> int:
+    """How large a file is, or all in a folder together, in bytes."""
+    found = 0
+    for each in (path, *path.rglob("*")):
+        with suppress(OSError):
+            found += each.stat().st_size if each.is_file() else 0
+    return found
+
+
+def _days_ago(days: int) -> datetime | None:
+    """The moment so many days ago; None for more than the calendar has: that is to keep everything."""
+    try:
+        return datetime.now(UTC) - timedelta(days=days)
+    except OverflowError:
+        return None
+
+
+def _described(pruned: Pruned, days: int) -> str:
+    age = "1 day" if days == 1 else f"{days} days"
+    return f"({_in_words(pruned.bytes)}) of runs that started more than {age} ago; all metrics stay"
+
+
+def _in_words(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"

@@ -1,0 +1,188 @@
+"""The first line of a run's journal: everything about the run but its outcomes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from analysis.comparison.comparison import COMPARED, Comparison
+from db import records
+from runner.environment import Environment
+from runner.errors import JournalError
+from runner.machine import MachineFacts
+from runner.profile import Profile
+from runner.records import Planned, Target, Timing
+from runner.telemetry.capability import Capability, Probe
+from runner.worker.messages import torch_build
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A run as planned, in plain values: what a resume needs and what the database stores.
+
+    `canary` is the canary's environment; None for a run without one. `telemetry` says what could be told of
+    GPUs and CPUs when the run began (see `telemetry_body`); None where nobody asked.
+    """
+
+    run: str
+    suite: str
+    started_at: str
+    command: str
+    machine: Mapping[str, Any]
+    environments: tuple[Mapping[str, Any], ...]
+    profile: Mapping[str, Any]
+    harness: str
+    harness_path: str
+    user_version: str
+    timing: Mapping[str, Any]
+    device: str
+    budget_seconds: float
+    planned: tuple[tuple[str, str, int], ...]
+    notes: tuple[str, ...] = ()
+    version: str = ""
+    canary: Mapping[str, Any] | None = None
+    telemetry: Mapping[str, Any] | None = None
+    comparison: Mapping[str, Any] | None = None
+
+    @property
+    def replicates(self) -> tuple[Planned, ...]:
+        """The planned replicates."""
+        return tuple(Planned(*one) for one in self.planned)
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def from_body(body: Mapping[str, Any]) -> "Header":
+        """The inverse of `to_body`; raises JournalError for anything else."""
+        values: dict[str, Any] = dict(body)
+        try:
+            values["environments"] = tuple(body["environments"])
+            values["notes"] = tuple(body.get("notes", ()))
+            values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
+            return Header(**values)
+        except (TypeError, KeyError, ValueError) as error:
+            run = body.get("run", "without a name")
+            raise JournalError(f"run {run} has a header that this Pyrometer does not understand") from error
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """The environments by fingerprint."""
+        return {e["fingerprint"]: _target(e) for e in self.environments}
+
+    @property
+    def compared(self) -> Comparison | None:
+        """What a run of pairs compares, None for any other; raises JournalError for one not understood."""
+        if self.comparison is None:
+            return None
+        try:
+            return Comparison.from_body(self.comparison)
+        except ValueError as error:
+            raise JournalError(f"run {self.run} holds {error}") from error
+
+    @property
+    def neighbours(self) -> tuple[Mapping[str, Any], ...]:
+        """The machines that took part beside this one (see `borrowing.Neighbours.facts`)."""
+        return tuple(self.machine.get("neighbours", ()))
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The UUIDs of the devices in use, as PyTorch counts them; none on the CPU.
+
+        An old PyTorch tells none. All environments of a run see the same devices: the first that tells all.
+        """
+        if not self.device.startswith("cuda"):
+            return ()
+        for environment in self.environments:
+            uuids = [str(device.get("uuid") or "") for device in environment["facts"].get("devices", ())]
+            if uuids and all(uuids):
+                return tuple(uuids)
+        return ()
+
+    @property
+    def timing_policy(self) -> Timing:
+        """How long to measure. Raises JournalError for what this version does not know."""
+        try:
+            return Timing(**self.timing)
+        except TypeError as error:
+            raise JournalError(
+                f"run {self.run} was begun by Pyrometer {self.version or 'of another version'}: {error}"
+            ) from error
+
+    def run_record(self, state: str, ended_at: str | None) -> records.Run:
+        """This run as the database knows it."""
+        hardware = records.Hardware(
+            self.machine["hardware_fingerprint"], self.machine["hardware_label"], self.machine["hardware"]
+        )
+        return records.Run(
+            id=self.run,
+            suite=self.suite,
+            started_at=datetime.fromisoformat(self.started_at),
+            ended_at=datetime.fromisoformat(ended_at) if ended_at else None,
+            state=state,
+            machine=records.Machine(self.machine["fingerprint"], self.machine["name"], hardware),
+            environments=tuple(
+                records.Environment(
+                    e["fingerprint"], e["name"], e["facts"].get("torch", ""), e["facts"]["python"], e["facts"]
+                )
+                for e in (*self.environments, *((self.canary,) if self.canary else ()))
+            ),
+            profile=records.Profile(
+                self.profile["fingerprint"], self.profile["name"], self.profile["settings"]
+            ),
+            harness=self.harness,
+            planned=len(self.planned),
+            command=self.command,
+            notes=self.notes,
+            facts={
+                "conditions": self.machine["conditions"],
+                "timing": self.timing,
+                "budget_seconds": self.budget_seconds,
+                "user_version": self.user_version,
+                "device": self.device,
+                "pyrometer": self.version,
+                **({"telemetry": self.telemetry} if self.telemetry else {}),
+                **({COMPARED: self.comparison} if self.comparison else {}),
+                **({"neighbours": self.neighbours} if self.neighbours else {}),
+            },
+        )
+
+
+def _target(environment: Mapping[str, Any]) -> Target:
+    facts = environment["facts"]
+    build = torch_build(facts.get("torch", ""), facts.get("torch_git"))
+    return Target(environment["name"], environment["python"], environment["fingerprint"], build)
+
+
+def machine_body(machine: MachineFacts, neighbours: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A machine as plain JSON values, with what is known of its `neighbours` where there are any."""
+    return asdict(machine) | ({"neighbours": list(neighbours)} if neighbours else {})
+
+
+def telemetry_body(gpus: Probe, cpu: Iterable[Capability]) -> dict[str, Any]:
+    """What can be told of this machine's GPUs and CPUs, as plain JSON values."""
+    return {"gpu": gpus.to_body(), "cpu": [asdict(each) for each in cpu]}
+
+
+def environment_body(environment: Environment) -> dict[str, Any]:
+    """An environment as plain JSON values, without the list of cases."""
+    return {
+        "name": environment.name,
+        "python": environment.python,
+        "fingerprint": environment.fingerprint,
+        "facts": dict(environment.facts),
+    }
+
+
+def profile_body(profile: Profile) -> dict[str, Any]:
+    """A profile as plain JSON values."""
+    return {
+        "name": profile.name,
+        "fingerprint": profile.fingerprint,
+        "settings": profile.settings,
+        "variables": dict(profile.variables),
+        "cpus": list(profile.cpus),
+        "housekeeping": list(profile.housekeeping),
+        "threads": profile.threads,
+    }

@@ -1,0 +1,164 @@
+"""From the database into files: runs whole, as tables, or in the format of another database."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import BinaryIO, Literal
+
+from configuration.suggestions import unknown
+from db.connection.engine import Database
+from db.errors import DamagedSamples, DamagedTelemetry, SchemaTooNew
+from db.records import Outcome, Recording
+from db.runs import metric_definitions, queries
+from db.telemetry import queries as telemetry
+from interchange import own
+from interchange.exporters.exported import Catalogue, ExportedRun
+from interchange.exporters.oss_v3 import write_oss_v3
+from interchange.exporters.tables import TABLES, write_csv
+from runner.telemetry.columns import COLUMNS
+
+from ..errors import NoSuchRun
+from ..load_run import LATEST
+
+Format = Literal["pyrometer", "csv", "parquet", "oss-v3"]
+#: Of these a table is written, of the others the runs.
+OF_TABLES: tuple[Format, ...] = ("csv", "parquet")
+
+_CPU = re.compile(r"cpu\d+")
+#: More recordings than a run has.
+_ALL = 2**31 - 1
+#: One outcome's rows that cannot be read back are no reason to keep the others.
+_UNREADABLE = (DamagedSamples, DamagedTelemetry, SchemaTooNew)
+
+
+@dataclass(slots=True)
+class Exported:
+    """How much has been written so far, of `runs_asked` runs."""
+
+    runs_asked: int
+    runs: int = 0
+    outcomes: int = 0
+    measurements: int = 0
+
+
+#: Told at every run and outcome; and told, in a sentence, what is not as it should be.
+Progress = Callable[[Exported], None]
+Note = Callable[[str], None]
+
+
+def chosen(database: Database, asked: Sequence[str]) -> list[str]:
+    """The ids of the runs asked for, each once; `latest` is the one that started last. Raises NoSuchRun."""
+    latest = queries.latest_run_id(database)
+    if latest is None:
+        raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+    names = list(dict.fromkeys(latest if name == LATEST else name for name in asked))
+    known = queries.run_ids(database)
+    for name in names:
+        if name not in known:
+            raise NoSuchRun(unknown("run", name, sorted(known)))
+    return names
+
+
+def every(database: Database) -> list[str]:
+    """The ids of all runs, the oldest first; raises NoSuchRun where there is none."""
+    if not (names := queries.runs_by_age(database)):
+        raise NoSuchRun("nothing was measured yet: `pyrometer run` does")
+    return names
+
+
+def export(
+    database: Database,
+    names: Sequence[str],
+    sink: BinaryIO,
+    *,
+    form: Format,
+    table: str = "",
+    progress: Progress,
+    note: Note,
+) -> Exported:
+    """Write the runs of these ids, one outcome in memory at a time; `table` is one of TABLES.
+
+    Samples and recordings that cannot be read back are left out, with a note. Raises NoSuchRun for a run
+    that has gone meanwhile, OSError where the sink takes no more, and DatabaseError.
+    """
+    catalogue = Catalogue(metric_definitions.metric_definitions(database), _telemetry_unit)
+    done = Exported(len(names))
+    with_outcomes = form not in OF_TABLES or TABLES[table].of_outcomes
+    runs = _runs(database, names, done, progress, note, with_outcomes)
+    if form == "csv":
+        write_csv(TABLES[table], runs, catalogue, sink)
+    elif form == "parquet":
+        # Loading Arrow takes longer than most commands do.
+        from interchange.exporters.parquet import write_parquet
+
+        write_parquet(TABLES[table], runs, catalogue, sink)
+    elif form == "oss-v3":
+        write_oss_v3(runs, catalogue, sink)
+    else:
+        written_at = datetime.now(UTC)
+        sink.writelines(own.lines_of(runs, catalogue, program=version("pyrometer"), written_at=written_at))
+    return done
+
+
+def _runs(
+    database: Database, names: Sequence[str], done: Exported, progress: Progress, note: Note, outcomes: bool
+) -> Iterator[ExportedRun]:
+    for name in names:
+        exported = exported_run(database, name, note, with_outcomes=outcomes)
+        done.runs += 1
+        done.outcomes += len(exported.outcomes)
+        done.measurements += len(exported.measurements)
+        progress(done)
+        yield exported
+
+
+def exported_run(
+    database: Database, name: str, note: Note = lambda _: None, *, with_outcomes: bool = True
+) -> ExportedRun:
+    """One run, in an order that is the same from any database; raises NoSuchRun.
+
+    `note` hears of samples and recordings that cannot be read back.
+    """
+    run = queries.run_record(database, name)
+    if run is None:
+        raise NoSuchRun(f"run {name} has just gone from the database")
+    if run.state == "running":
+        note(f"run {name} is not over: what is stored of it so far is exported")
+    place = {each.fingerprint: number for number, each in enumerate(run.environments)}
+    devices: dict[tuple[str, str, int], list[str]] = defaultdict(list)
+    if with_outcomes:
+        for window in telemetry.windows(database, run=name, limit=_ALL):
+            devices[window.case, window.environment, window.replicate].append(window.device)
+
+    def samples(outcome: Outcome) -> tuple[tuple[int, ...], ...]:
+        try:
+            return queries.samples(database, name, *outcome.key) or ()
+        except _UNREADABLE as error:
+            note(f"run {name}, {outcome.case} #{outcome.replicate}: {error} Exported without.")
+            return ()
+
+    def recordings(outcome: Outcome) -> tuple[Recording, ...]:
+        found: list[Recording] = []
+        for device in sorted(devices[outcome.key]):
+            try:
+                recording = telemetry.recording(database, name, *outcome.key, device)
+            except _UNREADABLE as error:
+                note(f"run {name}, {outcome.case} #{outcome.replicate}, {device}: {error} Exported without.")
+                continue
+            # One that was pruned since the list was made is not there any more.
+            found += [recording] if recording else []
+        return tuple(found)
+
+    outcomes = queries.outcomes_of_run(database, name) if with_outcomes else []
+    outcomes.sort(key=lambda each: (each.started_at, each.case, place[each.environment], each.replicate))
+    measured = queries.measurements_of_run(database, name)
+    measured.sort(key=lambda each: (each.case, place[each.environment], each.metric))
+    return ExportedRun(run, outcomes, measured, samples, recordings)
+
+
+def _telemetry_unit(column: str) -> str:
+    known = COLUMNS.get(column)
+    return known.unit if known else "%" if _CPU.fullmatch(column) else ""

@@ -1,0 +1,303 @@
+"""From files of other machines and other tools to the database: as often as one likes, and once."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, cast
+
+from db.admin.delete_run import forget_run
+from db.connection.engine import Database
+from db.connection.transaction import together
+from db.errors import DatabaseError
+from db.runs import queries
+from interchange import formats, own
+from interchange.errors import BadFile, Place
+from interchange.imported import Imported, ImportedRun, Problem
+from interchange.overrides import JOURNAL
+from interchange.reading import refuse_streams
+from runner import journal
+from runner.errors import JournalError
+
+from ..ingest import Read
+from .merge_runs import Added, Amount, merged, told
+from .metric_definitions import Definitions
+
+#: Facts nested deeper than this are nobody's, and would end the program that shows them.
+_DEEPEST = 32
+_REST = "importing the file again stores the rest"
+#: Bytes of a file that tell a journal.
+_SNIFFED = 64
+
+#: Called with how many runs of a file are stored.
+Progress = Callable[[int], None]
+#: Called with each part of what was read, and where; answers what is stored of it. May raise BadFile.
+Restate = Callable[[Imported, Place], Imported]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What came of one file: what it holds that can be used, what of it is new, what was set aside."""
+
+    format: str
+    held: Amount
+    new: Amount
+    set_aside: tuple[Problem, ...] = ()
+
+
+def files(path: Path, name: str | None = None) -> Iterator[Path]:
+    """`path`, or where it is a folder that no importer takes as a whole, every file below it, in order.
+
+    Files that no importer knows come too: whoever reads them says so.
+    """
+    if not path.is_dir() or _journal(path) or _is_one(path, name):
+        yield path
+        return
+    for below in sorted(path.iterdir()):
+        # A link to a folder may lead back up, and a pipe has no end.
+        if below.is_file() or (below.is_dir() and not below.is_symlink()):
+            yield from files(below, name)
+
+
+def _is_one(folder: Path, name: str | None) -> bool:
+    return formats.is_one(folder, name) and not any(folder.rglob(journal.FILE))
+
+
+def _as_told(imported: Imported, place: Place) -> Imported:
+    return imported
+
+
+def arrive(
+    path: Path,
+    name: str | None,
+    database: Database | None,
+    progress: Progress,
+    *,
+    dry_run: bool = False,
+    restate: Restate = _as_told,
+) -> Arrived:
+    """Read a file, or a folder that is one thing, and store it; storing it again changes nothing.
+
+    Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
+    read than the file does. Raises UnknownFormat, BadFile, and DatabaseError.
+    """
+    place = Place(path.name)
+    try:
+        # Before anybody looks into it: whoever opens a pipe waits for who writes to it.
+        refuse_streams(path)
+        found = _journal(path) if name in (None, JOURNAL) else None
+        if found is not None:
+            restate(Imported(JOURNAL, ()), place)
+            return _from_journal(found, database, dry_run)
+        if name == JOURNAL:
+            raise BadFile(place, f"is no {journal.FILE}, and no folder of a run")
+        importer = formats.reader(path, name)
+        # Ours may be larger than any memory.
+        parts = own.parts(path) if importer.NAME == own.NAME else iter([importer.read(path)])
+        told = (restate(part, place) for part in parts)
+        return keep(importer.NAME, told, place, database, progress, dry_run=dry_run)
+    except RecursionError:
+        raise BadFile(place, "is nested too deep") from None
+
+
+def keep(
+    name: str,
+    parts: Iterable[Imported],
+    place: Place,
+    database: Database | None,
+    progress: Progress,
+    *,
+    dry_run: bool = False,
+) -> Arrived:
+    """Store what was read from a file of format `name`, each run all or nothing; raises DatabaseError.
+
+    What is stored already stays as it is: of a case or a measurement that the file tells otherwise, the
+    first stays, and it is set aside. So is a metric that is stored in another unit, or that nobody defines.
+
+    A run may come in several parts that follow each other. Each is stored on its own, so that nobody waits
+    while the next one is read; until the last one is in, the run has the note `merging.UNFINISHED`.
+    """
+    keeping = _Keeping(place, database, dry_run)
+    for number, (run, pieces) in enumerate(groupby(keeping.taken(parts), _id_of), start=1):
+        keeping.keep(run, pieces)
+        progress(number)
+    return Arrived(name, keeping.held, keeping.new, tuple(keeping.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a part holds of one run, and how many definitions of metrics the file has given by then."""
+
+    one: ImportedRun
+    defined: int
+
+
+def _id_of(taken: _Taken) -> str:
+    return taken.one.run.id
+
+
+class _Undo(Exception):
+    """Ends the transaction of a dry run."""
+
+
+@contextmanager
+def _whole(database: Database | None, dry_run: bool) -> Generator[Database | None]:
+    """The database in one transaction, which a dry run undoes; None where there is none."""
+    if database is None:
+        yield None
+        return
+    with suppress(_Undo), together(database) as whole:
+        yield whole
+        if dry_run:
+            raise _Undo
+
+
+class _Keeping:
+    """The runs of one file on their way in."""
+
+    def __init__(self, place: Place, database: Database | None, dry_run: bool) -> None:
+        self.held = Amount()
+        self.new = Amount()
+        self.problems: list[Problem] = []
+        self._place = place
+        self._database = database
+        self._dry_run = dry_run
+        self._definitions = Definitions(self._problem)
+        #: How many of the definitions are stored for good.
+        self._defined = 0
+
+    def taken(self, parts: Iterable[Imported]) -> Iterator[_Taken]:
+        """The runs, while what stands beside them is taken note of: it may be the next run's already."""
+        for part in parts:
+            self.problems += part.set_aside
+            self._definitions.add(part.metrics)
+            for one in part.runs:
+                yield _Taken(one, len(self._definitions))
+
+    def keep(self, run: str, pieces: Iterable[_Taken]) -> None:
+        """Store one run, or say why not."""
+        held, new = Amount(), Added()
+        try:
+            for piece, more in _with_a_look_ahead(pieces):
+                amount, added = self._stored(piece, more)
+                held += amount
+                new |= added
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            # What an importer lets through and the store refuses, such as an outcome of no environment.
+            self._problem(f"run {run} is {self._left(run, new)}: {error}")
+            return
+        except BadFile as error:
+            if new.nothing:
+                raise
+            sentence = f"{error.sentence}; run {run} is {self._left(run, new)}"
+            raise BadFile(error.place, sentence) from None
+        except DatabaseError as error:
+            if new.nothing or self._dry_run:
+                raise
+            raise type(error)(f"{error} Of run {run} only a part is stored; {_REST}.") from error
+        self.held += replace(held, runs=1)
+        self.new += new.amount
+        for each in new.otherwise:
+            self._problem(f"run {run}: {each}; the first stays")
+
+    def _stored(self, piece: _Taken, more: bool) -> tuple[Amount, Added]:
+        """Store one piece in a transaction of its own; how much it holds, and what of it is new."""
+        if _too_deep(piece.one):
+            raise ValueError("its facts are nested too deep")
+        with _whole(self._database, self._dry_run) as whole:
+            self._definitions.define(self._defined, piece.defined, whole)
+            usable = self._definitions.usable(piece.one, whole)
+            added = merged(usable, whole, more=more) if whole else told(usable)
+        # Those of a piece that was undone are defined with the next one.
+        self._defined = piece.defined
+        # Of a run in pieces each one names the run.
+        return Amount(0, len(usable.outcomes), len(usable.measurements)), added
+
+    def _left(self, run: str, new: Added) -> str:
+        """How a run is left of which a piece cannot be stored: without the earlier ones, if they can go."""
+        if new.nothing or self._database is None or self._dry_run:
+            return "left out"
+        if new.run:
+            with suppress(DatabaseError):
+                forget_run(self._database, run)
+                return "left out"
+        return f"here only in part, and {_REST}"
+
+    def _problem(self, sentence: str) -> None:
+        self.problems.append(Problem(self._place, sentence))
+
+
+def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]]:
+    """The pieces of a run, each with whether more follow: the next is read before this one is stored."""
+    before: _Taken | None = None
+    for each in chain(pieces, [None]):
+        if before is not None:
+            yield before, each is not None
+        before = each
+
+
+def _too_deep(one: ImportedRun) -> bool:
+    run = one.run
+    facts = [run.facts, run.machine.facts, run.machine.hardware.facts, run.profile.settings]
+    facts += [each.facts for each in (*run.environments, *one.outcomes)]
+    level: list[Any] = list(facts)
+    for _ in range(_DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+    return bool(level)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list | tuple) else ()
+
+
+def _journal(path: Path) -> Path | None:
+    """The journal that `path` is, or that the folder of a run holds; None for anything else."""
+    try:
+        if path.is_dir():
+            inside = path / journal.FILE
+            return inside if inside.is_file() else None
+        with path.open("rb") as file:
+            start = file.read(_SNIFFED)
+    except OSError:
+        return None
+    return path if start.startswith(b'{"v":') and b'"kind":"header"' in start else None
+
+
+def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arrived:
+    """Store a journal through the same door as our own."""
+    place = Place(path.name)
+    if journal.in_use(path):
+        raise BadFile(place, "a run is writing it just now")
+    with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
+        # A copy: a journal may go on while it is read.
+        copy = Path(shutil.copyfile(path, Path(folder) / journal.FILE))
+        try:
+            read = Read.of(copy)
+            held = new = Amount(1, len(read.outcomes) + len(read.canaries), len(read.measurements))
+            # What is read holds no lock: whoever else writes waits only while it is stored.
+            with _whole(database, dry_run) as whole:
+                if whole is not None:
+                    before = _stored(whole, read.run.id)
+                    read.store(whole)
+                    new = _stored(whole, read.run.id) - before
+        except JournalError as error:
+            raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
+    problems = tuple(_torn(place, line) for line in read.set_aside)
+    return Arrived(JOURNAL, held, new, problems)
+
+
+def _stored(database: Database, run: str) -> Amount:
+    known = queries.run_record(database, run) is not None
+    outcomes, numbers = queries.outcomes_of_run(database, run), queries.measurements_of_run(database, run)
+    return Amount(int(known), len(outcomes), len(numbers))
+
+
+def _torn(place: Place, line: str) -> Problem:
+    """A line that a journal set aside: `line 3: torn`."""
+    number, _, reason = line.removeprefix("line ").partition(": ")
+    return Problem(replace(place, line=int(number)), reason)
