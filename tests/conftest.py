@@ -27,7 +27,7 @@ settings.load_profile("house")
 
 
 #: Folders whose files take minutes: begun last, one of them would keep one process busy and the others idle.
-_SLOWEST_FIRST = ("end_to_end", "fleet", "runner", "service", "cli", "scheduled_jobs", "dashboard")
+_SLOWEST_FIRST = ("end_to_end", "fleet", "runner", "scheduler", "cli", "scheduled_jobs", "dashboard")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
