@@ -146,7 +146,7 @@ def join(
 
 @app.command("status")
 def status(as_json: Json = False) -> None:
-    """The machines of the fleet, what runs where, and what waits and why, what nobody can do first.
+    """The machines of the fleet, what runs where, and what waits and why; unschedulable tasks first.
 
     Exit code 0 also where no fleet is configured, which it says: this machine then measures alone.
     """

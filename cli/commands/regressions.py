@@ -147,7 +147,7 @@ def show(number: Number, as_json: Json = False) -> None:
 
 @app.command("acknowledge")
 def acknowledge(number: Number, text: Text = "", by: By = None) -> None:
-    """Somebody looks after it: it is open no more, and is not reported again."""
+    """A person looks after it: it is no longer open, and is not reported again."""
     _act(number, "acknowledge", text, by)
 
 

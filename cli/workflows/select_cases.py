@@ -168,7 +168,7 @@ def refuse_long(patterns: Sequence[str], planned: Sequence[Planned], timing: Tim
     least = sum(plan.estimate(one, timing) for one in planned)
     if least <= _LONG_SECONDS:
         return
-    # A step may be of any length: what nobody knows before is where between its two bounds a case lies.
+    # A step may be of any length: where a case lies between its two bounds is unknown before it is measured.
     most = least + len(planned) * (timing.warm_up_max_seconds + timing.max_seconds)
     cases = plural(len({one.case for one in planned}), "case")
     raise UsageError(

@@ -31,7 +31,9 @@ def named(run_id: str) -> Run | None:
     return None if found is None else found[0]
 
 
-ask = view.Sources(partial(load.versions, url), partial(load.points, url), named, partial(load.telling, url))
+ask = view.Sources(
+    partial(load.versions, url), partial(load.points, url), named, partial(load.newest_with_ratios, url)
+)
 chosen, offer, complaints = view.techniques(parts.query(), places, ask)
 parts.complain(complaints)
 if not offer.versions:

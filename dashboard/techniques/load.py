@@ -108,7 +108,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
 
 
 @_kept
-def telling(
+def newest_with_ratios(
     url: str, hardware: str = "", profile: str = "", version: str = "", but: Where | None = None
 ) -> Where | None:
     """Where the newest run was made that tells a ratio; None if a few looks find none.
@@ -125,7 +125,7 @@ def telling(
             # A run that sets two environments against each other measures each case apart from its baseline.
             if not run_source.measured(run_id) or COMPARED in facts:
                 continue
-            if (where := _tells(url, run_id, version, but)) is not None:
+            if (where := _place_with_ratios(url, run_id, version, but)) is not None:
                 return where
             if (looks := looks + 1) == _LOOKS:
                 return None
@@ -134,7 +134,7 @@ def telling(
     return None
 
 
-def _tells(url: str, run_id: str, version: str, but: Where | None) -> Where | None:
+def _place_with_ratios(url: str, run_id: str, version: str, but: Where | None) -> Where | None:
     """Where a run was made if it tells a ratio under a version, or any of its own, the candidate first."""
     record = load.run(url, run_id)
     if record is None:
@@ -158,7 +158,9 @@ def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
     """
     but = here if elsewhere else None
     near = (here.hardware, here.profile), (here.hardware, ""), ("", "")
-    return next((where for each in near if (where := telling(url, *each, but=but)) is not None), None)
+    return next(
+        (where for each in near if (where := newest_with_ratios(url, *each, but=but)) is not None), None
+    )
 
 
 def _reading(url: str, run_id: str, version: str) -> Reading | None:

@@ -93,14 +93,14 @@ class Sources:
     """Who answers while a selection is made.
 
     `versions` of a hardware and a profile, newest first; the `points` of such and a version, newest run
-    first; a `run` by its id, None if there is none; where the newest run was made that is `telling` a ratio,
-    given a hardware, a profile and a version or empty texts for them.
+    first; a `run` by its id, None if there is none; `newest_with_ratios`: where the newest run with a ratio
+    was made, given a hardware, a profile and a version or empty texts for them.
     """
 
     versions: Callable[[str, str], Sequence[str]]
     points: Callable[[str, str, str], Sequence[SeriesPoint]]
     run: Callable[[str], Run | None]
-    telling: Callable[[str, str, str], Where | None]
+    newest_with_ratios: Callable[[str, str, str], Where | None]
 
 
 def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Techniques, Offer, list[str]]:
@@ -116,7 +116,7 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
         complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
     known = {name: ask.run(name) if run_source.measured(name) else None for name in names}
     first = next((run for run in known.values() if run is not None), None)
-    told = None if first is not None else _telling(query, places, ask)
+    told = None if first is not None else _opening_place(query, places, ask)
     home = _home(first, told, places)
 
     hardware = {place.hardware: place.hardware_label for place in places}
@@ -161,12 +161,12 @@ def elsewhere(here: Where, there: Where, places: Sequence[Place]) -> str:
     return f"{' '.join(told)} with torch {there.version}" if told else f"of torch {there.version}"
 
 
-def _telling(query: Query, places: Sequence[Place], ask: Sources) -> Where | None:
+def _opening_place(query: Query, places: Sequence[Place], ask: Sources) -> Where | None:
     """Where the newest run was made that tells a ratio under all that an address names of that."""
     hardware = named(last(query, "hardware") or "", {each.hardware: each.hardware_label for each in places})
     own = [each for each in places if hardware in (None, each.hardware)]
     profile = named(last(query, "profile") or "", {each.profile: each.profile_name for each in own})
-    return ask.telling(hardware or "", profile or "", last(query, "version") or "")
+    return ask.newest_with_ratios(hardware or "", profile or "", last(query, "version") or "")
 
 
 def _home(first: Run | None, told: Where | None, places: Sequence[Place]) -> Place:

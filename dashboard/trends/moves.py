@@ -66,7 +66,7 @@ def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
     A line whose metric follows from a watched one has the findings of that one.
     """
     moves: list[Move] = []
-    for line, one in _standing(drawn, findings):
+    for line, one in _shown_findings(drawn, findings):
         of_run = [each for each in zip(line.points, line.tracks, strict=True) if each[0].run == one.at_run]
         # A session of that name that measured several environments: the one that the finding is about.
         own = [each for each in of_run if each[0].environment == one.new_environment] or of_run
@@ -92,7 +92,7 @@ def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
     return moves
 
 
-def _standing(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[tuple[Line, Finding]]:
+def _shown_findings(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[tuple[Line, Finding]]:
     return [
         (line, one)
         for one in findings

@@ -151,7 +151,7 @@ class NewFinding:
 class FindingGroup(StrEnum):
     """What a finding is to people at a moment; each is in one group. Every count and list of them asks this.
 
-    OPEN: a confirmed regression that nobody has triaged, and that is not muted. KNOWN: triaged or muted, and
+    OPEN: a confirmed regression that is neither triaged nor muted. KNOWN: triaged or muted, and
     not closed. CLOSED: refuted, taken back by later nights, or the machine's.
     """
 

@@ -93,7 +93,7 @@ def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Fi
         one.id
         for one in known
         if one.state == "candidate"
-        # What is measured once more was taken back by nobody's nights: they stay off their old level.
+        # The nights of a finding that is measured once more did not return: they stay off their old level.
         and REPEATED not in one.evidence
         and (places.get(one.at_run), one.direction) in taken_back
     ]

@@ -97,7 +97,7 @@ INSTANCES = "a/infer/batch=8/instances=4"
         (8, 1, INSTANCES, 3.0),
         (8, 1, "a tool's own name", 3.0),
         (1, 1, A, 24.0),
-        # Of two GPUs nobody uses four.
+        # A case cannot use four of two GPUs.
         (2, 1, DDP, 24.0),
         # Without GPUs the machine as a whole, and of two machines the one that it ran on.
         (0, 1, A, 24.0),

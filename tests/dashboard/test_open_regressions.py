@@ -1,4 +1,4 @@
-"""How many regressions are open: one count, whoever gives it."""
+"""How many regressions are open: one count on every page and in every report."""
 
 import json
 from datetime import timedelta

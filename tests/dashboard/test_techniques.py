@@ -147,7 +147,9 @@ def test_batch_curves_that_are_not_drawn_are_said_and_in_the_file(
     url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(cases))
     files: dict[str, Callable[[], pd.DataFrame]] = {}
 
-    def heading(_: str, frame: Callable[[], pd.DataFrame] | None = None, file: str = "") -> None:
+    def heading(
+        _: str, frame: Callable[[], pd.DataFrame] | None = None, file: str = "", *_more: object
+    ) -> None:
         if frame is not None:
             files[file] = frame
 

@@ -231,7 +231,7 @@ def test_a_finding_of_the_watched_metric_stands_on_what_follows_from_it(metric: 
     one = found(points[16], a_key(metric="latency_floor"))
     (move,) = moves.found([line], [one])
     assert (move.word, move.finding, move.metric) == ("regression", 7, "latency_floor")
-    # The same change is no second one that nobody confirmed.
+    # The same change is not a second, unconfirmed one.
     better, about = METRICS[metric].better, told(points, track="nightly")
     same = replace(one, direction="worse" if better == "lower" else "better")
     assert moves.seen([line], [same], about, (), better) == []
