@@ -14,7 +14,7 @@ _CONFIDENCE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class RecentChange:
     """A night against a `level`, in the unit of the series: the median of so many `nights` before it.
 
     `change` is the log ratio of the night to the level. Noise alone stays within ± `band` (log ratio) in 99
@@ -32,7 +32,7 @@ class Against:
         return self.band is not None and abs(self.change) > self.band
 
 
-def against(before: Sequence[float], newest: float, least: float = 0.0) -> Against | None:
+def against(before: Sequence[float], newest: float, least: float = 0.0) -> RecentChange | None:
     """A night against the last `NIGHTS` of those `before`, oldest first.
 
     No band is below `least` (log ratio). None without nights, or where a value is not above 0, of which there
@@ -49,4 +49,4 @@ def against(before: Sequence[float], newest: float, least: float = 0.0) -> Again
     if count >= LEAST:
         t = float(quantile(count - 1, (1 + _CONFIDENCE) / 2))
         band = max(least, t * stdev(logs) * math.sqrt(1 + math.pi / 2 / count))
-    return Against(math.exp(level), count, math.log(newest) - level, band)
+    return RecentChange(math.exp(level), count, math.log(newest) - level, band)

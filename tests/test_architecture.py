@@ -32,7 +32,6 @@ CROWDED = {
 
 #: Public classes that several modules define; the list only gets shorter.
 NAMED_TWICE = {
-    "Against",
     "Asked",
     "Attempt",
     "Axis",
@@ -53,7 +52,6 @@ NAMED_TWICE = {
     "Hardware",
     "Judged",
     "Layer",
-    "Level",
     "Line",
     "Log",
     "Look",

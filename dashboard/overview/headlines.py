@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.comparison.thresholds import threshold_of
 from analysis.ratios import ratio
-from analysis.recent_level import NIGHTS, Against, against
+from analysis.recent_level import NIGHTS, RecentChange, against
 from analysis.words import percent
 from dashboard.components import links, markup, wording
 from dashboard.overview.sparkline import sparkline
@@ -40,7 +40,7 @@ class CaseNight:
 
     key: SeriesKey
     latest: SeriesPoint
-    against: Against | None
+    against: RecentChange | None
     finding: Finding | None = None
     candidate: Finding | None = None
 

@@ -13,7 +13,7 @@ from dashboard.components import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line, Place, place_of
-from dashboard.trends.moves import MOVED, Level, Move
+from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Axis
 from db.findings.records import RunChange
 from db.records import SeriesPoint
@@ -38,7 +38,7 @@ class Step:
     track: str
     hardware: str
     changes: tuple[RunChange, ...]
-    levels: tuple[Level, ...] = ()
+    levels: tuple[LevelShift, ...] = ()
 
     @property
     def told(self) -> str:
@@ -105,7 +105,7 @@ def opened(
 
 
 def steps(
-    drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]], levels: Sequence[Level] = ()
+    drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]], levels: Sequence[LevelShift] = ()
 ) -> list[Step]:
     """What else changed along the lines, each once, the newest first: PyTorch's own version is left out.
 

@@ -149,7 +149,7 @@ def _found_there(move: Move, points: Sequence[SeriesPoint], judged: Sequence[Fin
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class LevelShift:
     """A line whose level moved by `change` (a log ratio) across a border before `point`, by so many `nights`.
 
     Nothing judges it: no pinned baseline was measured beside it that would tell the machine's part.
@@ -162,9 +162,9 @@ class Level:
     nights: int
 
 
-def levels(drawn: Sequence[Line], told: Told, borders: Borders) -> list[Level]:
+def levels(drawn: Sequence[Line], told: Told, borders: Borders) -> list[LevelShift]:
     """What the levels of lines did across borders, where their schedule pins no baseline."""
-    found: list[Level] = []
+    found: list[LevelShift] = []
     for line in drawn:
         for track in dict.fromkeys(line.tracks):
             for own in _by_machine(line.of_track(track)):
@@ -172,7 +172,8 @@ def levels(drawn: Sequence[Line], told: Told, borders: Borders) -> list[Level]:
                 begins = [(line.letter, place_of(point)) in borders for point in alone]
                 nights = _nights([point.point for point in alone], begins)
                 found += [
-                    Level(line, track, alone[one.index], one.change, one.nights) for one in crossings(nights)
+                    LevelShift(line, track, alone[one.index], one.change, one.nights)
+                    for one in crossings(nights)
                 ]
     return found
 

@@ -10,7 +10,7 @@ from dashboard.trends import marks
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
 from dashboard.trends.marks import Step
-from dashboard.trends.moves import MOVED, Level, Move
+from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
 from db.records import SeriesPoint
 from reports.text.finding_text import interval
@@ -195,7 +195,7 @@ def _changes(step: Step) -> str:
     return f'<span class="py-reason">{"<br>".join(told)}</span>'
 
 
-def _nights(one: Level) -> str:
+def _nights(one: LevelShift) -> str:
     return "1 night" if one.nights == 1 else f"{one.nights} nights"
 
 
