@@ -20,11 +20,11 @@ from db.series.series_history import history, run_changes
 from scheduled_jobs.jobs.context import Done, FollowUp, Hands
 from workflows.errors import JobError
 
-from ..detection.crossed import CROSSED, crossed, newest_crossing
+from ..detection.border_levels import CROSSED, crossed, newest_crossing
 from ..detection.drift_followup import going_on
 from ..detection.evidence import changes_body
 from ..detection.findings import MachineSeries, decisions_of, seen
-from ..detection.repeating import repeated
+from ..detection.repeat_sessions import repeated
 from ..detection.series_history import (
     Place,
     by_machine,

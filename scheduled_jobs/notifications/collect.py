@@ -29,7 +29,7 @@ from db.runs.outcome_counts import Ending, endings
 from db.runs.queries import run_summary
 from db.runs.run_changes import run_changes
 
-from ..detection.crossed import CROSSED, Crossed, crossed_of
+from ..detection.border_levels import CROSSED, Crossed, crossed_of
 from ..detection.series_history import border
 from .delivery import MOST_TRIES
 from .digest import COUNTED, TOLD, WAITING, Night, Ran, Trouble, Upgraded

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from analysis.staleness import Disturbed, Fallen, Silence, shown
 from db.findings.records import Finding
 
-from ..detection.crossed import Crossed
+from ..detection.border_levels import Crossed
 from ..detection.findings import BEGAN_AS
 from .drift_followup import GoesOn, going_on
 

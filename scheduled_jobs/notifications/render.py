@@ -14,7 +14,7 @@ from configuration.tables.schedules import zone
 from reports.text import markdown
 from reports.text.finding_text import interval
 
-from ..detection.crossed import Crossed
+from ..detection.border_levels import Crossed
 from .digest import Digest, Group, Moved, Ran, Trouble, Upgraded
 from .drift_followup import GoesOn
 

@@ -14,7 +14,7 @@ from db.connection.engine import Database
 from db.findings import store as findings
 from db.findings.records import Finding
 from db.queue import commands as queue
-from scheduled_jobs.detection.crossed import CROSSED, crossed_of
+from scheduled_jobs.detection.border_levels import CROSSED, crossed_of
 from scheduled_jobs.jobs.context import Done
 from scheduled_jobs.jobs.detect import detect
 from workflows.errors import JobError

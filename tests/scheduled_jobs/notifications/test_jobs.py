@@ -18,7 +18,7 @@ from db.findings.records import Notice
 from db.queue import commands as queue
 from db.queue.queries import tasks
 from db.queue.records import NewTask
-from scheduled_jobs.detection.crossed import CROSSED, Crossed
+from scheduled_jobs.detection.border_levels import CROSSED, Crossed
 from scheduled_jobs.jobs.context import Done, Stopped
 from scheduled_jobs.notifications.collect import stored_digest
 

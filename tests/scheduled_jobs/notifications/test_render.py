@@ -11,7 +11,7 @@ from builders import BERT, MLP, RESNET
 from telling_builders import BEFORE, DUE, a_finding, a_night, a_ran
 
 from analysis.staleness import Fallen, Silence
-from scheduled_jobs.detection.crossed import Crossed, crossed_of
+from scheduled_jobs.detection.border_levels import Crossed, crossed_of
 from scheduled_jobs.notifications.digest import Night, Upgraded, digest
 from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
 
