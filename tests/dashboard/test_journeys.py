@@ -93,6 +93,7 @@ def test_an_upgrade_is_decided_and_the_decision_handed_on(
     moved = page.get_by_role("region").filter(has=page.get_by_role("columnheader", name="Verdict")).first
     expect(moved.get_by_text("▲ slower").first).to_be_visible()
     # Who can live with five per cent says so, and the address keeps it.
+    settle(page)
     page.get_by_text("Judge it by other rules").click()
     page.get_by_label("A change of it matters from, %").fill("20")
     page.keyboard.press("Tab")

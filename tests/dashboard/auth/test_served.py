@@ -192,7 +192,7 @@ def test_a_viewer_looks_and_takes_numbers_along_and_cannot_triage(
         [{"name": each.name, "value": each.value or "", "url": home} for each in client.cookies]
     )
     page = context.new_page()
-    page.goto(home + "/regressions")
+    page.goto(home + "/regressions?state=all")
     shown(page, f"{BOB} · may look")
     with page.expect_download(timeout=60_000) as download:
         page.get_by_test_id("stDownloadButton").first.get_by_role("button").click()
