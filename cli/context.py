@@ -142,5 +142,5 @@ def say(sentence: str) -> None:
 
 
 def plural(many: int, noun: str) -> str:
-    """`1 case`, `2 cases`."""
+    """`1 case`, `2 cases`; not that of `analysis.words`, which would make `--help` and lists import numpy."""
     return f"{many:,} {noun}" + ("" if many == 1 else "s")

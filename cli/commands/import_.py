@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn
 
-from analysis.words import printable
+from analysis.words import plural, printable
 from configuration.database_url import sqlite_file
 from db.connection.engine import Database, open_database
 from interchange.accumulator import in_utc
@@ -240,7 +240,7 @@ class _Plain:
             of = f" (of {told.undated:,} of {told.runs:,} runs)" if told.runs > 1 else ""
             _echo(f"  note: {NO_TIME}{of}; --date says when it was measured")
         if told.repeats:
-            _echo(f"  note: {_many(len(told.repeats), 'repeat')} of what is in, such as {told.repeats[0]}")
+            _echo(f"  note: {plural(len(told.repeats), 'repeat')} of what is in, such as {told.repeats[0]}")
             for repeat in told.repeats[1:] if self._verbose else ():
                 _echo(f"  note: {repeat}")
         shown = arrived.set_aside if self._verbose else arrived.set_aside[:_SHOWN]
@@ -261,10 +261,10 @@ class _Plain:
             more = len(done.unknown) - len(shown)
             beyond = f" and {more} more (--verbose lists them)" if more else ""
             listed = ", ".join(map(str, shown))
-            _echo(f"left alone, in no known format: {_many(len(done.unknown), 'file')}: {listed}{beyond}")
-        parts = [f"{_many(done.read, 'file')} read", f"{self._new}: {described(done.new)}"]
+            _echo(f"left alone, in no known format: {plural(len(done.unknown), 'file')}: {listed}{beyond}")
+        parts = [f"{plural(done.read, 'file')} read", f"{self._new}: {described(done.new)}"]
         parts += [f"{done.set_aside:,} set aside"] if done.set_aside else []
-        parts += [f"{_many(done.refused, 'file')} refused"] if done.refused else []
+        parts += [f"{plural(done.refused, 'file')} refused"] if done.refused else []
         _echo(", ".join(parts))
 
 
@@ -305,12 +305,8 @@ def _echo(line: str) -> None:
 def described(amount: Amount) -> str:
     """`1 run, 2 outcomes, 3 measurements`."""
     parts = (
-        _many(amount.runs, "run"),
-        _many(amount.outcomes, "outcome"),
-        _many(amount.measurements, "measurement"),
+        plural(amount.runs, "run"),
+        plural(amount.outcomes, "outcome"),
+        plural(amount.measurements, "measurement"),
     )
     return ", ".join(parts)
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

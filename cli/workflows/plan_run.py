@@ -138,7 +138,7 @@ def prepare(
 ) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
-    `run` is its name where somebody chose one; raises UsageError where a run of that name began already,
+    `run` is its name where `--run-id` gives one; raises UsageError where a run of that name began already,
     where the environments do not see the same GPUs, and where device `cuda` sees none.
     `neighbours` are the machines that take part: what is measured is measured on all of them together.
     """

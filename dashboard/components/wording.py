@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
+from analysis.words import plural as plural
 from analysis.words import printable
 from configuration.suggestions import nearest
 from db.records import MetricDefinition, SeriesPoint
@@ -331,11 +332,6 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def plural(many: int, word: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{many:,} {word}{'' if many == 1 else 's'}"
 
 
 def no_such_run(wanted: str, known: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from db.queue.records import SchedulerSeen
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """From when on a machine counts as silent, a night that nobody began as late, a machine as disturbed."""
+    """From when on a machine counts as silent, a night that has not begun as late, a machine as disturbed."""
 
     silent_minutes: int
     overdue_hours: int

@@ -75,8 +75,8 @@ class Night:
 
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
     `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
-    Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes that
-    nobody has triaged; so many regressions are `open`, as everywhere (`db.findings.records.FindingGroup`).
+    Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes
+    without a triage; so many regressions are `open`, as everywhere (`db.findings.records.FindingGroup`).
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
     `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """
