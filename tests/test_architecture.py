@@ -242,8 +242,10 @@ def test_folders_are_small() -> None:
     # Scripts of a host are counted by it: one a page, one a migration.
     scripts = tuple(package.replace(".", "/") for package in SCRIPTS)
     assert {
-        folder: n for folder, n in modules.items() if n > FOLDER_MODULES and not folder.startswith(scripts)
-    } == CROWDED
+        folder: n
+        for folder, n in modules.items()
+        if n > max(FOLDER_MODULES, CROWDED.get(folder, 0)) and not folder.startswith(scripts)
+    } == {}
 
 
 def test_public_classes_have_names_of_their_own() -> None:
@@ -252,7 +254,7 @@ def test_public_classes_have_names_of_their_own() -> None:
         for node in parse(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 defined[node.name].add(relative(file))
-    assert {name for name, where in defined.items() if len(where) > 1} == NAMED_TWICE
+    assert {name for name, where in defined.items() if len(where) > 1} <= NAMED_TWICE
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -1,0 +1,1 @@
+"""Small mechanics that several rooms use: files, locks, processes, text. Knows no room."""
