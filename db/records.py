@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from records.kinds import EnvironmentKind, RunKind, RunSource
+
 Facts = Mapping[str, Any]
 
 
@@ -32,13 +34,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One interpreter with one PyTorch build; the canary's has none, and an empty `torch_version`."""
+    """One interpreter with one PyTorch build; `torch_version` is empty where it has none or it is unknown."""
 
     fingerprint: str
     name: str
     torch_version: str
     python_version: str
     facts: Facts = field(default_factory=dict[str, Any])
+    kind: EnvironmentKind = EnvironmentKind.MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted."""
+    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted.
+
+    `source_format` names the format of an imported run, and is empty for any other.
+    """
 
     id: str
     suite: str
@@ -67,6 +73,9 @@ class Run:
     command: str
     notes: tuple[str, ...] = ()
     facts: Facts = field(default_factory=dict[str, Any])
+    kind: RunKind = RunKind.RUN
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +176,9 @@ class RunSummary:
     profile: str
     planned: int
     counts: Mapping[str, int]
+    kind: RunKind = RunKind.RUN
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from db.records import (
     Profile,
     Run,
 )
+from records.kinds import EnvironmentKind, RunSource
 
 from .errors import Place
 from .imported import ImportedRun, Problem
@@ -29,6 +30,8 @@ from .value_checks import objection
 
 #: How the name of a run begins whose time nobody tells.
 _UNDATED = "undated"
+#: The format of runs that scripts submit.
+SUBMITTED = "submitted"
 #: What a part of a case key may be made of; anything else is written as in a URL, so that no two names meet.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$&;'\"?")
 
@@ -166,6 +169,7 @@ def _run(origin: Origin, environment: Environment, planned: int) -> Run:
     started = origin.started_at.astimezone(UTC)
     time = started.isoformat() if origin.dated else _UNDATED
     own = digest(origin.format, origin.suite, time, origin.identity, machine.fingerprint)
+    source = RunSource.SUBMITTED if origin.format == SUBMITTED else RunSource.IMPORTED
     return Run(
         id=run_id(started if origin.dated else None, origin.format, own),
         suite=origin.suite,
@@ -180,6 +184,8 @@ def _run(origin: Origin, environment: Environment, planned: int) -> Run:
         command=f"pyrometer import --format {origin.format}",
         notes=tuple(map(str, origin.facts.get("notes", ()))),
         facts={**origin.facts, "imported_from": origin.format},
+        source=source,
+        source_format=format_name(origin.format) if source == RunSource.IMPORTED else "",
     )
 
 
@@ -191,13 +197,18 @@ def machine_called(name: str, hardware: str, facts: Mapping[str, Any] | None = N
 
 def run_id(started_at: datetime | None, format: str, own: str) -> str:
     """The name of a foreign run, by the digest `own`; None for one that nobody dates."""
-    name = slug(format).replace("_", "-")
+    name = format_name(format)
     if started_at is None:
         # Without a time nothing else tells two runs apart.
         return f"{_UNDATED}-{name}-{own[:16]}"
     at = started_at.astimezone(UTC)
     # Not %Y, which leaves out the zeros of early years.
     return f"{at.year:04d}{at:%m%d-%H%M%S}-{name}-{own[:8]}"
+
+
+def format_name(format: str) -> str:
+    """A format as the id of a run and its `source_format` spell it."""
+    return slug(format).replace("_", "-")
 
 
 def is_undated(run: str) -> bool:
@@ -211,7 +222,14 @@ def _environment(origin: Origin) -> Environment:
     about = json.dumps(
         [origin.torch_version, origin.python_version, name, facts], sort_keys=True, default=str
     )
-    return Environment(digest("environment", about), name, origin.torch_version, origin.python_version, facts)
+    return Environment(
+        digest("environment", about),
+        name,
+        origin.torch_version,
+        origin.python_version,
+        facts,
+        EnvironmentKind.FOREIGN,
+    )
 
 
 def _outcomes(origin: Origin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from analysis.comparison.comparison import COMPARED, Comparison
 from db import records
+from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.old_runs import kind_of_old_run, source_of_old_run
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
@@ -43,6 +45,9 @@ class Header:
     canary: Mapping[str, Any] | None = None
     telemetry: Mapping[str, Any] | None = None
     comparison: Mapping[str, Any] | None = None
+    kind: RunKind = RunKind.RUN
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
 
     @property
     def replicates(self) -> tuple[Planned, ...]:
@@ -61,6 +66,12 @@ class Header:
             values["environments"] = tuple(body["environments"])
             values["notes"] = tuple(body.get("notes", ()))
             values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
+            if "kind" in body:
+                values["kind"], values["source"] = RunKind(body["kind"]), RunSource(body["source"])
+            else:
+                # Of an earlier program, which wrote neither.
+                values["kind"] = kind_of_old_run(body["command"], body)
+                values["source"], values["source_format"] = source_of_old_run(body["run"])
             return Header(**values)
         except (TypeError, KeyError, ValueError) as error:
             run = body.get("run", "without a name")
@@ -124,7 +135,12 @@ class Header:
             machine=records.Machine(self.machine["fingerprint"], self.machine["name"], hardware),
             environments=tuple(
                 records.Environment(
-                    e["fingerprint"], e["name"], e["facts"].get("torch", ""), e["facts"]["python"], e["facts"]
+                    e["fingerprint"],
+                    e["name"],
+                    e["facts"].get("torch", ""),
+                    e["facts"]["python"],
+                    e["facts"],
+                    EnvironmentKind.CANARY if e is self.canary else EnvironmentKind.MEASURED,
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
@@ -146,6 +162,9 @@ class Header:
                 **({COMPARED: self.comparison} if self.comparison else {}),
                 **({"neighbours": self.neighbours} if self.neighbours else {}),
             },
+            kind=self.kind,
+            source=self.source,
+            source_format=self.source_format,
         )
 
 

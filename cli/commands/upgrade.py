@@ -11,6 +11,7 @@ from analysis.comparison.comparison import AGAIN, MOST_PAIRS, Comparison
 from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
+from records.kinds import RunKind
 from runner.environment import Environment
 from runner.execution import harness as harnesses
 from runner.records import Timing
@@ -256,7 +257,8 @@ def _prepare(here: Context, request: UpgradeRequest, chosen: Chosen, plan: Plan,
     comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
-    asked_for = Planned(planned, timing, budget, device, comparison)
+    kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
+    asked_for = Planned(planned, timing, budget, device, comparison, kind)
     return prepare(here, chosen, asked, asked_for, request.run_id)
 
 

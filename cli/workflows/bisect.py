@@ -6,6 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from analysis.bisection import End, Question, answer, walk
+from records.kinds import RunKind
 from reports.body import upgrade_json
 from runner import environment as environments
 from runner import journal
@@ -181,7 +182,7 @@ class Bisector:
             self._here,
             self._chosen,
             both,
-            Planned(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
+            Planned(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison, RunKind.BISECTION),
         )
 
     def _measured(self, asked: Question, prepared: Prepared) -> Step | None:

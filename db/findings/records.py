@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from records.deliveries import Delivery
+
 from ..records import SeriesKey
 
 Facts = Mapping[str, Any]
@@ -239,8 +241,8 @@ class TriageEntry:
 class Notice:
     """What was told, or is to be. Of one `kind` and `key` there is one.
 
-    `body` is Markdown. `sent` says by target, written without its secrets, what became of it: `deliveries`
-    reads it.
+    `body` is Markdown. `deliveries` stand under their targets, which are named without their secrets; a
+    target that is not there was never tried.
     """
 
     kind: str
@@ -249,4 +251,4 @@ class Notice:
     title: str
     body: str
     facts: Facts = field(default_factory=dict[str, Any])
-    sent: Mapping[str, str] = field(default_factory=dict[str, str])
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])
