@@ -2,11 +2,11 @@
 
 import json
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,13 +20,16 @@ from rich.progress import (
 )
 
 from analysis.speedups import gains
+from common.text import plural
 from runner.records import Outcome, Planned
 from runner.suites.reference_cases import baselines
-from workflows.measure import RunResult, Watcher
+from workflows.measure import RunResult
+from workflows.reporter import Watcher
 from workflows.run_header import Header
+from workflows.run_locally import Conclude, go_on
 
-from ..context import plural
-from ..streams import patient, stdout_width
+from ..streams import is_cut_short, patient, stdout_width
+from .reporter import say
 from .wording import outcome_line, sign
 
 #: What a phase is called while it runs.
@@ -41,14 +44,6 @@ PHASES = {
     "finish": "finishing",
     "check": "checking the answer",
 }
-
-
-class RunWatcher(Watcher, Protocol):
-    """A watcher that also hears of the end."""
-
-    def finished(self, result: RunResult) -> None:
-        """The run is over."""
-        ...
 
 
 def report_console() -> Console:
@@ -66,7 +61,7 @@ def _console(stream: TextIO) -> Console:
 
 
 @contextmanager
-def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
+def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
     """JSON lines if asked for; a live display on a terminal; plain lines elsewhere."""
     if as_json:
         yield JsonWatcher(console)
@@ -77,9 +72,26 @@ def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
         yield PlainWatcher(console)
 
 
-def tell_waiting(sentence: str) -> None:
+def report_waiting(sentence: str) -> None:
     """One JSON object on stdout: nothing is measured yet, and why."""
     JsonWatcher(watching_console()).waiting(sentence)
+
+
+def concluding(show: Callable[[Console, Header, RunResult], None], *, as_json: bool) -> Conclude:
+    """Shows the end of a run on stdout, and says what the reader may miss of it."""
+
+    def concluded(header: Header, result: RunResult) -> None:
+        console = watching_console()
+        show(console, header, result)
+        if as_json and result.state != "complete":
+            say(go_on(header))
+        if is_cut_short(console.file):
+            say(
+                "note: the disk with the output is full: its end is missing; "
+                f"pyrometer report {header.run} tells it again"
+            )
+
+    return concluded
 
 
 class PlainWatcher:

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+from common.atomic_file import write_whole
 from configuration.errors import ConfigurationError
 from configuration.lines import lines_of
 from configuration.reading import FILE_NAME
@@ -11,8 +12,7 @@ from configuration.settings import Settings, load_settings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
 
-from ..context import UsageError
-from ..whole_file import write_whole
+from ..errors import UsageError
 
 
 def add_table(settings: Settings, name: str, one: Wanted) -> Path:
