@@ -16,9 +16,9 @@ from analysis.operators import Change, Origin, difference, operators, unlike
 from common.interrupts import interruptible
 from configuration.suggestions import unknown
 from db.connection.engine import Database
-from db.records import OperatorTable
 from db.runs.traces import operator_tables
 from interchange.exporters.tables import cell
+from records.outcomes import OperatorTable
 from runner.suites import plan
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
