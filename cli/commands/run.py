@@ -53,7 +53,7 @@ from workflows.run_locally import Conclude, alone, measured
 
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
 from ..options import CaseFiles, Cases, Device, RunId, finite
-from ..output.progress import concluding
+from ..output.reporter import concluding
 from ..output.upgrade_result import conclude_upgrade
 from ..workflows.neighbours import Beside, SecretFile, borrowed, check_addresses, check_needed
 from .report import print_told

@@ -18,8 +18,7 @@ from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from .progress import concluding
-from .reporter import say
+from .reporter import concluding, say
 from .upgrade_result import conclude_upgrade
 
 SCHEMA = "pyrometer.bisection/1"

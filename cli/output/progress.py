@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -26,10 +26,8 @@ from runner.suites.reference_cases import baselines
 from workflows.measure import RunResult
 from workflows.reporter import Watcher
 from workflows.run_header import Header
-from workflows.run_locally import Conclude, go_on
 
-from ..streams import is_cut_short, patient, stdout_width
-from .reporter import say
+from ..streams import patient, stdout_width
 from .wording import outcome_line, sign
 
 #: What a phase is called while it runs.
@@ -75,23 +73,6 @@ def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
 def report_waiting(sentence: str) -> None:
     """One JSON object on stdout: nothing is measured yet, and why."""
     JsonWatcher(watching_console()).waiting(sentence)
-
-
-def concluding(show: Callable[[Console, Header, RunResult], None], *, as_json: bool) -> Conclude:
-    """Shows the end of a run on stdout, and says what the reader may miss of it."""
-
-    def concluded(header: Header, result: RunResult) -> None:
-        console = watching_console()
-        show(console, header, result)
-        if as_json and result.state != "complete":
-            say(go_on(header))
-        if is_cut_short(console.file):
-            say(
-                "note: the disk with the output is full: its end is missing; "
-                f"pyrometer report {header.run} tells it again"
-            )
-
-    return concluded
 
 
 class PlainWatcher:

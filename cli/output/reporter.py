@@ -1,11 +1,19 @@
 """The reporters of workflows: sentences on stderr for people, and events on stdout for programs."""
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from ..streams import is_cut_short
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from workflows.measure import RunResult
     from workflows.reporter import Watcher
+    from workflows.run_header import Header
+    from workflows.run_locally import Conclude
 
 
 def say(sentence: str) -> None:
@@ -57,3 +65,23 @@ class JsonReporter(TerminalReporter):
     def watching(self) -> "AbstractContextManager[Watcher]":
         """Events."""
         return self._watching(as_json=True)
+
+
+def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json: bool) -> "Conclude":
+    """Shows the end of a run on stdout, and says what the reader may miss of it."""
+    from workflows.run_locally import go_on
+
+    from .progress import watching_console
+
+    def concluded(header: "Header", result: "RunResult") -> None:
+        console = watching_console()
+        show(console, header, result)
+        if as_json and result.state != "complete":
+            say(go_on(header))
+        if is_cut_short(console.file):
+            say(
+                "note: the disk with the output is full: its end is missing; "
+                f"pyrometer report {header.run} tells it again"
+            )
+
+    return concluded

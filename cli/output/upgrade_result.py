@@ -14,8 +14,8 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 from workflows.run_locally import Conclude
 
-from .progress import JsonWatcher, concluding
-from .reporter import say
+from .progress import JsonWatcher
+from .reporter import concluding, say
 from .upgrade_report import print_upgrade
 
 
