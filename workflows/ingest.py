@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
-from analysis.comparison.comparison import DECIDED, decision_body
+from analysis.comparison.comparison import DECIDED
 from analysis.replicates import summarise
 from db.connection.engine import Database
 from db.connection.transaction import together
@@ -21,6 +21,7 @@ from records.outcomes import Measurement, Replicate
 from records.outcomes import Outcome as StoredOutcome
 from records.runs import Run
 from records.telemetry import Recording as StoredRecording
+from reports.text.reason_text import decision_body
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.metrics import METRICS
-from analysis.words import printable
+from common.text import printable
 from configuration.suggestions import unknown
 from db.admin.backup import back_up
 from db.admin.check import Checked, looking

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.words import printable
+from common.text import printable
 from configuration.suggestions import unknown
 from configuration.tables.fleet import PORT, host_and_port
 from fleet.drain import drain, drained, undo

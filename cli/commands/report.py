@@ -13,7 +13,7 @@ from rich.table import Table
 
 from analysis.replicates import Summary, summarise
 from analysis.speedups import Gain, gains
-from analysis.words import printable
+from common.text import printable
 from interchange.formats import came_from
 from reports import sentences
 from runner.records import Outcome

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.bisection import End, Question, left
-from analysis.words import printable
 from common.atomic_file import write_whole
+from common.text import printable
 from reports import wording
 from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult

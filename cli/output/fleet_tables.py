@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.staleness import Waiting, in_its_turn, in_words, shown
-from analysis.words import printable
+from common.text import printable
 from records.tasks import Task
 
 from ..workflows.fleet_status import Standing
