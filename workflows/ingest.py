@@ -12,11 +12,14 @@ from typing import Any, cast
 
 from analysis.comparison.comparison import DECIDED, decision_body
 from analysis.replicates import summarise
-from db import records
 from db.connection.engine import Database
 from db.connection.transaction import together
 from db.runs import store
 from db.runs.replicates import STILL_RUNNING, replicates_of_run, stored_outcomes
+from records.outcomes import Measurement, Replicate
+from records.outcomes import Outcome as StoredOutcome
+from records.runs import Run
+from records.telemetry import Recording as StoredRecording
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
@@ -47,9 +50,9 @@ class Read:
 
     path: Path
     size: int
-    run: records.Run
-    outcomes: tuple[records.Outcome, ...]
-    canaries: tuple[records.Outcome, ...]
+    run: Run
+    outcomes: tuple[StoredOutcome, ...]
+    canaries: tuple[StoredOutcome, ...]
     set_aside: tuple[str, ...]
 
     @staticmethod
@@ -84,10 +87,10 @@ class Read:
         return new
 
     @property
-    def measurements(self) -> list[records.Measurement]:
+    def measurements(self) -> list[Measurement]:
         """What its own outcomes say together."""
         ended_well = (each for each in (*self.outcomes, *self.canaries) if each.status == "ok")
-        return measured(records.Replicate(o.case, o.environment, o.metrics) for o in ended_well)
+        return measured(Replicate(o.case, o.environment, o.metrics) for o in ended_well)
 
 
 def ingest(path: Path, database: Database) -> Ingested:
@@ -171,25 +174,25 @@ def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()
     return found
 
 
-def measurements(outcomes: Iterable[Outcome]) -> list[records.Measurement]:
+def measurements(outcomes: Iterable[Outcome]) -> list[Measurement]:
     """One measurement per case, environment and metric, from the replicates that ended well."""
     ended_well = (outcome for outcome in outcomes if outcome.status == "ok")
-    return measured(records.Replicate(o.case, o.environment, _finite_metrics(o)) for o in ended_well)
+    return measured(Replicate(o.case, o.environment, _finite_metrics(o)) for o in ended_well)
 
 
-def measured(replicates: Iterable[records.Replicate]) -> list[records.Measurement]:
+def measured(replicates: Iterable[Replicate]) -> list[Measurement]:
     """One measurement per case, environment and metric of the replicates."""
     values: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for replicate in replicates:
         for metric, value in replicate.metrics.items():
             values[replicate.case, replicate.environment, metric].append(value)
-    return [records.Measurement(*key, **asdict(summarise(each))) for key, each in values.items()]
+    return [Measurement(*key, **asdict(summarise(each))) for key, each in values.items()]
 
 
-def stored_outcome(outcome: Outcome) -> records.Outcome:
+def stored_outcome(outcome: Outcome) -> StoredOutcome:
     """An outcome as the database knows it."""
     started = datetime.fromisoformat(outcome.started_at) if outcome.started_at else datetime.now(UTC)
-    return records.Outcome(
+    return StoredOutcome(
         case=outcome.case,
         environment=outcome.environment,
         replicate=outcome.replicate,
@@ -210,9 +213,9 @@ def _finite_metrics(outcome: Outcome) -> dict[str, float]:
     return {name: value for name, value in outcome.metrics.items() if isfinite(value)}
 
 
-def _stored_recording(recording: Recording) -> records.Recording:
+def _stored_recording(recording: Recording) -> StoredRecording:
     """A recording as the database knows it: what is not finite was no value."""
-    return records.Recording(
+    return StoredRecording(
         device=recording.device,
         name=recording.name,
         rung=recording.rung,

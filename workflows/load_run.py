@@ -7,12 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 from configuration.suggestions import unknown
-from db import records
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
 from db.runs.replicates import stored_outcomes
 from interchange.formats import came_from
+from records.outcomes import MetricDefinition
+from records.outcomes import Outcome as StoredOutcome
+from records.runs import Run
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
@@ -40,10 +42,8 @@ class Told:
     planned: int
     traced: bool
     header: Header | None = None
-    stored: records.Run | None = None
-    defined: Mapping[str, records.MetricDefinition] = field(
-        default_factory=dict[str, records.MetricDefinition]
-    )
+    stored: Run | None = None
+    defined: Mapping[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
 
     @staticmethod
     def of(header: Header, result: RunResult) -> "Told":
@@ -129,7 +129,7 @@ def _from_database(database: Database, name: str) -> Told:
     )
 
 
-def _measured(outcome: records.Outcome) -> Outcome:
+def _measured(outcome: StoredOutcome) -> Outcome:
     """An outcome as the controller knows it, without its samples."""
     facts = dict(outcome.facts)
     return Outcome(

@@ -11,7 +11,7 @@ import typer
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
 from db.findings.deliveries import Delivery, deliveries
-from db.findings.records import Notice
+from records.findings import Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
 from scheduled_jobs.notifications.collect import gather, night_of, stored_digest, usual_span

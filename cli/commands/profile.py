@@ -15,9 +15,9 @@ from typer.core import TyperGroup
 from analysis.operators import Change, Origin, difference, operators, unlike
 from configuration.suggestions import unknown
 from db.connection.engine import Database
-from db.records import OperatorTable
 from db.runs.traces import operator_tables
 from interchange.exporters.tables import cell
+from records.outcomes import OperatorTable
 from runner.suites import plan
 
 from ..context import UsageError, context, in_one_sentence, store_pending

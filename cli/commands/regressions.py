@@ -21,8 +21,8 @@ from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings import store as stored
 from db.findings.counts import by_group
-from db.findings.records import Finding, FindingGroup
 from interchange.exporters.tables import cell
+from records.findings import Finding, FindingGroup
 from reports.text.finding_text import interval, kind
 
 from ..context import Context, UsageError, context, in_one_sentence

@@ -17,8 +17,8 @@ from db.errors import DatabaseError
 from db.queue import queries as queue_queries
 from db.queue import task_attempts
 from db.queue.commands import cancel as cancel_task
-from db.queue.records import Attempt, SchedulerSeen, Task
 from db.runs.queries import run_record
+from records.tasks import Attempt, SchedulerSeen, Task
 from runner import journal
 from scheduled_jobs.scheduler import planner, timetable
 from scheduled_jobs.scheduler.child_process import logs_of

@@ -9,9 +9,9 @@ from typing import Any
 
 from analysis.staleness import Waiting, alive, present, takers, waiting
 from db.queue import queries as queue_queries
-from db.queue.records import SchedulerSeen, Task
 from fleet.drain import drained
 from fleet.engine import Engine, EngineError, NodeSeen
+from records.tasks import SchedulerSeen, Task
 from scheduled_jobs.jobs.context import MEASURING
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
 

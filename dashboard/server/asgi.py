@@ -15,7 +15,7 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from dashboard.auth.middleware import MAY_LOOK, Gate
 from dashboard.auth.policy import Rules
-from dashboard.server import database, front, metrics, warm
+from dashboard.server import database, metrics
 from dashboard.server.settings import Settings
 from db.errors import DatabaseError
 
@@ -148,10 +148,8 @@ def application(rules: Rules) -> st.App:
     """The application under `rules`; one in a process, for Streamlit has no room for two."""
     return st.App(
         Path(__file__).parents[1] / "app.py",
-        lifespan=warm.while_serving,
         secrets={"auth": dict(rules.provider)} if rules.provider else None,
         routes=[
-            *front.routes(),
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
         ],
@@ -160,6 +158,5 @@ def application(rules: Rules) -> st.App:
             Middleware(OwnNames),
             Middleware(SameOrigin),
             Middleware(Gate, rules),
-            Middleware(front.Upwards),
         ],
     )

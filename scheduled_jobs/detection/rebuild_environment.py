@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configuration.tables.environments import EnvironmentSettings
-from db.records import Environment
+from records.environments import Environment
 from runner.environments.recipe import NIGHTLY
 from runner.environments.spec import which_torch
 from runner.environments.store import Store

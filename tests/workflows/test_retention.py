@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from cli.commands.database import app
 from db.connection.engine import Database, open_database
-from db.records import Recording
 from db.runs import queries, store
 from db.telemetry import queries as telemetry
+from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from runner.records import Outcome, Planned
 from runner.telemetry import samples

@@ -19,7 +19,7 @@ from db.connection.engine import Database, open_database
 from db.queue import task_attempts
 from db.queue.commands import claim, finish, lose, plan_fire, seen_all, set_run
 from db.queue.queries import task, tasks
-from db.queue.records import NewTask, SchedulerSeen
+from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name, myself
 

@@ -1,4 +1,4 @@
-"""What others see of detection: the histories it reads, what it found, what people did, what was told."""
+"""What detection found, what people did with it, and the notices about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,118 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from ..records import SeriesKey
-
-Facts = Mapping[str, Any]
-
-
-# -- histories ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Track:
-    """What is judged as one history: an environment as a schedule asks for it, on the machines of a label."""
-
-    schedule: str
-    track: str
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryRun:
-    """One environment in one run of a history; `environment` is a fingerprint, `machine` a name."""
-
-    run: str
-    started_at: datetime
-    environment: str
-    torch_version: str
-    machine: str
-    harness: str
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryPoint:
-    """One measurement of a history: its `point`, the `spread` and number `n` of its replicates, as stored.
-
-    All points of one run and environment share one `at`, for there are very many points.
-    """
-
-    at: HistoryRun
-    point: float
-    spread: float | None
-    n: int
-
-    @property
-    def run(self) -> str:
-        """The id of the run."""
-        return self.at.run
-
-    @property
-    def started_at(self) -> datetime:
-        """When the run started."""
-        return self.at.started_at
-
-    @property
-    def environment(self) -> str:
-        """The fingerprint of the environment."""
-        return self.at.environment
-
-    @property
-    def torch_version(self) -> str:
-        """The whole version of PyTorch, empty for the canary."""
-        return self.at.torch_version
-
-    @property
-    def machine(self) -> str:
-        """The name of the machine."""
-        return self.at.machine
-
-    @property
-    def harness(self) -> str:
-        """The version of the harness."""
-        return self.at.harness
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesHistory:
-    """The points of one series in one track, oldest first."""
-
-    key: SeriesKey
-    points: tuple[HistoryPoint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFor:
-    """Whom one environment of a run was measured for. `environment` is a fingerprint, `name` the one typed.
-
-    `track` is the schedule's word for it and `baseline` the track that the schedule pins; both are empty for
-    a run that no `measure` task made. `last`: of the run's environments with a PyTorch it was given last, as
-    a candidate is.
-    """
-
-    run: str
-    environment: str
-    name: str
-    last: bool
-    track: str = ""
-    baseline: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RunChange:
-    """One thing that differs between two runs; `before` and `after` are for people, empty for nothing.
-
-    `kind`: machine (what is, and what runs on it: driver, kernel, governor), hardware, harness, profile,
-    environment (versions of packages and of what they bring). `name` is what of it.
-    """
-
-    kind: str
-    name: str
-    before: str
-    after: str
-
-
-# -- findings -------------------------------------------------------------------------------
+from .facts import Facts
+from .series import SeriesKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +120,6 @@ class TriageEntry:
     who: str
     action: str
     text: str
-
-
-# -- notices --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""What others see of the queue: fires, tasks, attempts at them, and the schedulers that do them."""
+"""The queue: scheduled runs, their tasks, attempts at them, and the schedulers that do them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-Facts = Mapping[str, Any]
+from .facts import Facts
 
 #: The error of a task that nobody began before the next one of its part was due. Whom people cancel has none.
 SUPERSEDED = "a later one stands for it"
@@ -115,3 +115,49 @@ class Fire:
 def machine_of(owner: str | None) -> str:
     """The machine on which an owner has things done; empty where there is none."""
     return (owner or "").partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class NightTask:
+    """A `measure` task, without what only its job reads.
+
+    `track` is the environment that it follows, as the schedule asks for it; `baseline` the one that the
+    schedule pins, empty for none. The rest is as in `Task`.
+    """
+
+    id: int
+    schedule: str
+    part: str
+    label: str
+    track: str
+    baseline: str
+    due_at: datetime
+    not_before: datetime | None
+    state: str
+    attempts: int
+    owner: str | None
+    run_id: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: str
+
+    @property
+    def superseded(self) -> bool:
+        """As in `Task`."""
+        return self.state == "cancelled" and self.error == SUPERSEDED
+
+    @property
+    def machine(self) -> str:
+        """The machine that has the task or had it last; before anybody had it, whom it is for."""
+        return (self.owner or self.label).partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LastFire:
+    """The newest fire of a schedule. `states` counts its tasks, `error` is why one of them is not done."""
+
+    schedule: str
+    due_at: datetime
+    how: str
+    states: Mapping[str, int]
+    error: str
