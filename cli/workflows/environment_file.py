@@ -20,8 +20,8 @@ from ..whole_file import write_whole
 def add_table(settings: Settings, name: str, spec: Wanted) -> Path:
     """Append `[environments.NAME]` to the settings file, which is created if there is none; return its path.
 
-    The rest of the file stays as it is, with comments, line ends and a byte order mark. Raises UsageError for a
-    name that is taken or not allowed, and OSError where the file cannot be written, which then is unchanged.
+    The rest of the file stays as it is, with comments, line ends and a byte order mark. Raises UsageError for
+    a name that is taken or not allowed, and OSError where the file cannot be written and stays unchanged.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise UsageError(f'"{name}" is no name: letters, digits and . _ + - make one')
