@@ -14,6 +14,7 @@ from analysis.comparison.comparison import DECIDED, decision_body
 from analysis.replicates import summarise
 from db.connection.engine import Database
 from db.connection.transaction import together
+from db.errors import DatabaseError
 from db.runs import store
 from db.runs.replicates import STILL_RUNNING, replicates_of_run, stored_outcomes
 from records.outcomes import Measurement, Replicate
@@ -25,6 +26,7 @@ from runner.errors import JournalError
 from runner.records import Outcome
 from runner.telemetry.samples import Recording
 
+from .app_context import AppContext
 from .run_header import Header
 
 #: Beside a journal: its size when all of it was stored.
@@ -151,6 +153,48 @@ def ingest_pending(
             yield error
         except OSError as error:
             yield JournalError(f"{path}: {error.strerror or error}")
+
+
+def store_pending(app: AppContext) -> None:
+    """Store what earlier commands could only journal; reports what it did, never fails."""
+    try:
+        with app.open_database() as database:
+            for done in ingest_pending(app.places.data_dir, database):
+                if isinstance(done, JournalError):
+                    app.reporter.note(f"{done}; it is left alone")
+                    continue
+                if done.new_outcomes:
+                    app.reporter.note(
+                        f"stored {done.new_outcomes} outcomes of run {done.run} from its journal"
+                    )
+                for line in done.set_aside:
+                    app.reporter.note(f"run {done.run}: journal {line}; set aside")
+    except DatabaseError as error:
+        app.reporter.note(str(error))
+
+
+def store_beside_looking(app: AppContext) -> None:
+    """`store_pending` where the database is this folder's; of another one only report what it lacks.
+
+    A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
+    Who looks at one wants nothing stored in it.
+    """
+    named = app.settings.by_variable
+    if "database_url" not in named or "data_dir" in named:
+        store_pending(app)
+        return
+    try:
+        with app.open_database() as database:
+            left = len(pending(app.places.data_dir, stored_outcomes(database)))
+    except DatabaseError as error:
+        app.reporter.note(str(error))
+        return
+    if left:
+        runs, them = ("1 run", "it") if left == 1 else (f"{left} runs", "them")
+        app.reporter.note(
+            f"{runs} of {app.runs} would be stored in the database that PYROMETER_DATABASE_URL names, "
+            f"but not by looking at it: `pyrometer run` and `pyrometer report` store {them}"
+        )
 
 
 def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()) -> list[Path]:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.comparison.comparison import compared
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -15,11 +16,12 @@ from interchange.formats import came_from
 from records.outcomes import MetricDefinition
 from records.outcomes import Outcome as StoredOutcome
 from records.runs import Run
+from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
 
-from .errors import NoSuchRun
+from .errors import NoSuchRun, UsageError
 from .ingest import FORGOTTEN, pending
 from .measure import RunResult
 from .recorder import OpenDatabase
@@ -146,3 +148,25 @@ def _measured(outcome: StoredOutcome) -> Outcome:
         facts=facts,
         log_tail=outcome.log_tail,
     )
+
+
+def judge_run(header: Header, result: RunResult) -> Judged:
+    """The verdict on what was measured so far."""
+    comparison = header.compared
+    assert comparison is not None
+    # Of a run that was told of later its end is not known here.
+    ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
+    return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
+
+
+def judge_told(told: Told) -> Judged | None:
+    """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
+    if told.header is not None:
+        return judge_run(told.header, told.result) if told.header.comparison is not None else None
+    if told.stored is None:
+        return None
+    try:
+        comparison = compared(told.stored.facts)
+        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
+    except ValueError as error:
+        raise UsageError(f"run {told.stored.id} holds {error}") from error

@@ -30,14 +30,13 @@ from sqlalchemy import update
 
 from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
 from analysis.comparison.policy import Policy
-from cli.output.upgrade_result import judge_told
 from dashboard.upgrades import load
 from dashboard.upgrades.rules import Rules
 from db.connection.engine import open_database
 from db.runs import queries
 from db.schema import core_tables as tables
 from reports.upgrade_report import FORMATS, Judged
-from workflows.load_run import retell
+from workflows.load_run import judge_told, retell
 
 PAGE = "app_pages/upgrade.py"
 Filled = Callable[..., str]

@@ -1,10 +1,13 @@
 """Two environments of one fingerprint: one of them twice, or two that nobody can tell apart."""
 
+from pathlib import Path
+
 import pytest
 
-from cli.commands.upgrade import told_apart
-from cli.workflows.plan_run import Asked
+from cli.context import context
 from runner.environment import Environment
+from workflows.planning.plan_run import Asked
+from workflows.planning.plan_upgrade import distinguished
 
 
 @pytest.mark.parametrize(
@@ -21,10 +24,15 @@ from runner.environment import Environment
     ],
 )
 def test_what_is_said_of_equal_fingerprints(
-    new: str, sentence: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    new: str,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     facts = {"fingerprint": "print", "devices": []}
     sides = [Environment("one", python, facts, (), {}) for python in ("/old/bin/python", new)]
-    asked = told_apart(Asked(tuple(sides), {}))
+    monkeypatch.chdir(tmp_path)
+    asked = distinguished(context(), Asked(tuple(sides), {}))
     assert capsys.readouterr().err == sentence
     assert len({one.fingerprint for one in asked.environments}) == 2

@@ -6,9 +6,9 @@ import pytest
 from packaging.version import Version
 from torch_wheels import write_wheel
 
-from cli.context import UsageError
-from cli.workflows.bisect_candidates import between, choose_candidates
 from configuration.settings import load_settings
+from workflows.bisection.candidates import between, choose_candidates
+from workflows.errors import UsageError
 
 
 def test_between_two_versions_lie_the_releases_or_the_days() -> None:

@@ -9,10 +9,10 @@ import pytest
 from torch_wheels import write_wheel
 
 from cli.context import context
-from cli.workflows.resolve_environment import built_of, make_ready, store_of
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.store import Store
 from runner.errors import BuildFailed
+from workflows.planning.resolve_environment import built_of, make_ready, store_of
 
 DECLARED = """
 [environments.ours]

@@ -20,7 +20,9 @@ from runner.errors import BadSpec, BuildFailed
 from runner.execution import harness
 from runner.execution.machine_lock import exclusive
 
-from ..context import Context, UsageError, say
+from ..app_context import AppContext
+from ..errors import UsageError
+from ..reporter import Reporter
 from .select_cases import choose_profile
 
 
@@ -36,9 +38,9 @@ class Ready:
     asked: str = ""
 
 
-def store_of(here: Context) -> Store:
+def store_of(app: AppContext) -> Store:
     """Where built environments lie."""
-    return Store(here.places.data_dir / "environments")
+    return Store(app.places.data_dir / "environments")
 
 
 def declared(settings: Settings) -> dict[str, Wanted]:
@@ -75,7 +77,7 @@ def wanted(settings: Settings, text: str, defaults: Recipe | None = None) -> Wan
 
 
 def choose_environment(
-    here: Context, name: str | None, python: Path | None = None, *, may_build: bool = True
+    app: AppContext, name: str | None, python: Path | None = None, *, may_build: bool = True
 ) -> tuple[str, Path]:
     """Name and interpreter of one environment, built if need be: who calls it must hold the machine.
 
@@ -89,12 +91,12 @@ def choose_environment(
         return (absolute.parent.parent.name or "python"), absolute
     text = DEFAULT_ENVIRONMENT if name is None else name
     if not may_build:
-        one = wanted(here.settings, text)
-        found = present(store_of(here), one)
+        one = wanted(app.settings, text)
+        found = present(store_of(app), one)
         if found is None:
             raise UsageError(f"environment {text} is not built: `pyrometer environments build '{text}'`")
         return one.name, found
-    (ready,) = make_ready(here, [text])
+    (ready,) = make_ready(app, [text])
     return ready.name, ready.python
 
 
@@ -121,53 +123,51 @@ def built_of(store: Store, recipe: Recipe) -> Built | None:
     return next((b for b in reversed(same) if not b.replaced), None)
 
 
-def make_ready(here: Context, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
+def make_ready(app: AppContext, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
     """The environments that `texts` mean, in their order; those that are not built are built together.
 
-    The machine must not be measured meanwhile: hold it, or use `built_alone`. Progress goes to stderr.
+    The machine must not be measured meanwhile: hold it, or use `built_alone`. Progress goes to the reporter.
     Raises UsageError, or BuildFailed with one sentence for the first that cannot be built.
     """
-    meant = _distinct([wanted(here.settings, text, defaults) for text in texts])
+    meant = _distinct([wanted(app.settings, text, defaults) for text in texts])
     recipes = {one.name: one.recipe for one in meant if one.recipe}
-    _check_offered(here, recipes)
-    built = _build(here, recipes) if recipes else {}
+    _check_offered(app, recipes)
+    built = _build(app, recipes) if recipes else {}
     failures = [made for made in built.values() if isinstance(made, BuildFailed)]
     for failure in failures[1:]:
-        say(f"pyrometer: {failure}")
+        app.reporter.failed(str(failure))
     if failures:
         raise failures[0]
     found = {name: made for name, made in built.items() if isinstance(made, Built)}
-    known = declared(here.settings)
+    known = declared(app.settings)
     return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
 
 
-def _check_offered(here: Context, recipes: Mapping[str, Recipe]) -> None:
+def _check_offered(app: AppContext, recipes: Mapping[str, Recipe]) -> None:
     """Raise BuildFailed for the first that the package index does not offer, before another is built for it.
 
     One that is to be built alone says so itself, as soon.
     """
-    store = store_of(here)
+    store = store_of(app)
     missing = [one for one in recipes.values() if not (one.dated and store.find(one))]
     if len(recipes) > 1:
         for recipe in missing:
             check_offered(recipe)
 
 
-def built_alone(here: Context, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
+def built_alone(app: AppContext, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
     """`make_ready` while nothing is measured: unpacking gigabytes would disturb it."""
-    store = store_of(here)
-    meant = [wanted(here.settings, text, defaults) for text in texts]
+    store = store_of(app)
+    meant = [wanted(app.settings, text, defaults) for text in texts]
     if all(one.recipe is None or (one.recipe.dated and store.find(one.recipe)) for one in meant):
-        return make_ready(here, texts, defaults)
-    with exclusive(
-        lambda: say("a run or another build has this machine: waiting for its end (Ctrl-C gives up)")
-    ):
-        return make_ready(here, texts, defaults)
+        return make_ready(app, texts, defaults)
+    with exclusive(lambda: app.reporter.waiting("a run or another build has this machine")):
+        return make_ready(app, texts, defaults)
 
 
-def describing(here: Context) -> Callable[[str, Path], Environment]:
+def describing(app: AppContext) -> Callable[[str, Path], Environment]:
     """Asks an interpreter who it is, under the configured profile."""
-    built, profile = harness.build(here.places.data_dir / "harness"), choose_profile(here.settings, None)
+    built, profile = harness.build(app.places.data_dir / "harness"), choose_profile(app.settings, None)
     return lambda name, python: environment_room.describe(name, python, built, profile)
 
 
@@ -201,31 +201,31 @@ def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection
     return Ready(made.label if one.name == NIGHTLY else one.name, made.python, asked)
 
 
-def _build(here: Context, recipes: Mapping[str, Recipe]) -> dict[str, Built | BuildFailed]:
-    store = store_of(here)
+def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | BuildFailed]:
+    store = store_of(app)
     for name in store.sweep():
-        say(f"note: environment {name} was half built by a build that was killed; it is removed")
+        app.reporter.note(f"environment {name} was half built by a build that was killed; it is removed")
     there = {
         name: built for name, recipe in recipes.items() if recipe.dated and (built := store.find(recipe))
     }
     missing = {name: recipe for name, recipe in recipes.items() if name not in there}
     made: dict[str, Built | BuildFailed] = {}
     if missing:
-        workshop = Workshop(store, describing(here), threading.Event())
-        made = build_all(workshop, missing, _Progress())
-        _tell(made.values())
+        workshop = Workshop(store, describing(app), threading.Event())
+        made = build_all(workshop, missing, _Progress(app.reporter))
+        _report(app.reporter, made.values())
         kept = {built.name for built in (*there.values(), *made.values()) if isinstance(built, Built)}
-        keep = kept | named_folders(here.settings, store)
-        for sentence in store.make_room(here.settings.environments_gib, keep):
-            say(f"note: {sentence}")
+        keep = kept | named_folders(app.settings, store)
+        for sentence in store.make_room(app.settings.environments_gib, keep):
+            app.reporter.note(sentence)
     return {**there, **made}
 
 
-def _tell(made: Iterable[Built | BuildFailed]) -> None:
+def _report(reporter: Reporter, made: Iterable[Built | BuildFailed]) -> None:
     for each in made:
         if isinstance(each, Built):
             facts = each.facts
-            say(
+            reporter.progress(
                 f"{each.name}: torch {facts['torch']}, Python {facts['python']}, "
                 f"{each.size_mib / 1024:.1f} GiB, built in {each.seconds:.0f} s"
             )
@@ -234,12 +234,13 @@ def _tell(made: Iterable[Built | BuildFailed]) -> None:
 class _Progress:
     """A line for each thing that begins, from several builds at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self._lock = threading.Lock()
-        self._told: dict[str, str] = {}
+        self._last: dict[str, str] = {}
 
     def __call__(self, name: str, phrase: str) -> None:
         with self._lock:
-            if self._told.get(name) != phrase:
-                self._told[name] = phrase
-                say(f"{name}: {phrase}")
+            if self._last.get(name) != phrase:
+                self._last[name] = phrase
+                self._reporter.progress(f"{name}: {phrase}")

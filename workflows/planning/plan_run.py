@@ -1,8 +1,6 @@
-"""What a run is before it is measured: its header, and what of an earlier part it goes on from."""
+"""Plan a run, or load the plan of an interrupted one."""
 
 import os
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -28,22 +26,15 @@ from runner.records import Outcome, Planned, Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
-from workflows.errors import CannotResume, NothingToMeasure, NothingToResume
-from workflows.ingest import FORGOTTEN
-from workflows.measure import new_run_id
-from workflows.run_header import Header, environment_body, machine_body, profile_body, telemetry_body
-from workflows.upgrade import without_again
 
-from ..context import Context, UsageError, say
-from .neighbours import Side
+from ..app_context import AppContext
+from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
+from ..ingest import FORGOTTEN
+from ..measure import new_run_id
+from ..run_header import Header, environment_body, machine_body, profile_body, telemetry_body
+from ..upgrade import without_again
 from .resolve_environment import Ready
 
-#: Has the neighbours of a run lent to it again.
-Borrow = Callable[[Header, Side], Neighbours | None]
-#: The option by which the scheduler names a run before it begins.
-RUN_ID = "--run-id"
-#: And that by which it says that a session is about findings.
-_CONFIRMS = "--confirms"
 #: Noted where telemetry cannot know which of NVML's devices are measured.
 _UNKNOWN_GPUS = (
     "the measured PyTorch tells no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
@@ -58,6 +49,20 @@ class Chosen:
     profile: Profile
     suite: Suite
     harness: Harness
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a run measures with on this side, and whether on GPUs; a neighbour has to have the same."""
+
+    harness: Harness
+    environment: Environment
+    profile: Profile
+    on_gpus: bool
+
+
+#: Has the neighbours of a run lent to it again.
+Borrow = Callable[[Header, Side], Neighbours | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +115,6 @@ def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[Environment, ...
     return tuple(replace(known[one.python], name=one.name) for one in ready)
 
 
-def typed() -> str:
-    """The command as it was typed, for whoever wants to do the same again: under a name of its own."""
-    arguments = [each for each in sys.argv[1:] if each != _CONFIRMS]
-    if RUN_ID in arguments:
-        at = arguments.index(RUN_ID)
-        arguments = arguments[:at] + arguments[at + 2 :]
-    return shlex.join(["pyrometer", *arguments]).encode(errors="replace").decode()
-
-
 def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timing:
     """How long a run of the suite measures: another deadline if one was typed, the machine's own limit."""
     return replace(
@@ -129,7 +125,7 @@ def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timin
 
 
 def prepare(
-    here: Context,
+    app: AppContext,
     chosen: Chosen,
     asked: Asked,
     plan: Plan,
@@ -142,7 +138,7 @@ def prepare(
     where the environments do not see the same GPUs, and where device `cuda` sees none.
     `neighbours` are the machines that take part: what is measured is measured on all of them together.
     """
-    begun = here.runs / run / journal.FILE if run is not None else None
+    begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
         raise UsageError(f"run {run} began already: go on with it by --resume {run}")
     profile, harness, described = chosen.profile, chosen.harness, asked.environments
@@ -159,7 +155,7 @@ def prepare(
         run=run or new_run_id(),
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
-        command=typed(),
+        command=app.command,
         machine=machine_of(machine.describe(gpus), neighbours),
         environments=tuple(environment_body(one) for one in described),
         profile=profile_body(profile),
@@ -170,7 +166,7 @@ def prepare(
         device="cuda:0" if gpus else "cpu",
         budget_seconds=plan.budget_seconds,
         planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
-        notes=here.places.notes + profile.notes + machine.limits(described[0].gpus),
+        notes=app.places.notes + profile.notes + machine.limits(described[0].gpus),
         version=version("pyrometer"),
         canary=None if traced else canary_runner.canary_of(profile).environment(),
         telemetry=asked.telemetry,
@@ -181,11 +177,11 @@ def prepare(
     return Prepared(header, profile, harness, neighbours=neighbours)
 
 
-def machine_of(here: MachineFacts, neighbours: Neighbours | None) -> dict[str, Any]:
+def machine_of(local: MachineFacts, neighbours: Neighbours | None) -> dict[str, Any]:
     """This machine, or all that take part as one, for a run's header."""
     if neighbours is None:
-        return machine_body(here)
-    return machine_body(machine.together(here, neighbours.machines), neighbours.facts())
+        return machine_body(local)
+    return machine_body(machine.together(local, neighbours.machines), neighbours.facts())
 
 
 def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
@@ -231,10 +227,10 @@ def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
     header = Header.from_body(contents.header)
     if not contents.missing(header.replicates):
         raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
-    here = machine.describe([])
-    if _is_elsewhere(header, here):
+    local = machine.describe([])
+    if _is_elsewhere(header, local):
         name = header.machine["name"]
-        whose = f"another machine that is called {name}" if name == here.name else f"machine {name}"
+        whose = f"another machine that is called {name}" if name == local.name else f"machine {name}"
         raise CannotResume(f"run {header.run} belongs to {whose}; go on with it there")
     harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
     if not harness.path.exists():
@@ -256,7 +252,7 @@ def _borrow_nobody(header: Header, side: Side) -> None:
     """For runs that never have neighbours."""
 
 
-def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
+def prepare_again(app: AppContext, folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
     """A run that goes on where it stopped; raises CannotResume where that would be another run.
 
     `borrow` gets back the neighbours that it had.
@@ -290,27 +286,27 @@ def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
                     f"where {after['name']} lends itself now; start a new run"
                 )
     for line in contents.set_aside:
-        say(f"note: journal {line}; set aside, its case is measured again")
+        app.reporter.note(f"journal {line}; set aside, its case is measured again")
     return Prepared(header, profile, harness, contents.outcomes, neighbours)
 
 
-def find_run(here: Context, run: str) -> Path:
+def find_run(app: AppContext, run: str) -> Path:
     """The folder of a run by its id; for `latest` that of the newest which this machine began.
 
     Raises CannotResume, NothingToResume.
     """
     # An empty journal is a run that was killed before it began: there is nothing to go on with.
-    journals = here.runs.glob(f"*/{journal.FILE}")
+    journals = app.runs.glob(f"*/{journal.FILE}")
     known = sorted(path.parent.name for path in journals if path.stat().st_size)
     if not known:
-        raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {here.runs}")
+        raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {app.runs}")
     if run == "latest":
-        return _latest(here.runs, known)
+        return _latest(app.runs, known)
     if run not in known:
         raise CannotResume(unknown("run", run, [*known, "latest"]))
-    if (mark := here.runs / run / FORGOTTEN).exists():
+    if (mark := app.runs / run / FORGOTTEN).exists():
         raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
-    return here.runs / run
+    return app.runs / run
 
 
 def _latest(runs: Path, known: Sequence[str]) -> Path:
@@ -330,6 +326,6 @@ def _latest(runs: Path, known: Sequence[str]) -> Path:
     raise NothingToResume(f"no run in {runs} belongs to this machine, {facts.name}")
 
 
-def _is_elsewhere(header: Header, here: MachineFacts) -> bool:
+def _is_elsewhere(header: Header, local: MachineFacts) -> bool:
     """Whether another machine began the run: what both measured would stand under one name."""
-    return header.machine["fingerprint"] != here.fingerprint
+    return header.machine["fingerprint"] != local.fingerprint

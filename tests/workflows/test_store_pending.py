@@ -5,17 +5,19 @@ from pathlib import Path
 import pytest
 from journals import write_journal
 
-from cli.context import Context, store_beside_looking, store_pending
+from cli.output.reporter import TerminalReporter
 from configuration.data_dirs import resolve_places
 from configuration.settings import load_settings
 from db.connection.engine import open_database
 from db.runs import queries
+from workflows.app_context import AppContext
+from workflows.ingest import store_beside_looking, store_pending
 
 
 def looks(folder: Path, **variables: str) -> set[str]:
     """Look as `pyrometer dashboard` does; answers the runs that the database holds then."""
     settings = load_settings(cwd=folder, environ=variables)
-    here = Context(settings, resolve_places(settings, reading=True))
+    here = AppContext(settings, resolve_places(settings, reading=True), TerminalReporter(), "")
     store_beside_looking(here)
     with here.open_database() as database:
         return set(queries.run_ids(database))
@@ -44,6 +46,6 @@ def test_who_measures_means_the_database_that_is_named(tmp_path: Path) -> None:
     write_journal(tmp_path / ".pyrometer", "run-1")
     url = f"sqlite:///{tmp_path}/other.db"
     settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATABASE_URL": url})
-    store_pending(Context(settings, resolve_places(settings)))
+    store_pending(AppContext(settings, resolve_places(settings), TerminalReporter(), ""))
     with open_database(url) as database:
         assert queries.run_ids(database) == {"run-1"}

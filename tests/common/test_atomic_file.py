@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.context import UsageError
-from cli.whole_file import write_whole
-from cli.workflows.environment_file import add_table
+from common.atomic_file import write_whole
 from configuration.settings import load_settings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
+from workflows.errors import UsageError
+from workflows.planning.environment_file import add_table
 
 OLD = Wanted("2.9.1", recipe=Recipe(torch="2.9.1"))
 TABLE = b'[environments.old]\ntorch = "2.9.1"\n'

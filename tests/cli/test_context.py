@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from cli.workflows.plan_run import typed
+from cli.context import command_line
 
 
 def test_what_the_scheduler_says_beside_a_command_is_not_typed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,4 +12,4 @@ def test_what_the_scheduler_says_beside_a_command_is_not_typed_again(monkeypatch
     monkeypatch.setattr(
         sys, "argv", ["pyrometer", *asked, "--confirms", "--run-id", "20261121-aaaa", "--json"]
     )
-    assert typed() == "pyrometer upgrade 2.13.0 'nightly 2026-11-20' --case 'mlp/*' --json"
+    assert command_line() == "pyrometer upgrade 2.13.0 'nightly 2026-11-20' --case 'mlp/*' --json"

@@ -7,14 +7,14 @@ from typing import Any
 
 import tomlkit
 
+from common.atomic_file import write_whole
 from configuration.errors import ConfigurationError
 from configuration.reading import FILE_NAME
 from configuration.settings import Settings, load_settings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
 
-from ..context import UsageError
-from ..whole_file import write_whole
+from ..errors import UsageError
 
 
 def add_table(settings: Settings, name: str, spec: Wanted) -> Path:

@@ -15,8 +15,8 @@ from configuration.suggestions import unknown
 from runner.execution.harness import Harness
 from runner.records import Timing
 
-from .errors import CannotResume
-from .load_run import LATEST
+from ..errors import CannotResume
+from ..load_run import LATEST
 
 
 @dataclass(frozen=True, slots=True)

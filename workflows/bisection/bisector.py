@@ -2,39 +2,58 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from rich.console import Console
+from typing import Protocol
 
 from analysis.bisection import End, Question, answer, walk
+from common.interrupts import Interrupts
 from reports.body import upgrade_json
+from reports.wording import case_result
 from runner import environment as environments
 from runner import journal
 from runner.environment import Environment
 from runner.errors import BrokenEnvironment, BuildFailed
-from workflows.bisect_state import Bisection, Current, Shelf, Step
-from workflows.errors import CannotResume, NothingToMeasure
-from workflows.measure import RunResult
-from workflows.run_header import Header
-from workflows.upgrade import pairs_planned
 
-from ..commands.upgrade import NO_BUDGET_SECONDS, told_apart
-from ..context import Context, UsageError
-from ..interrupts import Interrupts
-from ..output.bisect_report import Teller, told
-from ..output.upgrade_result import conclude_upgrade, judge
-from .plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again
-from .plan_run import Plan as Planned
-from .resolve_environment import Ready, make_ready
-from .run_locally import alone, measured
-from .select_cases import CHOSEN, choose_cases, choose_profile, choose_suite
+from ..app_context import AppContext
+from ..errors import CannotResume, NothingToMeasure, UsageError
+from ..load_run import judge_run
+from ..measure import RunResult
+from ..planning.plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again
+from ..planning.plan_run import Plan as RunPlan
+from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished
+from ..planning.resolve_environment import Ready, make_ready
+from ..planning.select_cases import CHOSEN, choose_cases, choose_profile, choose_suite
+from ..run_header import Header
+from ..run_locally import alone, measured
+from ..upgrade import pairs_planned
+from .state import Bisection, Current, Shelf, Step
 
 #: What is unclear gets one more comparison, with so many times the pairs.
 LARGER = 2
 
 
-def shelf(here: Context) -> Shelf:
+def shelf(app: AppContext) -> Shelf:
     """Where bisections are kept."""
-    return Shelf(here.places.data_dir / "bisects")
+    return Shelf(app.places.data_dir / "bisects")
+
+
+class BisectionReporter(Protocol):
+    """Receives the steps of a bisection."""
+
+    def began(self, bisection: Bisection) -> None:
+        """It begins, or goes on with the steps that it has."""
+        ...
+
+    def asks(self, bisection: Bisection, asked: Question) -> None:
+        """Two candidates are compared next."""
+        ...
+
+    def compared(self, header: Header, result: RunResult) -> None:
+        """The run of a comparison is over."""
+        ...
+
+    def answered(self, bisection: Bisection, step: Step) -> None:
+        """A comparison has its answer."""
+        ...
 
 
 class _Skipped(Exception):
@@ -44,16 +63,18 @@ class _Skipped(Exception):
 class Bisector:
     """Goes from comparison to comparison; each is an upgrade of its own, and is written down at its end."""
 
-    def __init__(self, here: Context, bisection: Bisection, teller: Teller, interrupts: Interrupts) -> None:
+    def __init__(
+        self, app: AppContext, bisection: Bisection, reporter: BisectionReporter, interrupts: Interrupts
+    ) -> None:
         self.bisection = bisection
-        self._here = here
-        self._shelf = shelf(here)
-        self._teller = teller
+        self._app = app
+        self._shelf = shelf(app)
+        self._reporter = reporter
         self._interrupts = interrupts
-        profile = choose_profile(here.settings, bisection.profile)
+        profile = choose_profile(app.settings, bisection.profile)
         # The name of a suite that was none.
         name = None if bisection.suite == CHOSEN else bisection.suite
-        suite = choose_suite(here.settings, name, [bisection.case], own_cases=True)
+        suite = choose_suite(app.settings, name, [bisection.case], own_cases=True)
         self._chosen = Chosen(profile, suite, bisection.harness)
 
     @property
@@ -69,7 +90,7 @@ class Bisector:
         if self.begun:
             self._check_unchanged()
             self._forgive()
-            self._teller.began(self.bisection)
+            self._reporter.began(self.bisection)
         while True:
             asked = walk(len(self.bisection.candidates), self.bisection.answers)
             if self.bisection.current:
@@ -81,7 +102,7 @@ class Bisector:
             if step is None:
                 return None
             self._keep(replace(self.bisection, steps=(*self.bisection.steps, step), current=None))
-            self._teller.answered(self.bisection, step)
+            self._reporter.answered(self.bisection, step)
 
     def _check_unchanged(self) -> None:
         """Comparisons under other conditions would not go together."""
@@ -102,7 +123,7 @@ class Bisector:
 
     def _left_over(self, current: Current) -> Step | None:
         """The comparison that an earlier process was at, brought to its end; None where it is interrupted."""
-        folder = self._here.runs / current.run
+        folder = self._app.runs / current.run
         path = folder / journal.FILE
         if not path.exists() or not path.stat().st_size:
             # Killed before it began.
@@ -112,13 +133,13 @@ class Bisector:
         if not contents.missing(header.replicates):
             result = RunResult(header.run, "complete", contents.outcomes, stored=True, seconds=None)
             return self._step(current.question, header, result)
-        with alone():
-            return self._measured(current.question, prepare_again(folder))
+        with alone(self._app.reporter):
+            return self._measured(current.question, prepare_again(self._app, folder))
 
     def _compared(self, asked: Question) -> Step | None:
         if self.begun:
-            self._teller.asks(self.bisection, asked)
-        with alone():
+            self._reporter.asks(self.bisection, asked)
+        with alone(self._app.reporter):
             try:
                 both = self._environments(asked)
             except _Skipped as reason:
@@ -126,8 +147,8 @@ class Bisector:
             prepared = self._prepared(asked, both)
             if not self.begun:
                 # Not before it is known that the ends are there, and which case is meant.
-                self._teller.began(self.bisection)
-                self._teller.asks(self.bisection, asked)
+                self._reporter.began(self.bisection)
+                self._reporter.asks(self.bisection, asked)
             self._keep(replace(self.bisection, current=Current(asked, prepared.header.run)))
             return self._measured(asked, prepared)
 
@@ -138,9 +159,9 @@ class Bisector:
         """
         old, new = (self.bisection.candidates[at] for at in (asked.old, asked.new))
         may_skip = asked.old == 0 and asked.new < len(self.bisection.candidates) - 1
-        make_ready(self._here, [old])
+        make_ready(self._app, [old])
         try:
-            ready = make_ready(self._here, [old, new])
+            ready = make_ready(self._app, [old, new])
             other = self._described(ready[1])
         except (BuildFailed, BrokenEnvironment) as error:
             if may_skip:
@@ -156,7 +177,7 @@ class Bisector:
             raise
         for at, one in zip((asked.old, asked.new), both.environments, strict=True):
             self.bisection = self.bisection.met(at, one.fingerprint)
-        return told_apart(both)
+        return distinguished(self._app, both)
 
     def _described(self, one: Ready) -> Environment:
         return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.profile)
@@ -165,7 +186,7 @@ class Bisector:
         one = self.bisection
         old, new = both.environments
         if not one.steps:
-            found = choose_cases(self._chosen.suite, [one.case], old, self._here.settings)
+            found = choose_cases(self._chosen.suite, [one.case], old, self._app.settings)
             if len(found) != 1:
                 raise _several(one.case, found)
             one = self.bisection = replace(one, case=found[0])
@@ -178,19 +199,18 @@ class Bisector:
         comparison = replace(rule, old=old.fingerprint, new=new.fingerprint)
         planned = pairs_planned(comparison, [one.case])
         return prepare(
-            self._here,
+            self._app,
             self._chosen,
             both,
-            Planned(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
+            RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
         )
 
     def _measured(self, asked: Question, prepared: Prepared) -> Step | None:
-        conclude = conclude_upgrade(as_json=True) if self._teller.as_json else _silent
-        result = measured(self._here, prepared, self._teller.as_json, self._interrupts, conclude)
+        result = measured(self._app, prepared, self._interrupts, self._reporter.compared)
         return None if result.state == "interrupted" else self._step(asked, prepared.header, result)
 
     def _step(self, asked: Question, header: Header, result: RunResult) -> Step:
-        judged = judge(header, result)
+        judged = judge_run(header, result)
         (found,) = judged.results
         metric = judged.subject.policy.metric
         body = upgrade_json(judged.subject, judged.results, judged.upgrade)
@@ -198,7 +218,7 @@ class Bisector:
             asked.old,
             asked.new,
             answer(found, metric),
-            told(found, metric),
+            case_result(found, metric),
             header.run,
             judged.subject.reproduce(self.bisection.case),
             body["cases"][0],
@@ -215,7 +235,3 @@ def _several(pattern: str, found: Sequence[str]) -> Exception:
         return NothingToMeasure("no case is selected")
     shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
     return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {shown}')
-
-
-def _silent(console: Console, header: Header, result: RunResult) -> None:
-    """The verdict is told by whoever compares."""

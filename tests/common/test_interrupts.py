@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.interrupts import interruptible
+from common.interrupts import interruptible
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

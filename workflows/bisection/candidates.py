@@ -11,8 +11,8 @@ from runner.environments.package_index import dated, offered
 from runner.environments.recipe import NIGHTLY, Recipe
 from runner.environments.versions import date_of, parse
 
-from ..context import UsageError
-from .resolve_environment import declared, wanted
+from ..errors import UsageError
+from ..planning.resolve_environment import declared, wanted
 
 _LIST_THEM = "name what lies between with --candidates A,B,C"
 

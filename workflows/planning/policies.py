@@ -14,7 +14,7 @@ from runner.execution.launch.compile_cache import compiles
 from runner.records import Timing
 from runner.worker.case_key import CaseKey
 
-from ..context import UsageError
+from ..errors import UsageError
 
 
 def choose_policy(settings: Settings, name: str | None) -> Policy:
