@@ -35,6 +35,8 @@ _STORED = "stored"
 FORGOTTEN = "forgotten"
 #: Of a journal with more bad lines than this the page of its run counts the rest.
 _NOTED_LINES = 20
+#: Of more cases than this the replicates of all are read.
+_SOME_CASES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +49,64 @@ class Ingested:
 
 
 @dataclass(frozen=True, slots=True)
+class Position:
+    """How far a journal is stored, in bytes and lines, and what of that the rest is judged with."""
+
+    size: int = 0
+    lines: int = 0
+    header: Header | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    ended_at: str | None = None
+    set_aside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
-    """What a journal holds, as the database knows it; `size` is how many bytes were there to be read."""
+    """What a journal holds after a position, as the database knows it; `position` is behind it."""
 
     path: Path
-    size: int
+    position: Position
     run: Run
     outcomes: tuple[StoredOutcome, ...]
     canaries: tuple[StoredOutcome, ...]
-    set_aside: tuple[str, ...]
 
     @staticmethod
     def of(path: Path) -> "Read":
-        """What is in it; raises JournalError when it has no header or its lines do not fit together."""
+        """All that is in it; raises JournalError when it has no header or its lines do not fit together."""
         with _fitting(path):
-            size = path.stat().st_size
-            contents = journal.read(path)
-            header = Header.from_body(contents.header)
-            complete = not contents.missing(header.replicates)
-            ended_at = str(contents.ended["at"]) if contents.ended else None
-            run = header.run_record("complete" if complete else "interrupted", ended_at)
-            run = replace(run, notes=run.notes + _notes(contents.set_aside))
-            if complete:
-                run = replace(run, facts={**run.facts, **_decided(header, contents.outcomes)})
-            outcomes, canaries = (
-                tuple(map(stored_outcome, each)) for each in (contents.outcomes, contents.canaries)
+            try:
+                written = path.read_bytes()
+            except OSError as error:
+                raise JournalError(f"{path}: {error.strerror or error}") from error
+            return Read.after(Position(), path, written)
+
+    @staticmethod
+    def after(
+        before: Position, path: Path, written: bytes, waiting: bytes = b"", *, running: bool = False
+    ) -> "Read":
+        """What is `written` behind a position, and what waits to be; with `running` more is to come.
+
+        Raises JournalError as `of` does.
+        """
+        with _fitting(path):
+            contents = journal.parse(written + waiting, before.lines + 1)
+            if before.header is None and not contents.header:
+                raise JournalError(f"{path} has no readable header")
+            header = before.header or Header.from_body(contents.header)
+            known = {outcome.planned for outcome in before.outcomes}
+            new = [each for each in contents.outcomes if each.planned not in known]
+            outcomes = (*before.outcomes, *(replace(each, blocks=(), telemetry=()) for each in new))
+            position = Position(
+                before.size + len(written),
+                before.lines + written.count(b"\n"),
+                header,
+                outcomes,
+                str(contents.ended["at"]) if contents.ended else before.ended_at,
+                before.set_aside + contents.set_aside,
             )
-            return Read(path, size, run, outcomes, canaries, contents.set_aside)
+            run = _run_of(position, running=running)
+            stored = (tuple(map(stored_outcome, each)) for each in (new, contents.canaries))
+            return Read(path, position, run, *stored)
 
     def store(self, database: Database) -> int:
         """Store all of it or nothing, and answer how many outcomes of the plan were new.
@@ -84,8 +117,11 @@ class Read:
             store.save_run(whole, self.run)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)
-            # Not of the journal's outcomes: another process may meanwhile have read and stored more lines.
-            store.save_measurements(whole, self.run.id, measured(replicates_of_run(whole, self.run.id)))
+            if cases := {each.case for each in (*self.outcomes, *self.canaries)}:
+                # Not of what was read: another process may meanwhile have read and stored more lines.
+                some = cases if len(cases) <= _SOME_CASES else None
+                replicates = replicates_of_run(whole, self.run.id, cases=some)
+                store.save_measurements(whole, self.run.id, measured(replicates))
         return new
 
     @property
@@ -105,8 +141,23 @@ def ingest(path: Path, database: Database) -> Ingested:
     """
     read = Read.of(path)
     new = read.store(database)
-    mark_stored(path, read.size, len(read.outcomes), read.set_aside)
-    return Ingested(read.run.id, new, read.set_aside)
+    position = read.position
+    mark_stored(path, position.size, len(position.outcomes), position.set_aside)
+    return Ingested(read.run.id, new, position.set_aside)
+
+
+def _run_of(position: Position, *, running: bool) -> Run:
+    """The record of a run whose journal is read so far."""
+    header = position.header
+    assert header is not None
+    notes = _notes(position.set_aside)
+    if running:
+        run = header.run_record("running", None)
+        return replace(run, notes=run.notes + notes)
+    complete = {*header.replicates} <= {outcome.planned for outcome in position.outcomes}
+    run = header.run_record("complete" if complete else "interrupted", position.ended_at)
+    facts = {**run.facts, **(_decided(header, position.outcomes) if complete else {})}
+    return replace(run, notes=run.notes + notes, facts=facts)
 
 
 def _decided(header: Header, outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -216,12 +267,6 @@ def pending(data_dir: Path, known: Mapping[str, int], runs: Collection[str] = ()
         if size and not forgotten and (stored != size or held < outcomes):
             found.append(path)
     return found
-
-
-def measurements(outcomes: Iterable[Outcome]) -> list[Measurement]:
-    """One measurement per case, environment and metric, from the replicates that ended well."""
-    ended_well = (outcome for outcome in outcomes if outcome.status == "ok")
-    return measured(Replicate(o.case, o.environment, _finite_metrics(o)) for o in ended_well)
 
 
 def measured(replicates: Iterable[Replicate]) -> list[Measurement]:

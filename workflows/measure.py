@@ -145,7 +145,6 @@ class _Boundaries:
     def __init__(
         self, header: Header, profile: Profile, recorder: Recorder, known: tuple[Outcome, ...]
     ) -> None:
-        self.known = known
         self.differs = False
         self._run = header.run
         self._recorder = recorder
@@ -204,7 +203,7 @@ class _Run:
             self._durations.learn(outcome)
         self._look_ahead()
         self._watcher.began(self._header, self._todo, self._later)
-        self._recorder.begin(known, self._boundaries.known)
+        self._recorder.begin()
         if self._boundaries.differs:
             self._watcher.note("the canary is another than when this run began: it is left out from here on")
         started = time.monotonic()
