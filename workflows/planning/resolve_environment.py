@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from configuration.schema import EnvironmentSettings
 from configuration.settings import DEFAULT_ENVIRONMENT, Settings
 from configuration.suggestions import unknown
+from configuration.tables.environments import EnvironmentSettings
 from runner import environment as environment_room
 from runner.environment import Environment
 from runner.environments.building import Workshop, check_offered

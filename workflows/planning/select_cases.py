@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from common.text import plural
-from configuration.lines import line_of
 from configuration.reading import label_of
 from configuration.settings import Settings
 from configuration.suggestions import nearest, unknown
@@ -107,9 +106,8 @@ def _place(settings: Settings, name: str, path: Place) -> str:
     suite = f"suite {name}"
     if settings.file is None or name not in settings.suites:
         return suite
-    line = line_of(settings.file.read_text(encoding="utf-8-sig"), ("suites", name, *path))
-    label = label_of(settings.file, Path.cwd())
-    return f"{label}, line {line}: {suite}" if line else f"{label}: {suite}"
+    place = ".".join(str(part) for part in ("suites", name, *path))
+    return f"{label_of(settings.file, Path.cwd())}: {place}"
 
 
 def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_cases: bool) -> Suite:
