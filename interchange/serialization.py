@@ -7,19 +7,13 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from analysis.metrics import Metric
-from db.records import (
-    Environment,
-    Hardware,
-    Machine,
-    Measurement,
-    MetricDefinition,
-    Outcome,
-    Profile,
-    Recording,
-    Run,
-)
+from records.environments import Environment
 from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Profile, Run
+from records.telemetry import Recording
 
 from .errors import BadFile
 from .reading import At

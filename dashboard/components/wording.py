@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
-from analysis.words import plural as plural
-from analysis.words import printable
+from common.text import plural as plural
+from common.text import printable
 from configuration.suggestions import nearest
-from db.records import MetricDefinition, SeriesPoint
+from records.outcomes import MetricDefinition
+from records.series import SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 

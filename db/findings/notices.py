@@ -6,11 +6,11 @@ from typing import Any
 from sqlalchemy import Select, select, tuple_, update
 
 from records.deliveries import Delivery
+from records.findings import Notice
 
 from ..connection.engine import Database
 from ..runs.upserts import insert_for
 from ..schema import finding_tables
-from .records import Notice
 
 _NOTICE, _DELIVERY = finding_tables.Notice, finding_tables.Delivery
 

@@ -5,11 +5,12 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
+from records.environments import NamedEnvironment
 from records.kinds import EnvironmentKind, RunKind
+from records.runs import UpgradeRun
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
-from ..upgrade_records import NamedEnvironment, UpgradeRun
 
 
 def upgrade_runs(

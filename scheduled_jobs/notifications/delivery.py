@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database
 from db.findings.notices import replace_delivery
-from db.findings.records import Notice
 from records.deliveries import Delivery, DeliveryState
+from records.findings import Notice
 from workflows.errors import TargetsUnreadable
 
 from .bounded import bound_answers

@@ -13,7 +13,7 @@ from configuration.settings import load_settings
 from db.connection.engine import Database
 from db.findings import notices
 from db.queue.commands import plan_fire
-from db.queue.records import NewTask, Task
+from records.tasks import NewTask, Task
 from runner.errors import IndexFailed
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.jobs.discover import RELEASE, discover, pinned_version

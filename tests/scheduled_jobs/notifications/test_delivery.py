@@ -14,8 +14,8 @@ from telling_builders import MORNING
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database, open_database
 from db.findings.notices import notice, save_notice
-from db.findings.records import Notice
 from records.deliveries import Delivery, DeliveryState
+from records.findings import Notice
 from scheduled_jobs.notifications import bounded
 from scheduled_jobs.notifications.delivery import (
     MOST_TRIES,
