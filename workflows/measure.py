@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
@@ -21,7 +22,7 @@ from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
 from runner.multi_node.client import Neighbours
 from runner.profile import Profile
-from runner.records import Outcome, Planned, SessionPlan
+from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
 from .recorder import OpenDatabase, Recorder
@@ -344,6 +345,6 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
 
 def _without(planned: Planned, status: str, reason: str) -> Outcome:
     """The outcome of a replicate that was never started."""
-    now = datetime.now(UTC).isoformat()
+    now = datetime.now(UTC)
     about = (planned.case, planned.environment, planned.replicate)
     return Outcome(*about, status=status, reason=reason, started_at=now)

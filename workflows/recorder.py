@@ -9,10 +9,10 @@ from pathlib import Path
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import store
+from records.outcomes import Outcome
 from runner.journal import Journal
-from runner.records import Outcome
 
-from .ingest import ingest, mark_stored, measurements, stored_outcome
+from .ingest import ingest, mark_stored, measurements, storable
 from .retention import FOR_EVER, Kept, prune
 from .run_header import Header
 
@@ -128,8 +128,8 @@ class Recorder:
         concerned = [o for o in self._outcomes if (o.case, o.environment) in cases]
         database, run = self._opened(), self._header.run
         store.save_run(database, self._header.run_record(state, ended_at))
-        store.save_outcomes(database, run, [stored_outcome(o) for o in self._unstored])
-        store.save_outcomes(database, run, [stored_outcome(o) for o in self._canaries], planned=False)
+        store.save_outcomes(database, run, [storable(o) for o in self._unstored])
+        store.save_outcomes(database, run, [storable(o) for o in self._canaries], planned=False)
         store.save_measurements(database, run, measurements(concerned + self._canaries))
         self._unstored = []
 

@@ -13,7 +13,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from runner.environment import Environment
 from runner.execution import harness as harnesses
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
 from workflows.errors import NothingToMeasure

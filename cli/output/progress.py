@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 from analysis.speedups import gains
-from runner.records import Outcome, Planned
+from records.outcomes import Outcome, Planned
 from runner.suites.reference_cases import baselines
 from workflows.measure import RunResult, Watcher
 from workflows.run_header import Header

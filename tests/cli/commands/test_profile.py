@@ -19,8 +19,8 @@ from cli.workflows.select_cases import one_each
 from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.store import save_outcomes, save_run
+from records.outcomes import Outcome
 from runner import journal
-from runner.records import Outcome
 
 pytestmark = pytest.mark.torch
 

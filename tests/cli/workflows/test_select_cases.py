@@ -8,7 +8,7 @@ from cli.context import UsageError
 from cli.workflows.select_cases import CHOSEN, choose_cases, choose_suite, observed, refuse_long, spelled
 from configuration.settings import load_settings
 from runner.environment import Environment
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.suites import plan
 from runner.suites.built_in import built_in
 from runner.suites.catalogue import workloads
