@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.comparison.comparison import compared
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
@@ -14,10 +15,11 @@ from db.runs.replicates import stored_outcomes
 from interchange.formats import came_from
 from records.outcomes import MetricDefinition
 from records.runs import Run
+from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
 
-from .errors import NoSuchRun
+from .errors import NoSuchRun, UsageError
 from .ingest import FORGOTTEN, pending
 from .measure import RunResult
 from .recorder import OpenDatabase
@@ -125,3 +127,25 @@ def _from_database(database: Database, name: str) -> Told:
         stored=run,
         defined=metric_definitions.metric_definitions(database) if foreign else {},
     )
+
+
+def judge_run(header: Header, result: RunResult) -> Judged:
+    """The verdict on what was measured so far."""
+    comparison = header.compared
+    assert comparison is not None
+    # Of a run that was told of later its end is not known here.
+    ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
+    return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
+
+
+def judge_told(told: Told) -> Judged | None:
+    """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
+    if told.header is not None:
+        return judge_run(told.header, told.result) if told.header.comparison is not None else None
+    if told.stored is None:
+        return None
+    try:
+        comparison = compared(told.stored.facts)
+        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
+    except ValueError as error:
+        raise UsageError(f"run {told.stored.id} holds {error}") from error

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from analysis.comparison import rounds
-from analysis.words import printable
+from common.text import printable
 from dashboard.components import charts, filters, frames, links, load, markup, reproduce, tables, wording
 from dashboard.components.query_params import bounded
 from dashboard.components.views import View

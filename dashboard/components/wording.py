@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
-from analysis.words import plural as plural
-from analysis.words import printable
+from common.text import plural as plural
+from common.text import printable
 from configuration.suggestions import nearest
 from records.outcomes import MetricDefinition
 from records.series import SeriesPoint

@@ -8,7 +8,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import alive, in_words, present
+from analysis.staleness import alive, present
 from dashboard.components import links, markup, run_source, wording
 from dashboard.machines.load import Able, OpenTasks
 from dashboard.machines.waiting import MEASURING
@@ -16,6 +16,7 @@ from dashboard.overview.load import Morning
 from dashboard.overview.schedule_heartbeat import measures, thinks
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
+from reports.text.staleness_text import in_words
 
 #: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")

@@ -8,7 +8,6 @@ import pandas as pd
 
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
-from analysis.words import percent
 from dashboard.components import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
@@ -18,6 +17,7 @@ from dashboard.trends.view import Axis
 from records.runs import RunChange
 from records.series import SeriesPoint
 from reports.text.finding_text import interval
+from reports.text.numbers import percent
 
 #: What changes with PyTorch itself, which the rules of versions tell.
 _PYTORCH = ("torch", "torch_git", "build_digest")

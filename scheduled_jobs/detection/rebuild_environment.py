@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configuration.schema import EnvironmentSettings
+from configuration.tables.environments import EnvironmentSettings
 from records.environments import Environment
 from runner.environments.recipe import NIGHTLY
 from runner.environments.spec import which_torch

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from records.tasks import Task
+from reports.text.reason_text import sentence
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.jobs.environment_aliases import resolved
 from scheduled_jobs.jobs.measure import options, why
@@ -42,7 +43,7 @@ def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> d
     assert comparison is not None
     verdict = comparison.verdict(comparison.results(told.result.outcomes))
     first = dict.fromkeys([*verdict.grounds, *verdict.reasons])
-    reasons: Sequence[str] = [reason.text for reason in first][:_REASONS]
+    reasons: Sequence[str] = [sentence(reason) for reason in first][:_REASONS]
     return {
         "run": run.run,
         "old": old,

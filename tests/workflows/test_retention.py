@@ -51,7 +51,7 @@ def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER, na
     journal = Journal(folder / header.run)
     journal.header(header.to_body())
     recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, kept)
-    recorder.begin((), ())
+    recorder.begin()
     recorder.outcome(OUTCOME)
     recorder.between_sessions()
     assert recorder.end("complete")
