@@ -44,8 +44,6 @@ class UpgradeRequest:
     also: tuple[str, ...] = ()
     budget: float | None = None
     deadline: float | None = None
-    reports: tuple[Path, ...] = ()
-    json: bool = False
     run_id: str | None = None
     confirms: bool = False
 
