@@ -100,11 +100,12 @@ def scheduler(folder: Path, url: str) -> None:
     """Be one of the two until SIGTERM."""
     from configuration.settings import load_settings
     from db.connection.engine import open_database
-    from scheduled_jobs.jobs.context import MEASURING, THINKING, Done
+    from scheduled_jobs.jobs.context import THINKING, Done
     from scheduled_jobs.jobs.measure import measure
     from scheduled_jobs.scheduler import scheduler as loop
     from scheduled_jobs.scheduler.log import Log
     from scheduled_jobs.scheduler.worker_slot import Lane
+    from workflows.fleet_status import MEASURING
 
     loop.TICK_SECONDS = 0.2
     settings = load_settings(cwd=folder, environ={})
