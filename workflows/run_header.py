@@ -10,13 +10,14 @@ from records.environments import Environment as StoredEnvironment
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
 from records.old_runs import kind_of_old_run, source_of_old_run
+from records.outcomes import Planned
 from records.runs import Profile as StoredProfile
 from records.runs import Run
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
 from runner.profile import Profile
-from runner.records import Planned, Target, Timing
+from runner.session_plan import Target, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
 

@@ -1,5 +1,7 @@
 """Sentences of what speaks for and against an upgrade, and of what is in no geomean."""
 
+from typing import Any
+
 from analysis.comparison.reasons import (
     Alike,
     CaseBeyondLimit,
@@ -24,6 +26,9 @@ from analysis.metrics import METRICS
 from common.text import plural
 
 from .numbers import called, change_beside, of_cases, percent, share, share_beside, word
+
+#: Reasons of a decision that are stored, those that decide first.
+_REASONS = 5
 
 
 def sentence(reason: Reason) -> str:
@@ -66,9 +71,15 @@ def _of_case(detail: CaseDetail) -> str:
             return _beyond(beyond)
 
 
-def decision_body(upgrade: Upgrade) -> dict[str, str]:
-    """A verdict in so few words that a list of upgrades can show it: the decision, and its first ground."""
-    return {"decision": upgrade.decision, "because": sentence(upgrade.grounds[0])}
+def decision_body(upgrade: Upgrade) -> dict[str, Any]:
+    """What is stored of a verdict: the decision, its first ground, the heaviest reasons, what broke."""
+    first = dict.fromkeys([*upgrade.grounds, *upgrade.reasons])
+    return {
+        "decision": upgrade.decision,
+        "because": sentence(upgrade.grounds[0]),
+        "reasons": [sentence(reason) for reason in first][:_REASONS],
+        "broken": [one.case for one in upgrade.broken],
+    }
 
 
 def exclusion(one: Exclusion) -> str:

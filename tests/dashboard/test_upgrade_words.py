@@ -107,4 +107,6 @@ def test_what_a_case_may_do_is_no_ground_to_go() -> None:
     assert wording.because(upgrade).endswith(body["because"])
     # Elsewhere the heaviest reason is the ground.
     upgrade = reported([*cases, GONE])[2]
-    assert decision_body(upgrade) == {"decision": "no-go", "because": sentence(upgrade.reasons[0])}
+    body = decision_body(upgrade)
+    assert (body["decision"], body["because"]) == ("no-go", sentence(upgrade.reasons[0]))
+    assert body["broken"] == [GONE.case]

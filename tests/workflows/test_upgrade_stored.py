@@ -120,7 +120,8 @@ def test_what_it_came_to_is_stored_where_a_list_finds_it(tmp_path: Path, sqlite:
     ingest(write_upgrade(tmp_path / "data", STORIES["broken"]), sqlite)
     (listed,) = upgrade_runs(sqlite)
     reasons = from_database(sqlite).upgrade.reasons
-    assert listed.facts[DECIDED] == {"decision": "no-go", "because": sentence(reasons[0])}
+    decided = listed.facts[DECIDED]
+    assert (decided["decision"], decided["because"]) == ("no-go", sentence(reasons[0]))
     assert [each.fingerprint for each in listed.environments] == [OLD.fingerprint, NEW.fingerprint]
     assert listed.hardware_label == "Xeon 6430, 2 cores" and listed.state == "complete"
 

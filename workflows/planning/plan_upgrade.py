@@ -11,7 +11,7 @@ from analysis.comparison.thresholds import threshold_of
 from common.text import plural
 from records.kinds import RunKind
 from runner.environment import Environment
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
 
@@ -45,8 +45,6 @@ class UpgradeRequest:
     also: tuple[str, ...] = ()
     budget: float | None = None
     deadline: float | None = None
-    reports: tuple[Path, ...] = ()
-    json: bool = False
     run_id: str | None = None
     confirms: bool = False
 

@@ -89,4 +89,6 @@ def test_cases_come_by_name_and_those_of_other_environments_not_at_all() -> None
 
 def test_a_decision_in_a_few_words_is_that_of_the_verdict() -> None:
     upgrade = COMPARISON.verdict([])
-    assert decision_body(upgrade) == {"decision": "unclear", "because": sentence(upgrade.reasons[0])}
+    first = sentence(upgrade.reasons[0])
+    body = {"decision": "unclear", "because": first, "broken": []}
+    assert decision_body(upgrade) == {**body, "reasons": [first, *map(sentence, upgrade.reasons[1:5])]}
