@@ -12,7 +12,7 @@ from ..connection.engine import Database
 from ..runs.upserts import insert_for
 from ..schema import finding_tables
 
-_NOTICE, _DELIVERY = finding_tables.Notice, finding_tables.Delivery
+_NOTICE, _DELIVERY = finding_tables.Notice, finding_tables.NoticeDelivery
 
 
 def save_notice(database: Database, notice: Notice) -> bool:

@@ -90,7 +90,7 @@ class Notice(Base):
     __table_args__ = (Index(None, "made_at"),)
 
 
-class Delivery(Base):
+class NoticeDelivery(Base):
     """A notice on its way to one target, which is named without its secrets; no row where none was tried."""
 
     __tablename__ = "delivery"
