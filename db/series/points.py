@@ -86,28 +86,30 @@ def points(
     rows.sort(key=lambda row: starts[row[0]] + about[row[1:3]][0])
     for row in rows:
         series = row[0]
-        yield series, SeriesPoint(cases[series], *about[row[1:3]][1], *row[3:])
+        run, kinds = about[row[1:3]][1]
+        yield series, SeriesPoint(cases[series], *run, *row[3:], *kinds)
 
 
 def _oldest_first(
     connection: Connection, pairs: Collection[tuple[int, int]]
-) -> Iterator[tuple[tuple[int, int], tuple[Any, ...]]]:
+) -> Iterator[tuple[tuple[int, int], tuple[tuple[Any, ...], tuple[Any, ...]]]]:
     """Pairs of a run and an environment, by the age of the run and the order of its environments.
 
-    Each with what a point tells of them: run, start, fingerprint, version, machine and harness.
+    Each with what a point says of them: run, start, fingerprint, version, machine and harness; and after its
+    numbers the source of the run, its format and the kind of the environment.
     """
     dialect = connection.dialect.name
     run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
     numbers, used = {number for number, _ in pairs}, {used for _, used in pairs}
     runs = {
-        number: (started_at, id, machine, harness)
-        for number, started_at, id, machine, harness in connection.execute(
+        number: (started_at, id, machine, harness, source)
+        for number, started_at, id, machine, harness, *source in connection.execute(
             _RUNS.where(among(dialect, run.number, "numbers")), {"numbers": as_one(dialect, numbers)}
         )
     }
     names = {
-        id: (fingerprint, torch_version)
-        for id, fingerprint, torch_version in connection.execute(
+        id: (fingerprint, torch_version, kind)
+        for id, fingerprint, torch_version, kind in connection.execute(
             _ENVIRONMENTS.where(among(dialect, environment.id, "ids")), {"ids": as_one(dialect, used)}
         )
     }
@@ -121,15 +123,25 @@ def _oldest_first(
         return runs[pair[0]][0], pair[0], places.get(pair, 0)
 
     for pair in sorted(pairs, key=age):
-        started_at, id, machine, harness = runs[pair[0]]
-        yield pair, (id, started_at, *names[pair[1]], machine, harness)
+        started_at, id, machine, harness, source = runs[pair[0]]
+        fingerprint, version, kind = names[pair[1]]
+        yield pair, ((id, started_at, fingerprint, version, machine, harness), (*source, kind))
 
 
 _RUNS = select(
-    tables.Run.number, tables.Run.started_at, tables.Run.id, tables.Machine.name, tables.Run.harness
+    tables.Run.number,
+    tables.Run.started_at,
+    tables.Run.id,
+    tables.Machine.name,
+    tables.Run.harness,
+    tables.Run.source,
+    tables.Run.source_format,
 ).join(tables.Machine, tables.Machine.id == tables.Run.machine_id)
 _ENVIRONMENTS = select(
-    tables.Environment.id, tables.Environment.fingerprint, tables.Environment.torch_version
+    tables.Environment.id,
+    tables.Environment.fingerprint,
+    tables.Environment.torch_version,
+    tables.Environment.kind,
 )
 _PLACES = select(
     tables.RunEnvironment.run_number, tables.RunEnvironment.environment_id, tables.RunEnvironment.position

@@ -63,7 +63,7 @@ def everything(url: str, **how: Any) -> dict[str, Checked]:
             schema_check(database),
             *(guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
         ]
-        found.append(measurement_check(database, measured, **{"imported": lambda _: False, **how}))
+        found.append(measurement_check(database, measured, **how))
         found += [sample_check(database), telemetry_check(database)]
     return {each.name: each for each in found}
 
