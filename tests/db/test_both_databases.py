@@ -172,6 +172,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.suites_and_machines: queries.suites_and_machines,
     queries.run_summary: lambda database: queries.run_summary(database, "night-2"),
     queries.run_summaries: lambda database: queries.run_summaries(database, ["night-2", "night-1"]),
+    queries.foreign_runs: queries.foreign_runs,
     queries.run_ids: queries.run_ids,
     queries.runs_by_age: queries.runs_by_age,
     queries.latest_run_id: queries.latest_run_id,
@@ -338,9 +339,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.rollup_check: check.rollup_check,
     check.queue_check: check.queue_check,
-    check_runs.measurement_check: lambda database: check_runs.measurement_check(
-        database, measurements_for, lambda run: False
-    ),
+    check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
     check_runs.sample_check: check_runs.sample_check,
     check_runs.telemetry_check: check_runs.telemetry_check,
     delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),
