@@ -41,8 +41,8 @@ class Told:
     started_at: datetime
     planned: int
     traced: bool
-    source: RunSource
-    source_format: str
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
     header: Header | None = None
     stored: Run | None = None
     defined: Mapping[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
