@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from common.text import plural
+
 from .comparison.verdict import Verdict
 from .metrics import METRICS
 
@@ -158,11 +160,6 @@ def called(kind: str, metric: str) -> str:
     if METRICS[metric].unit in _SPEEDS:
         return kind
     return {"faster": "better", "slower": "worse"}.get(kind, kind)
-
-
-def plural(many: int, noun: str) -> str:
-    """`1 pair`, `2 pairs`."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
 def of_cases(many: int, total: int, verb: str = "are") -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from common.text import plural
 from configuration.data_dirs import Places, resolve_places
 from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
@@ -128,7 +129,7 @@ def store_beside_looking(here: Context) -> None:
         say(f"note: {error}")
         return
     if left:
-        runs, them = ("1 run", "it") if left == 1 else (f"{left} runs", "them")
+        runs, them = plural(left, "run"), "it" if left == 1 else "them"
         say(
             f"note: {runs} of {here.runs} would be stored in the database that PYROMETER_DATABASE_URL names, "
             f"but not by looking at it: `pyrometer run` and `pyrometer report` store {them}"
@@ -139,8 +140,3 @@ def say(sentence: str) -> None:
     """For people, beside whatever stdout carries for machines."""
     sys.stderr.write(sentence + "\n")
     sys.stderr.flush()
-
-
-def plural(many: int, noun: str) -> str:
-    """`1 case`, `2 cases`; not that of `analysis.words`, which would make `--help` and lists import numpy."""
-    return f"{many:,} {noun}" + ("" if many == 1 else "s")

@@ -12,7 +12,8 @@ from analysis.comparison.verdict import Verdict
 from analysis.comparison.what_would_decide import Settling
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.words import NONE, ends, figure, percent, plural, printable, share, word
+from analysis.words import NONE, ends, figure, percent, printable, share, word
+from common.text import plural
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 

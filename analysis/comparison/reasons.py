@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from common.text import plural
+
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
-from ..words import called, change_beside, of_cases, plural, share, share_beside, word
+from ..words import called, change_beside, of_cases, share, share_beside, word
 from .case_results import CaseResult
 from .policy import Policy
 from .thresholds import threshold_of

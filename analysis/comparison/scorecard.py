@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from common.text import plural
+
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
-from ..words import called, change_beside, of_cases, percent, plural, share, share_beside
+from ..words import called, change_beside, of_cases, percent, share, share_beside
 from .case_results import BROKEN, CaseResult
 from .policy import Limits, Policy
 from .reasons import Kind, Reason, about, negligible, reduced, worsening

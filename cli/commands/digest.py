@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from common.atomic_file import write_file
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
 from db.findings.deliveries import Delivery, deliveries
@@ -19,7 +20,6 @@ from scheduled_jobs.notifications.delivery import MOST_TRIES, Message, deliver, 
 from scheduled_jobs.notifications.digest import digest as digest_of
 
 from ..context import FAILED, UsageError, context, in_one_sentence, say
-from ..whole_file import write_whole
 
 alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
 
@@ -55,7 +55,7 @@ def digest(
             now = datetime.now(UTC)
             told = _told(database, here.settings, date, now, store=send)
             if markdown is not None:
-                write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
+                write_file(markdown, f"## {text(told.title)}\n\n{told.body}")
             if as_json:
                 known = {target: was.state for target, was in deliveries(told).items()}
                 facts = {key: value for key, value in told.facts.items() if key != "text"}

@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from analysis.ratios import in_ratios
 from analysis.words import printable
+from common.atomic_file import write_file
 from configuration.suggestions import unknown
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
@@ -29,7 +30,6 @@ from ..context import Context, UsageError, context, in_one_sentence
 from ..output.case_names import CaseName
 from ..output.finding_report import finding_lines
 from ..output.listings import LARGEST, Json, table, wide_console
-from ..whole_file import write_whole
 
 app = typer.Typer(
     help="What the nights found: candidates, regressions, improvements, and their triage.",
@@ -274,7 +274,7 @@ def _write_csv(file: Path, found: Sequence[Finding]) -> None:
     writer = csv.writer(text)
     writer.writerow(_COLUMNS)
     writer.writerows([cell(row[name]) for name in _COLUMNS] for row in rows)
-    write_whole(file, text.getvalue())
+    write_file(file, text.getvalue())
 
 
 #: What a table of findings holds, in the words of the JSON.

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
+from common.text import plural
 from runner.errors import BrokenEnvironment
 from runner.suites import plan
 from runner.suites.matrix import is_glob, is_key
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
 
-from ..context import Context, context, in_one_sentence, plural, say
+from ..context import Context, context, in_one_sentence, say
 from ..options import CaseFiles
 from ..output.case_names import CaseName
 from ..output.listings import Json, table, wide_console, workloads_of

@@ -13,11 +13,11 @@ from rich.text import Text
 from analysis.bisection import End, Question, left
 from analysis.comparison.case_results import BROKEN, CaseResult, Side
 from analysis.words import printable
+from common.atomic_file import write_file
 from reports import wording
 from workflows.bisect_state import Bisection, Step
 
 from ..context import say
-from ..whole_file import write_whole
 
 SCHEMA = "pyrometer.bisection/1"
 
@@ -154,7 +154,7 @@ class Teller:
         else:
             self._print(bisection, end)
         if file:
-            write_whole(file, json.dumps(body, indent=2) + "\n")
+            write_file(file, json.dumps(body, indent=2) + "\n")
             say(f"report: {file}")
 
     def _print(self, bisection: Bisection, end: End) -> None:

@@ -20,12 +20,12 @@ from rich.progress import (
 )
 
 from analysis.speedups import gains
+from common.text import plural
 from runner.records import Outcome, Planned
 from runner.suites.reference_cases import baselines
 from workflows.measure import RunResult, Watcher
 from workflows.run_header import Header
 
-from ..context import plural
 from ..streams import patient, stdout_width
 from .wording import outcome_line, sign
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from analysis.comparison.comparison import compared
+from common.atomic_file import write_file
 from reports.body import upgrade_json
 from reports.upgrade_report import FORMATS, Judged, judged
 from workflows.load_run import Told
@@ -14,7 +15,6 @@ from workflows.measure import RunResult
 from workflows.run_header import Header
 
 from ..context import UsageError, say
-from ..whole_file import write_whole
 from ..workflows.run_locally import Conclude
 from .progress import JsonWatcher
 from .upgrade_report import print_upgrade
@@ -82,7 +82,7 @@ def write_reports(found: Judged, files: Sequence[Path]) -> bool:
     failed = False
     for file in files:
         try:
-            write_whole(file, FORMATS[file.suffix](found))
+            write_file(file, FORMATS[file.suffix](found))
         except OSError as error:
             failed = True
             say(f"pyrometer: {file} could not be written: {error.strerror or error}")

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+from common.atomic_file import write_file
 from configuration.errors import ConfigurationError
 from configuration.lines import lines_of
 from configuration.reading import FILE_NAME
@@ -12,7 +13,6 @@ from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
 
 from ..context import UsageError
-from ..whole_file import write_whole
 
 
 def add_table(settings: Settings, name: str, one: Wanted) -> Path:
@@ -37,7 +37,7 @@ def add_table(settings: Settings, name: str, one: Wanted) -> Path:
         load_settings(file, content=after)
     except ConfigurationError as error:
         raise UsageError(f"{file} would no longer be read: {error}") from None
-    write_whole(file, after)
+    write_file(file, after)
     return file
 
 

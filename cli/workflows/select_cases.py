@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from common.text import plural
 from configuration.lines import line_of
 from configuration.reading import label_of
 from configuration.settings import Settings
@@ -22,7 +23,7 @@ from runner.suites.suite import Path as Place
 from runner.suites.suite import Suite
 from runner.worker.case_key import PHASES, CaseKey, Value
 
-from ..context import UsageError, plural
+from ..context import UsageError
 
 #: What an environment answers about the cases it can build.
 Workloads = Sequence[Mapping[str, Any]]

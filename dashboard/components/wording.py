@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
-from analysis.words import plural as plural
 from analysis.words import printable
+from common.text import plural as plural
 from configuration.suggestions import nearest
 from db.records import MetricDefinition, SeriesPoint
 
@@ -318,7 +318,7 @@ def ago(moment: datetime, now: datetime) -> str:
     for size, word in ((86400 * 365, "year"), (86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
             many = int(seconds // size)
-            return f"{many} {word}{'' if many == 1 else 's'} ago"
+            return f"{plural(many, word)} ago"
     raise AssertionError("a span of a minute or more has a unit")
 
 

@@ -1,6 +1,5 @@
 """From schedules to fires: which moments are due, and what is to be done at each."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from common.atomic_file import write_file
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
@@ -94,9 +94,7 @@ class Planner:
         # What cannot be kept is only forgotten when this process ends: then a night too many is caught up.
         with suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
-            part = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
-            part.write_text("".join(f"{name}\n" for name in sorted(self._off)), encoding="utf-8")
-            part.replace(self._memory)
+            write_file(self._memory, "".join(f"{name}\n" for name in sorted(self._off)))
             self._kept = frozenset(self._off)
 
     def _plan_one(

@@ -1,4 +1,4 @@
-"""Small files are written whole or not at all, and say where they could not be."""
+"""Environments are added to the configuration file, which is written whole or not at all."""
 
 import resource
 from collections.abc import Generator
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cli.context import UsageError
-from cli.whole_file import write_whole
 from cli.workflows.environment_file import add_table
 from configuration.settings import load_settings
 from runner.environments.recipe import Recipe
@@ -78,24 +77,3 @@ def test_a_link_stays_one_and_a_mode_what_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "pyrometer.toml").is_symlink()
     assert (tmp_path / "kept/real.toml").read_bytes() == TABLE
     assert (tmp_path / "kept/real.toml").stat().st_mode & 0o777 == 0o640
-    write_whole(tmp_path / "new", "\u00b5s\n")
-    (tmp_path / "usual").touch()
-    assert (tmp_path / "new").read_text(encoding="utf-8") == "\u00b5s\n"
-    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
-@pytest.mark.parametrize("folder", [".", "/", "", "there"])
-def test_a_folder_is_no_file_and_is_named_as_it_was_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("there").mkdir()
-    with pytest.raises(OSError, match="Is a directory") as caught:
-        write_whole(Path(folder), "text")
-    assert caught.value.filename == (folder or ".") and list(tmp_path.iterdir()) == [tmp_path / "there"]
-
-
-def test_a_folder_that_is_not_there_is_told_by_the_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        write_whole(tmp_path / "none" / "night.md", "text")
-    assert caught.value.filename == str(tmp_path / "none" / "night.md")
