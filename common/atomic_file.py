@@ -27,7 +27,7 @@ def replacing(path: Path) -> Generator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def write_file(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Replace the content of `path`; text is written as UTF-8.
 
     A symbolic link is followed. An existing file keeps its mode and, as far as that is permitted, its owner.

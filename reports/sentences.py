@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis import words
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
@@ -15,6 +14,7 @@ from . import wording
 from .report_context import Environment, Subject, alike
 from .rows import Row, standings
 from .scorecard import limit_rules
+from .text import numbers
 
 #: How what would settle an unclear upgrade is to be read.
 SETTLE = (
@@ -143,7 +143,7 @@ def table_title(table: Table) -> str:
 
 def table_summary(table: Table) -> str:
     """How many cases have which verdict, and the mean over those that have a ratio."""
-    said = [words.word(verdict) for verdict in table.verdicts.values()]
+    said = [numbers.word(verdict) for verdict in table.verdicts.values()]
     order = ["slower", "worse", "unclear", "same", "faster", "better"]
     counted = wording.counted(
         sorted(said, key=lambda word: order.index(word) if word in order else len(order))
@@ -260,4 +260,4 @@ def rules(subject: Subject) -> list[str]:
 
 def _limit(metric: str, share: float) -> str:
     """A limit in the direction that is worse."""
-    return words.allowed(math.log1p(share) * (-1 if METRICS[metric].better == "higher" else 1))
+    return numbers.allowed(math.log1p(share) * (-1 if METRICS[metric].better == "higher" else 1))

@@ -107,11 +107,6 @@ def compared(facts: Mapping[str, Any]) -> Comparison | None:
     return None if body is None else Comparison.from_body(body)
 
 
-def decision_body(upgrade: Upgrade) -> dict[str, str]:
-    """A verdict in so few words that a list of upgrades can tell it: the decision, and its first ground."""
-    return {"decision": upgrade.decision, "because": upgrade.grounds[0].text}
-
-
 def _number(outcome: Ended) -> int:
     return outcome.replicate
 

@@ -1,39 +1,23 @@
 """`pyrometer bisect GOOD BAD --case C`: from the two ends to the pair between which a case changed."""
 
 import os
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from analysis.comparison.comparison import MOST_PAIRS, Comparison
-from analysis.comparison.plan import Plan
-from analysis.comparison.policy import Policy
-from analysis.metrics import COLD
-from runner.execution import harness as harnesses
-from workflows.bisect_state import Bisection
-from workflows.measure import new_run_id
+from common.interrupts import Interrupts, interruptible
+from workflows.bisection.bisector import Bisector, BisectRequest, begin, shelf
+from workflows.errors import Interrupted, UsageError
+from workflows.ingest import store_pending
 
-from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
-from ..interrupts import Interrupts, interruptible
+from ..context import INTERRUPTED, context, in_one_sentence, say
 from ..options import CaseFiles, Device, finite
-from ..output.bisect_report import Teller
-from ..workflows.bisect import LARGER, Bisector, shelf
-from ..workflows.bisect_candidates import choose_candidates
-from ..workflows.plan_run import timing_of, typed
-from ..workflows.policies import choose_policy, following, paired
-from ..workflows.select_cases import choose_profile, choose_suite, spelled
+from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisection
 from .report import report_console
-from .upgrade import pairs_plan
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
-#: As many times the pairs of a plan there may be at most: twice as many the second time, and spare ones.
-_AT_MOST = 3
-
-
 HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
 
 \b
@@ -50,26 +34,6 @@ imported is skipped. Each comparison is an upgrade of its own, with a run that `
 Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
 call makes no sense, 130 interrupted.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class BisectRequest:
-    """What was typed. `good` and `bad` are specs as in an upgrade, `candidates` such with commas between."""
-
-    good: str = ""
-    bad: str = ""
-    case: str = ""
-    candidates: str | None = None
-    suite: str | None = None
-    case_files: tuple[Path, ...] = ()
-    profile: str | None = None
-    policy: str | None = None
-    metric: str | None = None
-    device: str | None = None
-    pairs: int | None = None
-    deadline: float | None = None
-    report: Path | None = None
-    json: bool = False
 
 
 def bisect(
@@ -111,92 +75,54 @@ def bisect(
         device=device,
         pairs=pairs,
         deadline=deadline,
-        report=report,
-        json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(_run(request, resume, interrupts))
+        raise typer.Exit(_run(request, resume, interrupts, report, as_json=as_json))
 
 
-def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) -> int:
+def _run(
+    request: BisectRequest,
+    resumed: str | None,
+    interrupts: Interrupts,
+    report: Path | None,
+    *,
+    as_json: bool,
+) -> int:
     """Begin or go on with a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
-    _check_report(request.report)
+    _check_report(report)
     if resumed is not None:
-        if replace(request, report=None, json=False) != BisectRequest():
+        if request != BisectRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        here = context()
+        here = context(as_json=as_json)
         bisection = shelf(here).load(resumed)
     else:
         if not (request.good and request.bad and request.case):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
-        here = context()
-        bisection = _begin(here, request)
+        here = context(as_json=as_json)
+        bisection = begin(here, request)
     store_pending(here)
-    teller = Teller(report_console(), request.json)
+    reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
     with shelf(here).held(bisection.id):
         # Whoever held it until now may have got further.
         bisection = shelf(here).load(bisection.id) if resumed else bisection
-        bisector = Bisector(here, bisection, teller, interrupts)
+        bisector = Bisector(here, bisection, reporter, interrupts)
         end = None
         try:
             end = bisector.to_its_end()
-        except (KeyboardInterrupt, typer.Exit):
-            # Asked twice, or while nothing was measured.
+        except Interrupted as error:
+            say(str(error))
+        except KeyboardInterrupt:
+            # While nothing was measured.
             end = None
         finally:
             if end is None and bisector.begun:
                 say(f"go on with: pyrometer bisect --resume {bisection.id}")
     if end is None:
         return INTERRUPTED
-    teller.ended(bisector.bisection, end, request.report)
+    reporter.ended(bisector.bisection, end)
+    if report:
+        write_bisection(bisector.bisection, end, report)
     return CODES[end.kind]
-
-
-def _begin(here: Context, request: BisectRequest) -> Bisection:
-    """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
-    settings = here.settings
-    policy = following(choose_policy(settings, request.policy), request.metric)
-    plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
-    profile = choose_profile(settings, request.profile)
-    suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
-    harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
-    timing = paired(timing_of(suite, request.deadline, settings), policy)
-    cold = _cold_pairs(policy, plan)
-    return Bisection(
-        id=new_run_id(),
-        started_at=datetime.now(UTC).isoformat(),
-        command=typed(),
-        candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
-        case=spelled(request.case),
-        suite=suite.name,
-        profile=profile.name,
-        profile_fingerprint=profile.fingerprint,
-        device=request.device or suite.device,
-        timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
-        rule=Comparison("", "", plan, policy),
-        harness=harness,
-        options=_options(request, cold),
-    )
-
-
-def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
-    """How many pairs find no compile cache: all where nothing else knows the metric, None for the usual."""
-    return _AT_MOST * plan.largest if policy.metric in COLD else None
-
-
-def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
-    """What an upgrade needs beside environments, case and pairs to measure the same."""
-    named = {
-        "--suite": request.suite,
-        "--profile": request.profile,
-        "--policy": request.policy,
-        "--device": request.device,
-        "--deadline": f"{request.deadline:g}" if request.deadline else None,
-        "--cold-pairs": str(cold) if cold else None,
-        "--also": request.metric,
-    }
-    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
-    return (*(part for name, value in named.items() if value for part in (name, value)), *files)
 
 
 def _check_report(file: Path | None) -> None:

@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
-from common.atomic_file import write_file
+from common.atomic_file import write_whole
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
 from db.findings.deliveries import Delivery, deliveries
-from db.findings.records import Notice
+from records.findings import Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
 from scheduled_jobs.notifications.collect import gather, night_of, stored_digest, usual_span
 from scheduled_jobs.notifications.delivery import MOST_TRIES, Message, deliver, post, targets
 from scheduled_jobs.notifications.digest import digest as digest_of
+from workflows.errors import UsageError
 
-from ..context import FAILED, UsageError, context, in_one_sentence, say
+from ..context import FAILED, context, in_one_sentence, say
 
 alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
 
@@ -55,7 +56,7 @@ def digest(
             now = datetime.now(UTC)
             told = _told(database, here.settings, date, now, store=send)
             if markdown is not None:
-                write_file(markdown, f"## {text(told.title)}\n\n{told.body}")
+                write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
             if as_json:
                 known = {target: was.state for target, was in deliveries(told).items()}
                 facts = {key: value for key, value in told.facts.items() if key != "text"}

@@ -9,20 +9,22 @@ from typing import Annotated, Any
 
 import typer
 
+from common.interrupts import Interrupts, interruptible
 from runner import environment as environments
 from runner import machine
 from runner.execution import harness as harnesses
 from runner.multi_node.remote_ranks import Offer
 from runner.multi_node.server import Lender
 from runner.worker.gang_wire import host_and_port, listen
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.planning.resolve_environment import choose_environment, refuse_two, store_of
+from workflows.planning.select_cases import choose_profile
+from workflows.run_locally import alone, housekeeping
 
-from ..context import Context, UsageError, context, in_one_sentence, say
-from ..interrupts import Interrupts, interruptible
+from ..context import context, in_one_sentence, say
 from ..options import CaseFiles
 from ..workflows.neighbours import SecretFile, make_secret, secret_file, secret_in
-from ..workflows.resolve_environment import choose_environment, refuse_two, store_of
-from ..workflows.run_locally import alone, housekeeping
-from ..workflows.select_cases import choose_profile
 
 HELP = """Lend this machine to cases that are spread over several (axis nodes), until Ctrl-C or SIGTERM.
 
@@ -54,7 +56,7 @@ def lend(
 ) -> None:
     """Lend this machine (the help text is above, where its layout survives)."""
     with in_one_sentence(), interruptible() as interrupts:
-        here = context()
+        here = context(as_json=as_json)
         refuse_two(environment, python)
         where = _address(address)
         chosen = choose_profile(here.settings, profile)
@@ -63,7 +65,7 @@ def lend(
         if make_secret(file):
             say(f"made a secret in {file}: copy it to whoever may have this machine")
         key = secret_in(file)
-        with alone(json=as_json):
+        with alone(here.reporter):
             named = choose_environment(here, environment, python)
             described = environments.describe(*named, harness, chosen)
             offer = Offer(version("pyrometer"), described, harness, chosen, here.places.data_dir / "lent")
@@ -71,7 +73,7 @@ def lend(
 
 
 def _serve(
-    here: Context,
+    here: AppContext,
     offer: Offer,
     secret: bytes,
     address: tuple[str, int],

@@ -5,8 +5,8 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from analysis.metrics import METRICS
-from analysis.words import figure, percent, printable
-from db.findings.records import Finding, TriageEntry
+from common.text import printable
+from records.findings import Finding, TriageEntry
 from reports.text.finding_text import (
     STATES,
     TRIAGES,
@@ -18,6 +18,7 @@ from reports.text.finding_text import (
     stricter,
     verdict_word,
 )
+from reports.text.numbers import figure, percent
 
 _INDENT = "    "
 

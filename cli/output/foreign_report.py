@@ -9,7 +9,7 @@ from rich.text import Text
 
 from analysis.metrics import METRICS
 from analysis.replicates import Summary, summarise
-from analysis.words import printable
+from common.text import printable
 from interchange.formats import came_from
 from workflows.load_run import Told
 

@@ -1,22 +1,20 @@
 """The verdict of an upgrade that was measured: on the terminal, as an event, in files."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from analysis.comparison.comparison import compared
-from common.atomic_file import write_file
+from common.atomic_file import write_whole
 from reports.body import upgrade_json
-from reports.upgrade_report import FORMATS, Judged, judged
-from workflows.load_run import Told
+from reports.upgrade_report import FORMATS, Judged
+from workflows.errors import UsageError
+from workflows.load_run import judge_run
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
-from ..context import UsageError, say
-from ..workflows.run_locally import Conclude
 from .progress import JsonWatcher
+from .reporter import concluding, say
 from .upgrade_report import print_upgrade
 
 
@@ -35,28 +33,6 @@ def check_reports(files: Sequence[Path]) -> None:
             raise UsageError(f"{file}: no file can be written there ({error.strerror})") from None
 
 
-def judge(header: Header, result: RunResult) -> Judged:
-    """The verdict on what was measured so far."""
-    comparison = header.compared
-    assert comparison is not None
-    # Of a run that was told of later its end is not known here.
-    ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
-    return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
-
-
-def judge_told(told: Told) -> Judged | None:
-    """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
-    if told.header is not None:
-        return judge(told.header, told.result) if told.header.comparison is not None else None
-    if told.stored is None:
-        return None
-    try:
-        comparison = compared(told.stored.facts)
-        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
-    except ValueError as error:
-        raise UsageError(f"run {told.stored.id} holds {error}") from error
-
-
 def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -> None:
     """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
@@ -65,16 +41,25 @@ def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -
         print_upgrade(console, found.subject, found.results, found.upgrade, here=here)
 
 
-def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Conclude:
-    """Prints the verdict at the end of a run, or one event, and writes the reports."""
+class UpgradeConclusion:
+    """Prints the verdict at the end of a run, or one event, and writes the reports; keeps the `decision`."""
 
-    def _concluded(console: Console, header: Header, result: RunResult) -> None:
-        found = judge(header, result)
-        tell(console, found, as_json=as_json)
+    def __init__(self, files: Sequence[Path] = (), *, as_json: bool = False) -> None:
+        self.decision = ""
+        self._files = files
+        self._as_json = as_json
+        self._conclude = concluding(self._show, as_json=as_json)
+
+    def __call__(self, header: Header, result: RunResult) -> None:
+        """Conclude a run."""
+        self._conclude(header, result)
+
+    def _show(self, console: Console, header: Header, result: RunResult) -> None:
+        found = judge_run(header, result)
+        self.decision = found.upgrade.decision
+        tell(console, found, as_json=self._as_json)
         # Where one cannot be written the verdict stands all the same, and `pyrometer report` tells it again.
-        write_reports(found, files)
-
-    return _concluded
+        write_reports(found, self._files)
 
 
 def write_reports(found: Judged, files: Sequence[Path]) -> bool:
@@ -82,7 +67,7 @@ def write_reports(found: Judged, files: Sequence[Path]) -> bool:
     failed = False
     for file in files:
         try:
-            write_file(file, FORMATS[file.suffix](found))
+            write_whole(file, FORMATS[file.suffix](found))
         except OSError as error:
             failed = True
             say(f"pyrometer: {file} could not be written: {error.strerror or error}")

@@ -3,7 +3,7 @@
 from analysis.comparison.disturbance import disturbed
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
-from analysis.words import printable
+from common.text import printable
 from runner.records import Outcome
 
 _SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}

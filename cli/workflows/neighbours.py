@@ -4,7 +4,6 @@ import os
 import secrets
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +12,13 @@ import typer
 
 from configuration.secret_files import one_line
 from runner import machine
-from runner.environment import Environment
-from runner.execution.harness import Harness
 from runner.multi_node.client import Neighbours
 from runner.multi_node.handshake import terms_of
-from runner.profile import Profile
 from runner.worker.case_key import CaseKey
 from runner.worker.gang_wire import host_and_port
-
-from ..context import Context, UsageError
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.planning.plan_run import Side
 
 #: Names the file with the secret. The secret itself stands in no variable: those are shown and inherited.
 SECRET_VARIABLE = "PYROMETER_LENDING_SECRET_FILE"
@@ -49,17 +46,7 @@ SecretFile = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """What a run measures with on this side, and whether on GPUs; a neighbour has to have the same."""
-
-    harness: Harness
-    environment: Environment
-    profile: Profile
-    on_gpus: bool
-
-
-def secret_file(here: Context, chosen: Path | None) -> Path:
+def secret_file(here: AppContext, chosen: Path | None) -> Path:
     """Where the secret lies."""
     return chosen.absolute() if chosen is not None else here.places.data_dir / "lending" / "secret"
 
@@ -111,7 +98,7 @@ def check_needed(cases: Iterable[str], addresses: Sequence[str]) -> None:
 
 @contextmanager
 def borrowed(
-    here: Context, addresses: Sequence[str], file: Path | None, run: str, cases: Iterable[str], side: Side
+    here: AppContext, addresses: Sequence[str], file: Path | None, run: str, cases: Iterable[str], side: Side
 ) -> Generator[Neighbours | None]:
     """The neighbours at `addresses`, lent to `run` for the block; None where none are asked for.
 

@@ -11,16 +11,17 @@ import pandas as pd
 import streamlit as st
 
 from analysis.comparison import rounds
-from analysis.words import printable
+from common.text import printable
 from dashboard.components import charts, filters, frames, links, load, markup, reproduce, tables, wording
 from dashboard.components.query_params import bounded
 from dashboard.components.views import View
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from db.errors import DatabaseError
-from db.records import Outcome, Run
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
+from records.outcomes import Outcome
+from records.runs import Run
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.

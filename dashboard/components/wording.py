@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
-from analysis.words import printable
 from common.text import plural as plural
+from common.text import printable
 from configuration.suggestions import nearest
-from db.records import MetricDefinition, SeriesPoint
+from records.outcomes import MetricDefinition
+from records.series import SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 
@@ -318,7 +319,7 @@ def ago(moment: datetime, now: datetime) -> str:
     for size, word in ((86400 * 365, "year"), (86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
             many = int(seconds // size)
-            return f"{plural(many, word)} ago"
+            return f"{many} {word}{'' if many == 1 else 's'} ago"
     raise AssertionError("a span of a minute or more has a unit")
 
 

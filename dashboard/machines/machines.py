@@ -8,14 +8,15 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import alive, in_words, present
+from analysis.staleness import alive, present
 from dashboard.components import links, markup, run_source, wording
 from dashboard.machines.load import Able, OpenTasks
 from dashboard.machines.waiting import MEASURING
 from dashboard.overview.load import Morning
 from dashboard.overview.schedule_heartbeat import measures, thinks
-from db.queue.records import SchedulerSeen, Task
-from db.records import RunSummary
+from records.runs import RunSummary
+from records.tasks import SchedulerSeen, Task
+from reports.text.staleness_text import in_words
 
 #: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")

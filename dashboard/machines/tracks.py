@@ -10,7 +10,8 @@ import pandas as pd
 from dashboard.components import links, markup, wording
 from dashboard.overview import cards
 from dashboard.overview.track_status import Standing
-from db.night_records import EnvironmentUsed
+from records.environments import EnvironmentUsed
+from reports.text.staleness_text import silence
 
 
 def table(items: Sequence[Standing], now: datetime) -> str:
@@ -47,7 +48,7 @@ def frame(items: Iterable[Standing]) -> pd.DataFrame:
                 "label": one.newest.label,
                 "state": one.state,
                 "due_at": one.newest.due_at,
-                "late": one.late.sentence if one.late else "",
+                "late": silence(one.late) if one.late else "",
                 "last_done_due_at": done.due_at if done else None,
                 "last_done_run": done.run_id if done else "",
                 "nights": len(one.nights),
@@ -94,7 +95,7 @@ def _where(one: Standing) -> str:
 
 
 def _late(one: Standing) -> str:
-    told = one.late.sentence if one.late else "nobody is there for it" if one.forsaken else ""
+    told = silence(one.late) if one.late else "nobody is there for it" if one.forsaken else ""
     return f'<small class="py-reason">{escape(told)}</small>' if told else ""
 
 

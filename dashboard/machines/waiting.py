@@ -7,11 +7,12 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import Waiting, alive, in_its_turn, in_words, present, some, takers, waiting
+from analysis.staleness import Waiting, alive, present, takers, waiting
 from dashboard.components import links, markup, wording
 from dashboard.overview.load import Morning
 from dashboard.overview.schedule_heartbeat import measures, thinks
-from db.queue.records import Task
+from records.tasks import Task
+from reports.text.staleness_text import in_its_turn, in_words, some
 
 #: The jobs that hold a machine for themselves, as the schedulers' own list has them.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})

@@ -7,9 +7,10 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import in_words
 from dashboard.components import links, markup, tables, wording
 from dashboard.overview.track_status import Standing
+from reports.text.staleness_text import counted as counted_outcomes
+from reports.text.staleness_text import in_words, silence
 
 #: Cases that fell are named one by one up to so many.
 _NAMED = 3
@@ -54,7 +55,7 @@ def _row(one: Standing) -> dict[str, object]:
         "machine": task.machine,
         "state": one.state,
         "due_at": task.due_at,
-        "late": one.late.sentence if one.late else "",
+        "late": silence(one.late) if one.late else "",
         "run": summary.id if summary else "",
         "hardware": summary.hardware if summary else "",
         "torch": " ".join(summary.torch_versions) if summary else "",
@@ -74,7 +75,9 @@ def _card(one: Standing, now: datetime) -> str:
         # A task that is done is no good news where its numbers are not good.
         state = replace(state, sign=wording.SIGNS[one.tone], tone=one.tone)
     where = " · ".join(part for part in (task.schedule, task.machine or "any machine") if part)
-    spoiled = f'<span class="py-odd">! {escape(one.disturbed.counted)}</span>' if one.disturbed else ""
+    spoiled = (
+        f'<span class="py-odd">! {escape(counted_outcomes(one.disturbed))}</span>' if one.disturbed else ""
+    )
     lines = [_when(one, now), _what(one), _coverage(one), spoiled, escape(task.error) if task.error else ""]
     nights = f"{strip(one)}<small>{escape(_missing(one))}</small>" if len(one.nights) > 1 else ""
     return (

@@ -12,13 +12,13 @@ import pandas as pd
 from analysis.comparison.thresholds import threshold_of
 from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, RecentChange, against
-from analysis.words import percent
 from dashboard.components import links, markup, wording
 from dashboard.overview.sparkline import sparkline
 from dashboard.overview.track_status import Standing
-from db.findings.records import Finding
-from db.records import SeriesKey, SeriesPoint
 from db.series.nightly_queries import Lines
+from records.findings import Finding
+from records.series import SeriesKey, SeriesPoint
+from reports.text.numbers import percent
 
 #: What a headline is about, the steadier first: a case that lacks it is told by the next.
 METRICS = ("latency_floor", "latency")

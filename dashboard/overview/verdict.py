@@ -8,7 +8,8 @@ from html import escape
 from analysis.staleness import Silence, shown
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import Standing
-from db.findings.records import Finding, FindingGroup
+from records.findings import Finding, FindingGroup
+from reports.text.staleness_text import silence
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6
@@ -114,8 +115,8 @@ def verdict(
     quiet = f"All quiet{' so far' if open_still else ''}" if asked else "No night is asked for any more"
     headline = ", ".join(told) if troubles else ": ".join(each for each in (quiet, *good) if each)
     sentences = (
-        *(one.sentence for one in silent),
-        *(one.late.sentence for one in asked if one.late),
+        *map(silence, silent),
+        *(silence(one.late) for one in asked if one.late),
         *(_forsaken(one) for one in asked if one.forsaken),
     )
     return Verdict(tone, headline, _counted(states), sentences)

@@ -8,16 +8,16 @@ import pandas as pd
 
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
-from analysis.words import percent
 from dashboard.components import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line, Place, place_of
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Axis
-from db.findings.records import RunChange
-from db.records import SeriesPoint
+from records.runs import RunChange
+from records.series import SeriesPoint
 from reports.text.finding_text import interval
+from reports.text.numbers import percent
 
 #: What changes with PyTorch itself, which the rules of versions tell.
 _PYTORCH = ("torch", "torch_git", "build_digest")

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from analysis.metrics import METRICS, Metric
-from analysis.words import percent
 from dashboard.components import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
@@ -12,8 +11,9 @@ from dashboard.trends.lines import Line
 from dashboard.trends.marks import Step
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
-from db.records import SeriesPoint
+from records.series import SeriesPoint
 from reports.text.finding_text import interval
+from reports.text.numbers import percent
 
 #: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
 MOST_POINTS, MOST_STEPS = 50, 40

@@ -11,15 +11,15 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Table
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.words import percent
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import frames, tables
 from dashboard.upgrades.charts import Look
 from dashboard.upgrades.ordering import by_impact
-from db.records import Run
+from records.runs import Run
 from reports import sentences, wording
 from reports.forest import Axis, axis_of
 from reports.rows import Row, grid, rows
+from reports.text.numbers import percent
 from reports.upgrade_report import Judged
 
 #: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from common.atomic_file import write_file
+from common.atomic_file import write_whole
 
 from ..errors import IndexFailed
 from ..execution.process import inherited_variables
@@ -169,7 +169,7 @@ def news(file: Path, versions: Iterable[str]) -> list[str] | None:
         known = [str(text) for text in json.loads(file.read_text(encoding="utf-8"))]
     now = ordered(versions)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, json.dumps(ordered([*(known or ()), *now])))
+    write_whole(file, json.dumps(ordered([*(known or ()), *now])))
     return None if known is None else [text for text in now if text not in known]
 
 

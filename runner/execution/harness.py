@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.atomic_file import write_file
+from common.atomic_file import write_whole
 
 from ..errors import BadCaseFile
 
@@ -53,7 +53,7 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
     if not target.exists() or target.read_bytes() != wanted:
         folder.mkdir(parents=True, exist_ok=True)
         # Atomically: two runs that start together must never read half a zip.
-        write_file(target, wanted)
+        write_whole(target, wanted)
     return Harness(target, version, user_version, names)
 
 

@@ -7,12 +7,11 @@ from datetime import datetime, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
-from analysis import words
 from analysis.metrics import METRICS
 from analysis.staleness import shown
-from common.text import plural
+from common.text import plural, printable
 from configuration.tables.schedules import zone
-from reports.text import markdown
+from reports.text import markdown, numbers
 from reports.text.finding_text import interval
 
 from ..detection.border_levels import Crossed
@@ -214,8 +213,8 @@ def _moved(one: Moved, place: _Place) -> Line:
 def _goes_on(one: GoesOn, place: _Place) -> Line:
     """What nights say of a change since it was measured in pairs is about right, and no measurement."""
     since, now = place.day(one.since), place.day(one.now)
-    told = f"since the night of {since}, told as {words.percent(one.told)}"
-    head = f"now about {words.percent(one.change)} (night of {now}) {_title(one.metric)}: "
+    told = f"since the night of {since}, told as {numbers.percent(one.told)}"
+    head = f"now about {numbers.percent(one.change)} (night of {now}) {_title(one.metric)}: "
     return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
 
 
@@ -225,11 +224,11 @@ def _crossed(levels: Iterable[Crossed]) -> list[tuple[int, Line]]:
     for one in levels:
         nights = "on the night of" if one.nights == 1 else f"in the {one.nights} nights since"
         many = plural(one.cases, "case", "cases")
-        size = f"{words.percent(one.middle)} {_title(one.metric)} (median of {many})"
+        size = f"{numbers.percent(one.middle)} {_title(one.metric)} (median of {many})"
         what = f"{one.machine}, {one.track}: {size} {nights} {one.border}; not judged, there is no baseline"
         lines.append((0, (what,)))
         named = one.largest if one.cases > 1 else ()
-        lines += [(1, (f"{words.percent(change)}: ", Code(case))) for case, change in named]
+        lines += [(1, (f"{numbers.percent(change)}: ", Code(case))) for case, change in named]
     return lines
 
 
@@ -309,7 +308,7 @@ def _going_on_in_all(going_on: Sequence[GoesOn]) -> list[str]:
         return []
     first = worse[0]
     count = plural(len(worse), "regression goes on", "regressions go on")
-    return [f"{count}, largest now about {words.percent(first.change)} {first.case} on {first.machine}"]
+    return [f"{count}, largest now about {numbers.percent(first.change)} {first.case} on {first.machine}"]
 
 
 def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str]:
@@ -317,7 +316,7 @@ def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str
         return []
     largest = groups[0].largest
     count = plural(sum(group.count for group in groups), word, f"{word}s")
-    return [f"{count}{how}, largest {words.percent(largest.change)} {largest.case} on {groups[0].machine}"]
+    return [f"{count}{how}, largest {numbers.percent(largest.change)} {largest.case} on {groups[0].machine}"]
 
 
 def _plain(line: Line) -> str:
@@ -343,7 +342,7 @@ def _joined(
 
 def harmless(anything: str) -> str:
     """Text that no chat takes for more: nobody is mentioned, nothing is a link, and it stays in its line."""
-    plain = words.printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
+    plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
     # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
     quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)
     return quiet.replace("://", ":\N{ZERO WIDTH SPACE}//").replace("](", "] (")

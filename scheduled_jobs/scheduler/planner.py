@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from common.atomic_file import write_file
+from common.atomic_file import write_whole
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 from db.connection.engine import Database
 from db.queue.commands import plan_fire, supersede, withdraw_missed
 from db.queue.queries import fires, last_due, last_taken_up
-from db.queue.records import NewTask
+from records.tasks import NewTask
 from workflows.errors import NoSuchSchedule
 
 from . import timetable
@@ -99,7 +99,7 @@ class Planner:
         # What cannot be kept is only forgotten when this process ends: then a night too many is caught up.
         with suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
-            write_file(self._memory, "".join(f"{name}\n" for name in sorted(self._off)))
+            write_whole(self._memory, "".join(f"{name}\n" for name in sorted(self._off)))
             self._kept = frozenset(self._off)
 
     def _plan_one(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from db.queue.queries import attempts
-from db.queue.records import Task
+from records.tasks import Task
 from runner import journal
 from runner.errors import JournalError
 from workflows.errors import CANNOT_RESUME

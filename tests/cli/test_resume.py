@@ -13,11 +13,11 @@ from journals import a_header
 from measuring_site import Done, Site
 
 from cli.context import context
-from cli.workflows.plan_run import find_run, machine_of, prepare_again
 from runner import journal, machine
 from runner.machine import MachineFacts
 from runner.multi_node.client import Neighbours
 from workflows.errors import CannotResume, NothingToResume
+from workflows.planning.plan_run import find_run, machine_of, prepare_again
 
 pytestmark = pytest.mark.torch
 
@@ -137,17 +137,20 @@ def test_the_latest_is_the_newest_of_this_machine(
     assert find_run(context(), "latest").name == "20990102-000000-ffffffff"
 
 
-def test_with_another_neighbour_of_the_same_kind_a_run_is_not_resumed(half: tuple[Site, str]) -> None:
+def test_with_another_neighbour_of_the_same_kind_a_run_is_not_resumed(
+    half: tuple[Site, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     site, run = half
+    monkeypatch.chdir(site.folder)
     here = machine.describe([])
     now = StandIn((replace(here, name="gpu-b", fingerprint="b" * 16),))
     before = StandIn((replace(here, name="gpu-a", fingerprint="a" * 16),))
     change_header(site.journal(run), lambda body: body.update(machine=machine_of(here, before)))
     folder = site.journal(run).parent
-    assert prepare_again(folder, lambda *_: before).header.run == run
+    assert prepare_again(context(), folder, lambda *_: before).header.run == run
     refused = f"run {run} had machine gpu-a as neighbour there:7391, where gpu-b lends itself now"
     with pytest.raises(CannotResume, match=refused):
-        prepare_again(folder, lambda *_: now)
+        prepare_again(context(), folder, lambda *_: now)
 
 
 class StandIn(Neighbours):

@@ -15,17 +15,17 @@ from measuring_site import COMMAND
 from analysis.comparison.comparison import COMPARED, DECIDED, compared
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
-from cli.output.upgrade_result import judge_told
 from db.connection.engine import Database, open_database
 from db.runs import queries, store
 from db.runs.upgrades import upgrade_runs
 from reports.body import upgrade_json
+from reports.text.reason_text import sentence
 from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
 from workflows.ingest import ingest
-from workflows.load_run import retell
+from workflows.load_run import judge_told, retell
 from workflows.run_header import Header
 from workflows.transfer import export_runs, import_runs
 
@@ -119,7 +119,8 @@ def test_what_it_came_to_is_stored_where_a_list_finds_it(tmp_path: Path, sqlite:
     ingest(write_upgrade(tmp_path / "data", STORIES["broken"]), sqlite)
     (listed,) = upgrade_runs(sqlite)
     reasons = from_database(sqlite).upgrade.reasons
-    assert listed.facts[DECIDED] == {"decision": "no-go", "because": reasons[0].text}
+    decided = listed.facts[DECIDED]
+    assert (decided["decision"], decided["because"]) == ("no-go", sentence(reasons[0]))
     assert [each.fingerprint for each in listed.environments] == [OLD.fingerprint, NEW.fingerprint]
     assert listed.hardware_label == "Xeon 6430, 2 cores" and listed.state == "complete"
 

@@ -7,8 +7,8 @@ import pytest
 from in_process import typed
 from measuring_site import LINEAR, Site
 
-from cli.context import UsageError
 from cli.workflows.neighbours import check_addresses, check_needed, make_secret, secret_in
+from workflows.errors import UsageError
 
 OVER_TWO = "linear/train/width=8/nodes=2,parallel=ddp,ranks=2"
 
