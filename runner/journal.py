@@ -16,9 +16,9 @@ from typing import Any
 
 from common.atomic_file import sync_folder
 from common.file_lock import lock
+from records.outcomes import Outcome, Planned
 
 from .errors import JournalError
-from .records import Outcome, Planned
 
 VERSION = 1
 FILE = "journal.jsonl"

@@ -8,13 +8,14 @@ from typing import Any
 from analysis.comparison.comparison import COMPARED, Comparison
 from records.environments import Environment as StoredEnvironment
 from records.machines import Hardware, Machine
+from records.outcomes import Planned
 from records.runs import Profile as StoredProfile
 from records.runs import Run
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
 from runner.profile import Profile
-from runner.records import Planned, Target, Timing
+from runner.session_plan import Target, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
 

@@ -12,8 +12,6 @@ from analysis.staleness import (
     Silence,
     disturbed,
     fallen,
-    overdue_nights,
-    silent_machines,
 )
 from configuration.settings import Settings
 from configuration.tables.schedules import zone
@@ -22,12 +20,14 @@ from db.findings.counts import open_regressions
 from db.findings.deliveries import deliveries
 from db.findings.notices import notices
 from db.findings.store import findings
-from db.queue.queries import fires, schedulers, tasks, unbegun
+from db.queue.queries import fires, schedulers, tasks
 from db.runs.outcome_counts import Ending, endings
 from db.runs.queries import run_summary
 from db.runs.run_changes import run_changes
 from records.findings import Finding, Notice
 from records.tasks import Fire, Task
+from workflows import fleet_status
+from workflows.fleet_status import Patience
 
 from ..detection.border_levels import CROSSED, Crossed, crossed_of
 from ..detection.series_history import border
@@ -81,12 +81,8 @@ def stored_digest(database: Database, night: date) -> Notice | None:
 
 def silences(database: Database, settings: Settings, now: datetime) -> list[Silence]:
     """What should be heard of and is not, at this moment."""
-    alerts, seen = settings.alerts, schedulers(database)
-    # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
-    late = overdue_nights(
-        unbegun(database, "measure"), seen, now, hours=alerts.overdue_hours, minutes=alerts.silent_minutes
-    )
-    return [*silent_machines(seen, now, alerts.silent_minutes), *late]
+    found = fleet_status.silences(database, schedulers(database), now, Patience.of(settings.alerts))
+    return [*found.machines, *found.nights]
 
 
 def measuring_tasks(database: Database) -> list[Task]:

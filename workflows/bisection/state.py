@@ -13,7 +13,7 @@ from common.atomic_file import write_whole
 from common.file_lock import lock_file
 from configuration.suggestions import unknown
 from runner.execution.harness import Harness
-from runner.records import Timing
+from runner.session_plan import Timing
 
 from ..errors import CannotResume
 from ..load_run import LATEST

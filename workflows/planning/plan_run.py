@@ -13,6 +13,7 @@ from typing import Any
 from analysis.comparison.comparison import Comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
+from records.outcomes import Outcome, Planned
 from runner import environment as environments
 from runner import journal, machine
 from runner.environment import Environment
@@ -22,7 +23,7 @@ from runner.execution.harness import Harness
 from runner.machine import MachineFacts
 from runner.multi_node.client import Neighbours
 from runner.profile import Profile
-from runner.records import Outcome, Planned, Timing
+from runner.session_plan import Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host

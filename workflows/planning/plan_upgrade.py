@@ -10,7 +10,7 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from common.text import plural
 from runner.environment import Environment
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
 
