@@ -28,9 +28,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.journal import Journal
-from runner.records import Outcome, Planned
 
 SEED = 20261122
 REPLICATES = 4
@@ -84,7 +84,7 @@ def child(folder: Path, arguments: list[str]) -> int:
                 with (folder / "executions").open("a") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     file.write(f"{run} {one.replicate}\n")
-                now = datetime.now(UTC).isoformat()
+                now = datetime.now(UTC)
                 kept.outcome(Outcome(CASE, ENVIRONMENT, one.replicate, "ok", started_at=now))
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             kept.ended({"at": datetime.now(UTC).isoformat(), "state": "complete"})
