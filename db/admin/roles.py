@@ -7,8 +7,8 @@ from ..schema import core_tables as tables
 from ..schema import version as schema
 
 #: Tables in which rows are deleted by whoever writes: raw rows and what the queue did go when they are old,
-#: rollups when nothing is left of them, schedulers when they stop.
-_DELETED_FROM = ("telemetry", "samples", "release_rollup", "attempt", "task", "fire", "scheduler")
+#: schedulers when they stop.
+_DELETED_FROM = ("telemetry", "samples", "attempt", "task", "fire", "scheduler")
 #: The table that people add to from the dashboard, and what of a finding they change by that.
 _TRIAGE = "triage"
 _TRIAGED, _TRIAGE_COLUMNS = "finding", ("triage", "muted_until", "link")

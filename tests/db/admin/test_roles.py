@@ -23,7 +23,7 @@ from db.queue import commands as queue
 from db.runs import queries, store, traces
 from db.schema import core_tables as tables
 from db.schema.finding_tables import ACTIONS
-from db.series import rollups
+from db.series import releases
 from db.telemetry import queries as telemetry
 from records.findings import NewFinding, Notice
 from records.tasks import NewTask, SchedulerSeen
@@ -90,12 +90,9 @@ def test_the_writer_stores_and_prunes_and_the_reader_sees_all_of_it(site: Site) 
         assert queries.series(database, queries.series_keys(database))
         assert telemetry.windows(database) and telemetry.recording(database, *about, "host")
         assert traces.operator_tables(database) == []
-        versions = rollups.releases(database)
-        assert rollups.release_points(database, versions, "latency")
-        assert rollups.rollup_differences(database) == []
+        assert releases.release_points(database, releases.releases(database), "latency")
     with open_database(site.writer, create=False) as database:
         assert prune_telemetry(database, a_night(1)).count == prune_samples(database, a_night(1)).count == 2
-        assert rollups.rebuild_rollups(database) > 0
 
 
 def test_the_reader_writes_nothing(site: Site) -> None:
@@ -104,7 +101,6 @@ def test_the_reader_writes_nothing(site: Site) -> None:
         for attempt in (
             lambda: store.save_run(database, a_run()),
             lambda: store.save_outcomes(database, "run-0", [an_outcome(replicate=9)]),
-            lambda: rollups.rebuild_rollups(database),
             lambda: prune_samples(database, a_night(9)),
         ):
             with pytest.raises(ReadOnly, match="may only be read by this account: permission denied"):
