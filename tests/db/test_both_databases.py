@@ -91,6 +91,7 @@ def _fill(database: Database) -> None:
     store.save_run(database, replace(upgrade, kind=RunKind.UPGRADE))
     session = a_run("confirming", environments=[OLD, NEW], started_at=a_night(3))
     store.save_run(database, replace(session, kind=RunKind.CONFIRMATION))
+    store.save_run(database, a_run("20260830-020000-asv-0123abcd", started_at=a_night(-2)))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
