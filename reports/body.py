@@ -13,7 +13,7 @@ from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
 
 from . import wording
-from .report_context import Environment, Subject, changes
+from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
 from .text.reason_text import exclusion, sentence
@@ -135,7 +135,7 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _environment(one: Environment) -> dict[str, Any]:
+def _environment(one: ComparedEnvironment) -> dict[str, Any]:
     return {**asdict(one), "asked": one.asked or one.name}
 
 

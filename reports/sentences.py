@@ -11,7 +11,7 @@ from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 
 from . import wording
-from .report_context import Environment, Subject, alike
+from .report_context import ComparedEnvironment, Subject, alike
 from .rows import Row, standings
 from .scorecard import limit_rules
 from .text import numbers
@@ -203,7 +203,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
     return [(name, value) for name, value in listed if value]
 
 
-def environment(one: Environment) -> str:
+def environment(one: ComparedEnvironment) -> str:
     """An environment in a line."""
     build = f", CUDA {one.cuda}" if one.cuda else ""
     return f"{one.name}: PyTorch {one.torch}{build}, Python {one.python}, fingerprint {one.fingerprint}"

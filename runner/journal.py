@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from records.outcomes import Outcome, Planned
+
 from .errors import JournalError
-from .records import Outcome, Planned
 
 VERSION = 1
 FILE = "journal.jsonl"

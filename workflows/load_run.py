@@ -14,12 +14,10 @@ from db.runs import metric_definitions, queries
 from db.runs.replicates import stored_outcomes
 from interchange.formats import came_from
 from records.outcomes import MetricDefinition
-from records.outcomes import Outcome as StoredOutcome
 from records.runs import Run
 from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
-from runner.records import Outcome
 
 from .errors import NoSuchRun, UsageError
 from .ingest import FORGOTTEN, pending
@@ -120,7 +118,7 @@ def _from_database(database: Database, name: str) -> Told:
     foreign = came_from(run.id) != ""
     measured = {e.fingerprint for e in run.environments if e.torch_version or foreign}
     stored = queries.outcomes_of_run(database, name)
-    outcomes = tuple(_measured(one) for one in stored if one.environment in measured)
+    outcomes = tuple(one for one in stored if one.environment in measured)
     return Told(
         RunResult(name, run.state, outcomes, stored=True, seconds=None),
         started_at=run.started_at,
@@ -128,25 +126,6 @@ def _from_database(database: Database, name: str) -> Told:
         traced=bool(dict(run.facts.get("timing") or {}).get("trace_steps")),
         stored=run,
         defined=metric_definitions.metric_definitions(database) if foreign else {},
-    )
-
-
-def _measured(outcome: StoredOutcome) -> Outcome:
-    """An outcome as the controller knows it, without its samples."""
-    facts = dict(outcome.facts)
-    return Outcome(
-        case=outcome.case,
-        environment=outcome.environment,
-        replicate=outcome.replicate,
-        status=outcome.status,
-        reason=outcome.reason,
-        phase=outcome.phase,
-        started_at=outcome.started_at.isoformat(),
-        wall_seconds=outcome.wall_seconds,
-        phases=facts.pop("phases", {}),
-        metrics=outcome.metrics,
-        facts=facts,
-        log_tail=outcome.log_tail,
     )
 
 

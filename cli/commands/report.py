@@ -15,8 +15,8 @@ from analysis.replicates import Summary, summarise
 from analysis.speedups import Gain, gains
 from common.text import printable
 from interchange.formats import came_from
+from records.outcomes import Outcome
 from reports import sentences
-from runner.records import Outcome
 from runner.suites.reference_cases import baselines
 from workflows.errors import UsageError
 from workflows.ingest import store_pending

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from analysis.operators import KERNEL, OPERATOR, Change, Operator, difference, operators, total_us
 from common.text import printable
-from runner.records import Outcome
+from records.outcomes import Outcome
 
 from .wording import figure
 

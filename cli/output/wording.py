@@ -4,7 +4,7 @@ from analysis.comparison.disturbance import disturbed
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from common.text import printable
-from runner.records import Outcome
+from records.outcomes import Outcome
 
 _SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
 

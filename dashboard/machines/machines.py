@@ -1,6 +1,5 @@
 """The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,15 +7,14 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import alive, present
+from analysis.staleness import alive
 from dashboard.components import links, markup, run_source, wording
 from dashboard.machines.load import Able, OpenTasks
-from dashboard.machines.waiting import MEASURING
 from dashboard.overview.load import Morning
-from dashboard.overview.schedule_heartbeat import measures, thinks
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from reports.text.staleness_text import in_words
+from workflows.fleet_status import MEASURING, fleet_status, measures, thinks
 
 #: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")
@@ -71,21 +69,19 @@ def machines(
     for one in sorted(morning.seen, key=lambda one: one.seen_at):
         schedulers[one.machine] = one
     heard = alive(morning.seen, now, morning.patience.silent_minutes)
-    living = {one.machine for one in present(heard)}
+    status = fleet_status(morning.seen, heard, running, now)
+    living = {one.machine for one in status.living}
     silent = {one.name for one in morning.silent}
     newest: dict[str, RunSummary] = {}
     for run in runs:
         # What was imported was measured on machines that are not ours.
         if run_source.measured(run.id):
             newest.setdefault(run.machine, run)
-    doing: dict[str, list[Task]] = defaultdict(list)
-    for task in running:
-        doing[(task.owner or "").partition("/")[0]].append(task)
     found: list[Machine] = []
     for name in sorted({*schedulers, *newest}):
         state = "alive" if name in living else "silent" if name in silent else "gone"
         state = state if name in schedulers else "by hand"
-        run, does = newest.get(name), tuple(doing[name])
+        run, does = newest.get(name), status.running.get(name, ())
         # The run of a task that has only just begun is not known as its own yet.
         measures_there = any(task.job in MEASURING for task in does)
         by_hand = run is not None and run.id in without_task and not measures_there

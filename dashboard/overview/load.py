@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import streamlit as st
 
-from analysis.staleness import Silence, overdue_nights, silent_machines
+from analysis.staleness import Silence
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
-from dashboard.overview.schedule_heartbeat import Patience, Served, patience, served
+from dashboard.overview.schedule_heartbeat import Served, served
 from dashboard.overview.track_status import Standing, standings, with_results
 from dashboard.server.database import opened
 from db.findings import counts as finding_counts
@@ -26,6 +26,7 @@ from records.findings import Finding
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
+from workflows.fleet_status import Patience, announced_patience, silences
 
 #: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
 _BACK, _TASKS = timedelta(days=35), 3000
@@ -60,15 +61,13 @@ def morning(url: str) -> Morning:
     tasks = nightly_queries.night_tasks(database, now - _BACK, _TASKS)
     missed = nightly_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
-    waits = patience(seen)
+    waits = announced_patience(seen)
     plan = served(seen, now, waits.silent_minutes)
-    # Among the newest tasks of many machines is not the first night that nobody began.
-    unbegun = queue_queries.unbegun(database, "measure")
-    silences = overdue_nights(unbegun, seen, now, hours=waits.overdue_hours, minutes=waits.silent_minutes)
-    overdue = {one.name: one for one in silences}
+    silent = silences(database, seen, now, waits)
+    overdue = {one.name: one for one in silent.nights}
     return Morning(
         parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),
-        silent=tuple(silent_machines(seen, now, waits.silent_minutes)),
+        silent=silent.machines,
         seen=tuple(seen),
         plan=tuple(plan),
         patience=waits,

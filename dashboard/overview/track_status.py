@@ -23,10 +23,11 @@ from analysis.staleness import (
     waiting,
 )
 from dashboard.components import wording
-from dashboard.overview.schedule_heartbeat import Patience, Served, measures
+from dashboard.overview.schedule_heartbeat import Served
 from db.runs.outcome_counts import Ending
 from records.runs import RunSummary
 from records.tasks import NightTask, SchedulerSeen
+from workflows.fleet_status import Patience, measures
 
 #: Nights of a part that are shown one by one.
 NIGHTS = 14

@@ -16,7 +16,7 @@ from dashboard.upgrades.view import Listed, Upgraded, version
 from records.runs import Run
 from reports import sentences, wording
 from reports.heatmap import heatmap
-from reports.report_context import Environment, Subject, changes
+from reports.report_context import ComparedEnvironment, Subject, changes
 from reports.rows import Grid, Row, left_out, sign, table_rows, techniques, tone, without_ratio
 from reports.scorecard import Entry, entries
 from reports.text.numbers import NONE, percent
@@ -110,7 +110,7 @@ def _title(subject: Subject) -> str:
     )
 
 
-def _plain(one: Environment) -> bool:
+def _plain(one: ComparedEnvironment) -> bool:
     return one.name in (one.torch, one.torch.partition("+")[0])
 
 

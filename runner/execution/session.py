@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from records.outcomes import Outcome, Planned
+
 from ..errors import NeighbourFailed
 from ..multi_node.client import Neighbours
 from ..profile import Profile
-from ..records import Outcome, Planned, SessionPlan, Target, Timing
+from ..session_plan import SessionPlan, Target, Timing
 from ..telemetry.telemetry_interface import OwnGpus, StartTelemetry, Telemetry
 from ..worker.case_key import CaseKey
 from . import tracing
@@ -262,4 +264,4 @@ class Session:
 def _never_started(planned: Planned, status: str, reason: str) -> Outcome:
     """The outcome of a contender that never started: this machine cannot start it so, or another is gone."""
     about = (planned.case, planned.environment, planned.replicate)
-    return Outcome(*about, status, reason, "start", datetime.now(UTC).isoformat())
+    return Outcome(*about, status, reason, "start", datetime.now(UTC))

@@ -16,8 +16,9 @@ from db.errors import DatabaseError
 from db.queue import task_attempts
 from db.queue.commands import beat_all, claim, set_run
 from db.queue.queries import begun_on, running, waiting_for
+from workflows.fleet_status import MEASURING
 
-from ..jobs.context import MEASURING, Ended, Hands, OnEvent, Stopped, unheard
+from ..jobs.context import Ended, Hands, OnEvent, Stopped, unheard
 from .advertised_schedules import Serving
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import Here, Places

@@ -13,7 +13,7 @@ from analysis.bisection import Answer, Question, Said
 from analysis.comparison.comparison import Comparison
 from configuration.suggestions import unknown
 from runner.execution.harness import Harness
-from runner.records import Timing
+from runner.session_plan import Timing
 
 from ..errors import CannotResume
 from ..load_run import LATEST
