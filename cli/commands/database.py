@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.metrics import METRICS
-from common.text import printable
+from common.text import plural, printable
 from configuration.suggestions import unknown
 from db.admin.backup import back_up
 from db.admin.check import Checked, looking
@@ -82,7 +82,7 @@ def check(
 
 def _in_lines(checked: Checked) -> str:
     count = len(checked.problems)
-    found = "sound" if not count else "1 problem" if count == 1 else f"{count} problems"
+    found = plural(count, "problem") if count else "sound"
     lines = [f"{checked.name:12} {checked.count:>9} {checked.unit:12} {found}"]
     lines += [f"    {note}" for note in checked.notes]
     for problem in checked.problems[:_PRINTED]:

@@ -509,7 +509,7 @@ def test_a_migration_that_orphans_rows_is_taken_back(old_file: Path, next_revisi
 
 
 def test_no_copy_no_migration(old_file: Path, next_revision: Path) -> None:
-    old_file.with_name("pyrometer.db.before-9999.part").mkdir()
+    old_file.with_name("pyrometer.db.before-9999").mkdir()
     with pytest.raises(DatabaseUnavailable):
         open_database(f"sqlite:///{old_file}")
     assert _revision_in(old_file) == TODAY
