@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from common.text import plural
 from configuration.suggestions import unknown
 from db.admin.delete_run import Forgotten, forget_run
 from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
@@ -45,15 +46,15 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
     if kept.telemetry_days is not None and (before := _days_ago(kept.telemetry_days)):
         gone = prune_telemetry(database, before, dry_run=dry_run)
         if gone.count:
-            recordings = "1 recording" if gone.count == 1 else f"{gone.count} recordings"
+            recordings = plural(gone.count, "recording")
             yield f"{recordings} {_described(gone, kept.telemetry_days)}"
     if kept.samples_days is not None and (before := _days_ago(kept.samples_days)):
         gone = prune_samples(database, before, dry_run=dry_run)
         if gone.count:
-            outcomes = "1 outcome" if gone.count == 1 else f"{gone.count} outcomes"
+            outcomes = plural(gone.count, "outcome")
             yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
     if fires := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
-        moments = "1 moment" if fires == 1 else f"{fires} moments"
+        moments = plural(fires, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
 
 
@@ -74,7 +75,7 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
             with suppress(OSError):
                 each.unlink()
     if runs:
-        whose = "1 run" if runs == 1 else f"{runs} runs"
+        whose = plural(runs, "run")
         what = f"compile caches and room set aside ({_in_words(size)})"
         yield f"{what} of {whose} that nobody went on with for {LEFT_WEEKS} weeks"
 
@@ -111,7 +112,7 @@ def _days_ago(days: int) -> datetime | None:
 
 
 def _described(pruned: Pruned, days: int) -> str:
-    age = "1 day" if days == 1 else f"{days} days"
+    age = plural(days, "day")
     return f"({_in_words(pruned.bytes)}) of runs that started more than {age} ago; all metrics stay"
 
 

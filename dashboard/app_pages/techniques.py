@@ -37,7 +37,7 @@ ask = view.Sources(
 chosen, offer, complaints = view.techniques(parts.query(), places, ask)
 parts.complain(complaints)
 if not offer.versions:
-    parts.caption("This database lacks its rollups; `pyrometer db rollups` makes them anew.")
+    parts.caption("No PyTorch version has a result under a technique.")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     parts.select("Hardware", "hardware", offer.hardware, chosen)

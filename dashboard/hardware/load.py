@@ -15,7 +15,7 @@ from dashboard.hardware.normalised import Column
 from dashboard.hardware.view import NEWEST, Side, Spread
 from dashboard.server.database import opened
 from db.series import measured_on as asked
-from db.series import rollups
+from db.series import releases
 from records.series import Place, ReleasePoint, SeriesKey, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where something was measured.
@@ -41,11 +41,11 @@ def spread(url: str, wanted: str | None) -> Spread:
     Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
     is the releases that machines share.
     """
-    known = rollups.releases(opened(url))
+    known = releases.releases(opened(url))
     nightlies = [version for version in known if version_order(version)[1].is_devrelease]
-    releases = [version for version in known if version not in set(nightlies)]
+    stable = [version for version in known if version not in set(nightlies)]
     named = [version for version in known if wanted and public(version) == public(wanted)]
-    newest = [*nightlies[:_NEWEST_VERSIONS], *releases[:_NEWEST_VERSIONS]]
+    newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
     return asked.version_places(opened(url), _TOLD_BY, [*newest, *named])
 
 
@@ -57,8 +57,8 @@ def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[
     for build in dict.fromkeys(side.build for side in sides):
         own = [side for side in sides if side.build == build]
         if build:
-            releases, points = _releases(url, metric, build), _points(url, metric, build)
-            columns = measured.of_version(releases, points, _harnesses(url, metric, build), own)
+            summaries, points = _releases(url, metric, build), _points(url, metric, build)
+            columns = measured.of_version(summaries, points, _harnesses(url, metric, build), own)
         else:
             columns = measured.of_version((), (), {}, own)
         found |= {column.hardware: column for column in columns}
@@ -67,7 +67,7 @@ def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[
 
 @_shared
 def _releases(url: str, metric: str, version: str) -> list[ReleasePoint]:
-    return rollups.release_points(opened(url), [version], metric)
+    return releases.release_points(opened(url), [version], metric)
 
 
 @_shared

@@ -196,7 +196,7 @@ def _changes(step: Step) -> str:
 
 
 def _nights(one: LevelShift) -> str:
-    return "1 night" if one.nights == 1 else f"{one.nights} nights"
+    return wording.plural(one.nights, "night")
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:

@@ -15,7 +15,6 @@ from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaT
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from ..schema import version as schema
-from ..series.rollups import rollup_differences
 
 #: What `runner.execution.canary_runner` calls the environment of the canary, whose outcomes stand in no plan.
 _CANARY = "canary"
@@ -226,21 +225,6 @@ def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
     return Checked("metrics", len(used), "metrics", tuple(problems))
 
 
-def rollup_check(database: Database) -> Checked:
-    """Whether the release rollups are what the measurements say."""
-    with database.reading() as connection:
-        count = connection.execute(select(func.count()).select_from(tables.ReleaseRollup)).scalar_one()
-    problems = [
-        Problem(
-            f"The rollup of {version} of {key.metric} of {key.case} on {key.hardware_label} under "
-            f"{key.profile_name} is not what its measurements say.",
-            "`pyrometer db rollups` makes all of them anew.",
-        )
-        for version, key in rollup_differences(database)
-    ]
-    return Checked("rollups", count, "rollups", tuple(problems))
-
-
 def queue_check(database: Database) -> Checked:
     """Whether each task that runs has one attempt under way, its own, and no other task has any."""
     task, attempt = queue_tables.Task, queue_tables.Attempt
@@ -280,7 +264,6 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
     ("references", "tables", reference_check),
     ("counts", "runs", count_check),
     ("points", "measurements", point_check),
-    ("rollups", "rollups", rollup_check),
     ("queue", "tasks", queue_check),
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Row, Select, select
 from sqlalchemy.orm import InstrumentedAttribute
 
+from common.text import plural
 from records.outcomes import Measurement, Replicate
 from records.runs import RunSummary
 
@@ -72,9 +73,9 @@ def measurement_check(
             count += stored
             problems += [Problem(wrong, STORE_AGAIN)] if wrong else []
     if elsewhere:
-        notes += (f"{_runs_in_words(elsewhere)} imported, and taken as it came",)
+        notes += (f"{plural(elsewhere, 'run is', 'runs are')} imported, and taken as it came",)
     if open_runs:
-        notes += (f"{_runs_in_words(open_runs)} not stored to its end, and not compared",)
+        notes += (f"{plural(open_runs, 'run is', 'runs are')} not stored to its end, and not compared",)
     return Checked("measurements", count, "measurements", tuple(problems), notes)
 
 
@@ -100,10 +101,6 @@ def _with_progress(runs: Sequence[RunSummary], what: str, progress: Progress) ->
         progress(what, done, len(runs))
         yield run
     progress(what, len(runs), len(runs))
-
-
-def _runs_in_words(count: int) -> str:
-    return "1 run is" if count == 1 else f"{count} runs are"
 
 
 def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]:

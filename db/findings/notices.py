@@ -9,7 +9,7 @@ from records.deliveries import Delivery
 from records.findings import Notice
 
 from ..connection.engine import Database
-from ..runs.upserts import insert_for
+from ..connection.statements import insert_for
 from ..schema import finding_tables
 
 _NOTICE, _DELIVERY = finding_tables.Notice, finding_tables.NoticeDelivery

@@ -279,26 +279,3 @@ class Measurement(Base):
     n: Mapped[int]
 
     __table_args__ = (Index(None, "run_number"), {"sqlite_with_rowid": False})
-
-
-class ReleaseRollup(Base):
-    """What the measurements of one PyTorch version in one series come to; made anew from them at any time.
-
-    The version stands first in the clustered key: pages ask for few versions and many series. Between
-    `oldest_at` and `newest_at` lie all of the measurements, so that they are one stretch of their series.
-    `points` are theirs, sorted, eight bytes each: with them one more costs the same after years.
-    """
-
-    __tablename__ = "release_rollup"
-
-    torch_version: Mapped[str] = mapped_column(primary_key=True)
-    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"), primary_key=True)
-    runs: Mapped[int]
-    median: Mapped[float]
-    lowest: Mapped[float]
-    highest: Mapped[float]
-    oldest_at: Mapped[datetime]
-    newest_at: Mapped[datetime]
-    points: Mapped[bytes] = mapped_column(LargeBinary)
-
-    __table_args__ = ({"sqlite_with_rowid": False},)

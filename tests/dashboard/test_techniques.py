@@ -1,9 +1,7 @@
 """The Techniques page through the router: what it chooses, what it says, and what where there is nothing."""
 
 import re
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
@@ -407,13 +405,6 @@ def test_what_failed_on_a_gpu_is_told_as_that(open_page: Open, tmp_path: Path) -
     assert "measured a CPU" not in shown and "None of these runs has a case" not in shown
     assert "No case with CUDA graphs ended well" in shown
     assert "There is no ratio: the reasons stand below." in shown and "without their baseline" not in shown
-
-
-def test_a_database_without_rollups_says_what_makes_them(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU))
-    with closing(sqlite3.connect(tmp_path / "p.db")) as connection, connection:
-        connection.execute("DELETE FROM release_rollup")
-    assert "pyrometer db rollups" in text(open_page(url, PAGE))
 
 
 def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ from db.runs import (
     traces,
     upgrades,
 )
-from db.series import measured_on, nightly_queries, rollups, series_history
+from db.series import measured_on, nightly_queries, releases, series_history
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
 from records.findings import FindingGroup, NewFinding, Notice
@@ -205,12 +205,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     measured_on.points_of_version: lambda database: measured_on.points_of_version(
         database, "latency", OLD.torch_version, newest=2
     ),
-    rollups.releases: rollups.releases,
-    rollups.release_points: lambda database: rollups.release_points(
-        database, rollups.releases(database), "latency"
+    releases.releases: releases.releases,
+    releases.release_points: lambda database: releases.release_points(
+        database, releases.releases(database), "latency"
     ),
-    rollups.rebuild_rollups: rollups.rebuild_rollups,
-    rollups.rollup_differences: lambda database: [rollups.rollup_differences(database)],
     telemetry.windows: lambda database: telemetry.windows(database, case=MLP, limit=5),
     telemetry.recording: lambda database: telemetry.recording(database, *_OUTCOME, "host"),
     transaction.together: _in_one,
@@ -336,7 +334,6 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.count_check: check.count_check,
     check.point_check: check.point_check,
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
-    check.rollup_check: check.rollup_check,
     check.queue_check: check.queue_check,
     check_runs.measurement_check: lambda database: check_runs.measurement_check(
         database, measurements_for, lambda run: False

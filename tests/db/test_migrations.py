@@ -24,7 +24,7 @@ from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
 from db.connection.connection import make_engine, parse_url
 from db.connection.engine import Database, Upgrade, open_database, upgrade
-from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
+from db.errors import DamagedTelemetry, DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
 from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
@@ -32,7 +32,7 @@ from db.queue import queries as queue_queries
 from db.runs import queries, store
 from db.schema import core_tables as tables
 from db.schema import version as schema
-from db.series import rollups, series_history
+from db.series import releases, series_history
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
 from records.findings import NewFinding
@@ -194,10 +194,9 @@ def _assert_filled(database: Database) -> None:
         assert len(queries.measurements_of_run(database, run.id)) == 6
     assert [headline.latest.run for headline in queries.headlines(database, "latency")] == ["night-1"] * 2
     versions = ["2.13.0+cpu", "2.12.1+cpu"]
-    assert rollups.releases(database) == versions
-    mlp, _ = (rollups.release_points(database, [version], "latency")[0].median for version in versions)
+    assert releases.releases(database) == versions
+    mlp, _ = (releases.release_points(database, [version], "latency")[0].median for version in versions)
     assert mlp == 3.125, "made of the measurement of the two replicates 3 and 3.25"
-    assert rollups.rollup_differences(database) == []
 
 
 def _copy(file: Path, url: str) -> None:
@@ -315,7 +314,7 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
     migrated = _schema_at(empty_url)
     assert migrated == _described_schema(other)
     if empty_url.startswith("sqlite"):
-        assert migrated["without rowid"] == ["measurement", "release_rollup"]
+        assert migrated["without rowid"] == ["measurement"]
     for name in (
         "ck_outcome_status",
         "ck_run_state",
@@ -323,7 +322,6 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         "uq_run_id",
         "fk_telemetry_outcome",
         "ck_metric_better",
-        "fk_release_rollup_series_id_series",
         "ix_environment_torch_version",
         "fk_task_schedule_due_at_fire",
         "uq_finding_series_id_schedule_track_label_at_run_direction",
@@ -364,6 +362,23 @@ def test_an_old_recording_is_read_as_it_was(path: Path, tmp_path: Path) -> None:
     with open_database(f"sqlite:///{copy}") as database:
         found = [telemetry.recording(database, *about, each.device) for each in _RECORDINGS]
     assert tuple(found) == _RECORDINGS
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"", b"sand", lambda blob: blob[:-9], lambda blob: blob[:40] + blob[41:]]
+)
+def test_a_damaged_old_recording_is_damaged_and_stops_nothing(tmp_path: Path, damaged: Any) -> None:
+    copy = tmp_path / "pyrometer.db"
+    shutil.copy(OLD_DATABASES[6], copy)
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        (blob,) = connection.execute("SELECT blob FROM telemetry WHERE device = 'GPU-1'").fetchone()
+        spoiled = damaged(blob) if callable(damaged) else damaged
+        connection.execute("UPDATE telemetry SET blob = ? WHERE device = 'GPU-1'", (spoiled,))
+    about = ("observed", MLP, an_environment().fingerprint, 0)
+    with open_database(f"sqlite:///{copy}") as database:
+        assert telemetry.recording(database, *about, _RECORDINGS[0].device) == _RECORDINGS[0]
+        with pytest.raises(DamagedTelemetry, match="The stored recording cannot be read back"):
+            telemetry.recording(database, *about, "GPU-1")
 
 
 @pytest.mark.parametrize(
@@ -494,7 +509,7 @@ def test_a_migration_that_orphans_rows_is_taken_back(old_file: Path, next_revisi
 
 
 def test_no_copy_no_migration(old_file: Path, next_revision: Path) -> None:
-    old_file.with_name("pyrometer.db.before-9999.part").mkdir()
+    old_file.with_name("pyrometer.db.before-9999").mkdir()
     with pytest.raises(DatabaseUnavailable):
         open_database(f"sqlite:///{old_file}")
     assert _revision_in(old_file) == TODAY
