@@ -1,4 +1,4 @@
-"""What the pages know: the answers of `db.runs.queries` and the charts' specs, kept for a few seconds.
+"""What the pages know: the answers of `db.runs.queries`, kept for a few seconds.
 
 `url` is the database's; it is part of every key under which an answer is kept. All of them raise
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
@@ -13,7 +13,7 @@ import streamlit as st
 from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import Origin, unlike
 from dashboard.auth import reader
-from dashboard.components import charts, filters, run_source
+from dashboard.components import filters, run_source
 from dashboard.server.database import opened
 from db.connection.engine import check_fits
 from db.findings import counts as finding_counts
@@ -298,15 +298,3 @@ def triage(url: str, number: int, action: str, who: str, text: str, until: datet
     findings.clear()
     findings_by_group.clear()
     finding.clear()
-
-
-@_kept_for_good
-def samples_spec() -> charts.Spec:
-    """See `charts.samples_in_order`."""
-    return charts.samples_in_order()
-
-
-@_kept_for_good
-def distribution_spec() -> charts.Spec:
-    """See `charts.distribution`."""
-    return charts.distribution()

@@ -12,7 +12,7 @@ import streamlit as st
 
 from analysis.comparison import rounds
 from common.text import printable
-from dashboard.components import charts, filters, frames, links, load, markup, reproduce, tables, wording
+from dashboard.components import charts, filters, frames, links, markup, reproduce, tables, wording
 from dashboard.components.query_params import bounded
 from dashboard.components.views import View
 from dashboard.exports import chart_download
@@ -204,7 +204,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
     in_order, distributed = st.columns(2)
     with in_order:
         chart(
-            load.samples_spec(),
+            charts.samples_in_order(),
             f"In the order they were taken: {told}",
             samples=frames.thinned(blocks, left_out),
             blocks=frames.block_starts(blocks),
@@ -213,7 +213,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
         return
     with distributed:
         chart(
-            load.distribution_spec(),
+            charts.distribution(),
             f"Distribution: {told}",
             bins=frames.histogram(shown),
             median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
