@@ -24,6 +24,7 @@ from db.runs import queries, traces
 from db.series import measured_on
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, TriageEntry
+from records.kinds import RunSource
 from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
@@ -82,7 +83,7 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
     found: list[RunSummary] = []
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
         page = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset)
-        found += [run for run in page if run_source.measured(run.id)]
+        found += [run for run in page if run.source == RunSource.MEASURED]
         if len(found) >= limit or len(page) < _RUNS_AT_ONCE:
             break
     return found[:limit]
@@ -97,7 +98,7 @@ def suite_of_device(url: str) -> str:
 
 def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
     """What was imported, by run, of those that were and say so."""
-    return _sources(url, tuple(run.id for run in runs if run_source.imported(run.id)))
+    return _sources(url, tuple(run.id for run in runs if run.source == RunSource.IMPORTED))
 
 
 @_kept_for_good

@@ -20,6 +20,7 @@ from dashboard.exports import page_recorder as kept
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
+from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
 
@@ -232,12 +233,13 @@ def outcome(
 
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
-    measured = {e.fingerprint: reproduce.declared_name(e) for e in run.environments if e.torch_version}
+    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
+    measured = {each.fingerprint: reproduce.declared_name(each) for each in own}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
         html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
-    if source := came_from(run.id):
+    if source := came_from(run):
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
         caption("Measure it again:")
