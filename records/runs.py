@@ -66,6 +66,15 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ForeignRuns:
+    """How many runs came from one source that is not Pyrometer, in one format."""
+
+    source: RunSource
+    source_format: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunsOnly:
     """Which runs a list holds: of a suite, of machines of a name, in a state; empty leaves nothing out."""
 
@@ -90,7 +99,7 @@ class RunChange:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRun:
-    """A run of `pyrometer upgrade` as in a list. `hardware` is a fingerprint, `facts` are the run's own.
+    """A run of two environments in turns as in a list; `hardware` is a fingerprint, `facts` are its own.
 
     `environments` stand in the order in which they were given; the canary's is not among them.
     """
@@ -105,3 +114,5 @@ class UpgradeRun:
     profile: str
     environments: tuple[NamedEnvironment, ...]
     facts: Facts
+    kind: RunKind = RunKind.UPGRADE
+    source: RunSource = RunSource.MEASURED

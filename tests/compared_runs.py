@@ -79,7 +79,7 @@ class Story:
         names = (old.name, new.name)
         options = ("--suite", self.suite, "--pairs", "12")
         sides = (old.fingerprint, new.fingerprint)
-        return Comparison(*sides, Plan(), self.policy, names, options, self.confirms)
+        return Comparison(*sides, Plan(), self.policy, names, options)
 
 
 def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:

@@ -27,8 +27,7 @@ class Comparison:
     """The new environment against the old one, by fingerprint: how many pairs, and by what policy.
 
     `asked` are the two as they were typed, `options` what a command needs beside them and a case to measure
-    and judge the same. `also` are metrics that go on being measured until their own verdicts stand. One that
-    `confirms` was measured for what the nights had found, and is nobody's upgrade.
+    and judge the same. `also` are metrics that go on being measured until their own verdicts stand.
     """
 
     old: str
@@ -37,7 +36,6 @@ class Comparison:
     policy: Policy
     asked: tuple[str, str] = ("", "")
     options: tuple[str, ...] = ()
-    confirms: bool = False
     also: tuple[str, ...] = ()
 
     def sides(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
@@ -97,8 +95,8 @@ class Comparison:
             plan = Plan(**body["plan"])
             if plan.largest > MOST_PAIRS:
                 raise ValueError(f"a plan of {plan.largest} pairs")
-            confirms, also = bool(body.get("confirms")), tuple(map(str, body.get("also", ())))
-            return Comparison(*sides, plan, Policy(**policy), (old, new), options, confirms, also)
+            also = tuple(map(str, body.get("also", ())))
+            return Comparison(*sides, plan, Policy(**policy), (old, new), options, also)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a comparison that this Pyrometer does not understand: {error}") from error
 

@@ -120,6 +120,7 @@ def run_row(names: Names, bound: Values, night: Night, suite: str) -> Row:
         *empty,
         counts,
         hardware,
+        *("trace" if suite == "profile" else "run", "measured", ""),
     )
 
 

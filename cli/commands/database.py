@@ -14,7 +14,6 @@ from configuration.suggestions import unknown
 from db.admin.backup import back_up
 from db.admin.check import Checked, looking
 from db.admin.delete_run import Forgotten
-from db.admin.roles import OWNER, READER, WRITER, Roles, roles_sql
 from db.connection.engine import open_database
 from db.connection.engine import upgrade as upgrade_database
 from db.errors import StillReferred
@@ -129,30 +128,6 @@ def backup(
     with in_one_sentence():
         size = back_up(context(reading=True).places.database_url, file, force=force)
     typer.echo(f"{file}: {size / 2**20:.1f} MiB, checked")
-
-
-_ROLES_HELP = """Print the SQL of three roles for a Postgres server; nothing is executed.
-
-The owner makes and upgrades the tables. The writer stores runs and can neither drop nor alter anything.
-The reader sees everything and writes nothing: it is what a dashboard needs.
-
-\b
-pyrometer db upgrade                                  makes the tables
-pyrometer db roles | psql --dbname=NAME               as a superuser; once more after each later upgrade
-psql --dbname=NAME --command='\\password pyrometer_reader'
-"""
-
-
-@app.command("roles", help=_ROLES_HELP)
-def roles(
-    owner: Annotated[str, typer.Option(help="name of the role that owns the tables")] = OWNER,
-    writer: Annotated[str, typer.Option(help="name of the role that measures")] = WRITER,
-    reader: Annotated[str, typer.Option(help="name of the role that looks")] = READER,
-) -> None:
-    """Print the SQL of the roles (the help text is above, where its layout survives)."""
-    with in_one_sentence():
-        statements = roles_sql(Roles(owner, writer, reader))
-    typer.echo(statements, nl=False)
 
 
 @app.command("prune")

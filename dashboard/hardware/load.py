@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard.components import load, run_source
+from dashboard.components import load
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.hardware import measured
@@ -16,6 +16,7 @@ from dashboard.hardware.view import NEWEST, Side, Spread
 from dashboard.server.database import opened
 from db.series import measured_on as asked
 from db.series import releases
+from records.kinds import RunSource
 from records.series import Place, ReleasePoint, SeriesKey, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where something was measured.
@@ -31,7 +32,7 @@ _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner
 @_kept
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured, the newest first."""
-    return [place for place in asked.places(opened(url), _TOLD_BY) if run_source.measured(place.run)]
+    return [place for place in asked.places(opened(url), _TOLD_BY) if place.source == RunSource.MEASURED]
 
 
 @_kept

@@ -8,9 +8,10 @@ from html import escape
 import pandas as pd
 
 from analysis.staleness import alive
-from dashboard.components import links, markup, run_source, wording
+from dashboard.components import links, markup, wording
 from dashboard.machines.load import Able, OpenTasks
 from dashboard.overview.load import Morning
+from records.kinds import RunSource
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
 from reports.text.staleness_text import in_words
@@ -75,7 +76,7 @@ def machines(
     newest: dict[str, RunSummary] = {}
     for run in runs:
         # What was imported was measured on machines that are not ours.
-        if run_source.measured(run.id):
+        if run.source == RunSource.MEASURED:
             newest.setdefault(run.machine, run)
     found: list[Machine] = []
     for name in sorted({*schedulers, *newest}):

@@ -17,6 +17,7 @@ from dashboard.overview.sparkline import sparkline
 from dashboard.overview.track_status import Standing
 from db.series.nightly_queries import Lines
 from records.findings import Finding
+from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from reports.text.numbers import percent
 
@@ -24,7 +25,6 @@ from reports.text.numbers import percent
 METRICS = ("latency_floor", "latency")
 #: Tracks whose cases are told, rows of each at least and of all together, nights of a picture.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
-_CANARY = "canary_"
 #: Less of a confirmed change than this share is not there any more.
 _LEFT = 0.5
 
@@ -92,11 +92,6 @@ def _nights(one: Standing) -> int:
     return min(NIGHTS + 1, len(runs_of(one)))
 
 
-def is_canary(key: SeriesKey) -> bool:
-    """Whether a series is the machine's own."""
-    return key.case.startswith(_CANARY)
-
-
 def runs_of(one: Standing) -> tuple[str, ...]:
     """The newest runs of a track, newest first, as many as its pictures show."""
     return tuple(task.run_id for task in one.tasks if task.run_id and task.state != "running")[:COURSE]
@@ -115,7 +110,7 @@ def headlines(one: Standing, newest: str, found: Lines, known: Iterable[Finding]
     made = [
         _headline(key, points, point, own.get(_identity(key), ()))
         for key, points in found.items()
-        if (point := _point_of(points, newest)) and not is_canary(key)
+        if (point := _point_of(points, newest)) and point.environment_kind != EnvironmentKind.CANARY
     ]
     best = {each.key.case: each for each in sorted(made, key=lambda each: -METRICS.index(each.key.metric))}
     return tuple(sorted(best.values(), key=_order))

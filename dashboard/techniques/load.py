@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from analysis.comparison.comparison import COMPARED
-from dashboard.components import frames, load, run_source
+from dashboard.components import frames, load
 from dashboard.components.query_params import public
 from dashboard.server.database import opened
 from dashboard.techniques.results import Reading, environment_of, read
 from dashboard.techniques.view import Where
 from db.runs import queries
 from db.series import measured_on as asked
+from records.kinds import RunSource
 from records.runs import Run
 from records.series import Place, SeriesPoint
 
@@ -39,7 +39,7 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured techniques, the newest first."""
     found = asked.places(opened(url), TOLD_BY, techniques=True)
-    return [place for place in found if run_source.measured(place.run)]
+    return [place for place in found if place.source == RunSource.MEASURED]
 
 
 @_kept
@@ -121,10 +121,7 @@ def newest_with_ratios(
         found = asked.technique_runs(
             opened(url), hardware=hardware, profile=profile, limit=_RUNS_AT_ONCE, offset=offset
         )
-        for run_id, facts in found:
-            # A run that sets two environments against each other measures each case apart from its baseline.
-            if not run_source.measured(run_id) or COMPARED in facts:
-                continue
+        for run_id in found:
             if (where := _place_with_ratios(url, run_id, version, but)) is not None:
                 return where
             if (looks := looks + 1) == _LOOKS:

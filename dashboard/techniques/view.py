@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dashboard.components import links, run_source, wording
+from dashboard.components import links, wording
 from dashboard.components.query_params import (
     Query,
     distinct,
@@ -16,6 +16,7 @@ from dashboard.components.query_params import (
 )
 from dashboard.components.views import View
 from dashboard.techniques.results import environment_of
+from records.kinds import RunSource
 from records.runs import Run
 from records.series import Place, SeriesPoint
 
@@ -114,7 +115,8 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     names = asked[:_NAMED_RUNS]
     if len(names) < len(asked):
         complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
-    known = {name: ask.run(name) if run_source.measured(name) else None for name in names}
+    runs = {name: ask.run(name) for name in names}
+    known = {name: run if run and run.source == RunSource.MEASURED else None for name, run in runs.items()}
     first = next((run for run in known.values() if run is not None), None)
     told = None if first is not None else _opening_place(query, places, ask)
     home = _home(first, told, places)

@@ -10,7 +10,7 @@ import streamlit as st
 from analysis.metrics import Better
 from dashboard.components import load
 from dashboard.trends import charts, frames, lines, marks, moves
-from dashboard.trends.charts import Look
+from dashboard.trends.charts import TrendStyle
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
 from dashboard.trends.load import History, history
@@ -33,7 +33,7 @@ class Drawing:
     tracks: Mapping[str, str]
     drawn: Mapping[str, str]
     levels: Levels | None
-    look: Look
+    look: TrendStyle
     points: pd.DataFrame
     sets: Mapping[str, pd.DataFrame]
     versions: pd.DataFrame

@@ -11,7 +11,7 @@ import pandas as pd
 
 from dashboard.components import links, wording
 from dashboard.components.frames import version_order
-from dashboard.trends.charts import Look
+from dashboard.trends.charts import TrendStyle
 from dashboard.trends.lines import Line
 from dashboard.trends.view import Axis, Scale
 from records.series import SeriesPoint
@@ -61,12 +61,12 @@ def points(
     return pd.DataFrame(rows)
 
 
-def look(drawn: Sequence[Line], scale: Scale = "absolute") -> Look:
+def look(drawn: Sequence[Line], scale: Scale = "absolute") -> TrendStyle:
     """How a trend chart of these lines is best drawn; there must be at least one point."""
     every = [point for line in drawn for point in line.points]
     medians = [median(abs(point.point) for point in line.points) for line in drawn if line.points]
     moments = [point.started_at for point in every]
-    return Look(
+    return TrendStyle(
         stacked=scale == "absolute" and max(medians) > _ONE_SCALE * min(medians),
         bars=len(every) <= _MAX_BARS,
         clock=max(moments) - min(moments) < _DATES_SUFFICE,

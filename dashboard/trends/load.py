@@ -19,6 +19,7 @@ from db.findings import store as findings
 from db.runs import queries
 from db.series import series_history
 from records.findings import Finding
+from records.kinds import EnvironmentKind
 from records.runs import RunChange
 from records.series import SeriesKey, SeriesPoint
 
@@ -104,7 +105,7 @@ def _along(drawn: Sequence[Line]) -> list[_Along]:
     for line in drawn:
         for point, track in zip(line.points, line.tracks, strict=True):
             # The canary has an environment of its own beside that of each run.
-            apart = line.key.hardware, track, point.machine, point.torch_version == ""
+            apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
     return [
         tuple(sorted(places, key=lambda place: (places[place].started_at, place)))

@@ -16,6 +16,7 @@ from dashboard.trends.chart_data import Drawing
 from dashboard.trends.lines import Line, place_of
 from dashboard.trends.load import History
 from dashboard.trends.view import MAX_LINES, MAX_TRACKS, Offer, Trends, is_canary
+from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
 
@@ -77,7 +78,7 @@ def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[
 def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> None:
     """How the chart is to be read, what it is set against, and which tracks it leaves out."""
     spelled = replace(metric, title=parts.plain(metric.title))
-    teller = run_source.teller(_newest(drawn).run)
+    teller = run_source.teller(_newest(drawn))
     parts.caption(
         words.how_to_read(spelled, chosen.axis, parts.plain(teller), rules=drawn.look.rules)
         + " A point leads to its samples."
@@ -206,7 +207,7 @@ def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
     old, new = known.told.get(place_of(before)), known.told.get(place_of(point))
     command = words.comparison(old, new, before, point)
     # What a tool or a script measured no command of ours measures again.
-    if command and run_source.measured(point.run) and run_source.measured(before.run):
+    if command and {point.source, before.source} == {RunSource.MEASURED}:
         parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
         parts.code(command)
 

@@ -12,6 +12,7 @@ from dashboard.components import charts, links, wording
 from dashboard.components.query_params import Query, distinct, last, named, pick, pick_fingerprint, sentence
 from dashboard.components.views import View
 from records.series import SeriesKey
+from runner.execution.canary_runner import CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
@@ -232,7 +233,7 @@ def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[s
 
 def is_canary(case: str) -> bool:
     """Whether a case is the machine's own."""
-    return case.startswith("canary_")
+    return case in CASES
 
 
 def _not_there(chosen: Trends, offer: Offer, keys: Sequence[SeriesKey]) -> list[str]:

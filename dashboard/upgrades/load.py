@@ -6,7 +6,6 @@ import streamlit as st
 
 from analysis.comparison.comparison import Comparison, compared
 from analysis.comparison.reasons import Decision
-from dashboard.components import run_source
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.server.database import opened
 from dashboard.upgrades.rules import Rules
@@ -14,7 +13,7 @@ from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
 from db.runs import queries, upgrades
 from db.series import measured_on
-from records.kinds import RunKind
+from records.kinds import RunKind, RunSource
 from records.runs import Run
 from reports import scorecard, wording
 from reports.upgrade_report import Judged, judged
@@ -83,7 +82,7 @@ def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: Rules) -
 def known_hardware(url: str) -> dict[str, str]:
     """The labels of all hardware that a run of Pyrometer's own measured, by fingerprint."""
     found = measured_on.places(opened(url), "latency_floor")
-    return {one.hardware: one.hardware_label for one in found if run_source.measured(one.run)}
+    return {one.hardware: one.hardware_label for one in found if one.source == RunSource.MEASURED}
 
 
 def _judged(url: str, run_id: str, rules: Rules) -> tuple[Run, Judged]:

@@ -13,7 +13,7 @@ from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import frames, tables
-from dashboard.upgrades.charts import Look
+from dashboard.upgrades.charts import IntervalStyle
 from dashboard.upgrades.ordering import by_impact
 from records.runs import Run
 from reports import sentences, wording
@@ -34,7 +34,7 @@ class Drawn:
     """
 
     rows: pd.DataFrame
-    look: Look
+    look: IntervalStyle
     alt: str
     cut: str
 
@@ -173,13 +173,13 @@ def _cut(drawn: int, every: int, which: str) -> str:
     return f" Drawn are the {drawn} {which} of {every:,}; the CSV file has all." if drawn < every else ""
 
 
-def _look(judged: Judged, axis: Axis, lines: int) -> Look:
+def _look(judged: Judged, axis: Axis, lines: int) -> IntervalStyle:
     policy = judged.subject.policy
     known = METRICS[policy.metric]
     worse, better = ("slower", "faster") if known.unit in ("ms", "s") else ("worse", "better")
     left, right = (better, worse) if known.better == "lower" else (worse, better)
     threshold = threshold_of(policy.metric, policy.thresholds).log
-    return Look(lines, axis, threshold, known.title, left, right)
+    return IntervalStyle(lines, axis, threshold, known.title, left, right)
 
 
 def _heat(judged: Judged, worst_first: Sequence[Row]) -> Section | None:

@@ -15,6 +15,7 @@ from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardwar
 from dashboard.upgrades.rules import Rules, settled
 from dashboard.upgrades.sections import Drawn, Report
 from dashboard.upgrades.view import Known, Listed, Upgraded, Wanted, wanted
+from records.kinds import RunKind
 from records.runs import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
@@ -73,7 +74,7 @@ def one(url: str, query: Query, choice: Wanted, items: Sequence[Listed]) -> str 
     chosen = Upgraded(run.id, rules)
     own = load.judged_by(url, run.id, many, summary.state, Rules()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
-    if comparison.confirms:
+    if run.kind == RunKind.CONFIRMATION:
         parts.caption("A session about what the nights had found: a few cases, and nobody's upgrade.")
     _verdict(summary, report)
     form.rules(chosen, stored, report.judged)
@@ -126,7 +127,7 @@ def _choice(run: Run, items: Sequence[Listed]) -> None:
 
 def _unjudged(run: Run, why: str) -> None:
     """A run of which this database does not know what it compares."""
-    if COMPARED not in run.facts and run.command.startswith("pyrometer upgrade"):
+    if COMPARED not in run.facts and run.kind in (RunKind.UPGRADE, RunKind.CONFIRMATION):
         why = (
             "Measured before Pyrometer stored what was compared. The run's journal knows it, and where that "
             "lies this tells the verdict:"

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from analysis.comparison.comparison import DECIDED, Comparison, compared
-from dashboard.components import links, run_source, wording
+from dashboard.components import links, wording
 from dashboard.components.query_params import Query, last, named, sentence
 from dashboard.components.views import View
 from dashboard.upgrades.rules import Rules
 from records.environments import NamedEnvironment
+from records.kinds import RunKind, RunSource
 from records.runs import UpgradeRun
 
 LATEST = "latest"
@@ -57,7 +58,7 @@ class Listed:
     @property
     def confirms(self) -> bool:
         """Whether it was measured for what the nights had found."""
-        return self.comparison is not None and self.comparison.confirms
+        return self.run.kind == RunKind.CONFIRMATION
 
     @property
     def label(self) -> str:
@@ -93,7 +94,7 @@ def version(environment: NamedEnvironment) -> str:
 
 def listed(runs: Sequence[UpgradeRun]) -> tuple[Listed, ...]:
     """What is known of each run that measured two environments, in their order."""
-    found = (_listed(run) for run in runs if run_source.measured(run.id))
+    found = (_listed(run) for run in runs if run.source == RunSource.MEASURED)
     return tuple(one for one in found if one is not None)
 
 

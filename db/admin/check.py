@@ -9,6 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, event, func, or_, select
 
+from records.kinds import EnvironmentKind
+
 from ..connection.connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
 from ..connection.engine import Database
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
@@ -16,8 +18,6 @@ from ..schema import core_tables as tables
 from ..schema import queue_tables
 from ..schema import version as schema
 
-#: What `runner.execution.canary_runner` calls the environment of the canary, whose outcomes stand in no plan.
-_CANARY = "canary"
 #: What reading damaged rows may end in: SQLite and JSON notice only some of it themselves.
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 #: A damaged file has more to complain about than anybody reads.
@@ -284,11 +284,10 @@ def _strays(table: type[tables.Outcome] | type[tables.Measurement]) -> Select[*t
 def _planned_outcomes(connection: Connection) -> dict[int, dict[str, int]]:
     """By the number of a run, how many outcomes of each status it has, the canary's left out."""
     outcome, environment = tables.Outcome, tables.Environment
-    canary = (environment.name == _CANARY) & (environment.torch_version == "")
     query = (
         select(outcome.run_number, outcome.status, func.count().label("outcomes"))
         .join(environment, environment.id == outcome.environment_id)
-        .where(~canary)
+        .where(environment.kind != EnvironmentKind.CANARY)
         .group_by(outcome.run_number, outcome.status)
     )
     found: dict[int, dict[str, int]] = defaultdict(dict)

@@ -9,6 +9,7 @@ from sqlalchemy import Row, Select, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from common.text import plural
+from records.kinds import RunSource
 from records.outcomes import Measurement, Replicate
 from records.runs import RunSummary
 
@@ -45,7 +46,6 @@ def unseen(what: str, done: int, there: int) -> None:
 def measurement_check(
     database: Database,
     measure: Measure,
-    imported: Callable[[str], bool],
     *,
     unfinished: Collection[str] = (),
     newest: int | None = None,
@@ -53,14 +53,14 @@ def measurement_check(
 ) -> Checked:
     """Whether the measurements of each run are what `measure` makes of its outcomes.
 
-    Of the `newest` runs only, None for all. Runs that by their ids are `imported` hold what their files said,
+    Of the `newest` runs only, None for all. Runs of others hold what their files said,
     and a run that is running or `unfinished` is not all there yet: neither are compared.
     """
     runs, notes = _runs(database, newest)
     count = elsewhere = open_runs = 0
     problems: list[Problem] = []
     for run in _with_progress(runs, "measurements", progress):
-        if imported(run.id):
+        if run.source != RunSource.MEASURED:
             elsewhere += 1
         elif run.state == "running" or run.id in unfinished:
             open_runs += 1

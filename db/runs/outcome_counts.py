@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
+from records.kinds import EnvironmentKind
+
 from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..schema import core_tables as tables
@@ -33,7 +35,7 @@ def endings(database: Database, run_ids: Sequence[str]) -> list[Ending]:
                 .join(run, run.number == outcome.run_number)
                 .join(case, case.id == outcome.case_id)
                 .join(environment, environment.id == outcome.environment_id)
-                .where(run.id.in_(some), environment.torch_version != "")
+                .where(run.id.in_(some), environment.kind != EnvironmentKind.CANARY)
                 .group_by(run.id, case.key, outcome.status)
             )
             found += [Ending(*row) for row in connection.execute(query)]

@@ -15,9 +15,10 @@ from sqlalchemy import (
 )
 
 from records.environments import Environment
+from records.kinds import RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile, Run, RunsOnly, RunSummary
+from records.runs import ForeignRuns, Profile, Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey, SeriesPoint
 
 from ..connection.engine import Database
@@ -72,6 +73,19 @@ def run_summaries(database: Database, run_ids: Collection[str]) -> dict[str, Run
         batches = in_batches(sorted(set(run_ids)))
         found = [_run_summaries(connection, _summaries().where(tables.Run.id.in_(some))) for some in batches]
     return {summary.id: summary for some in found for summary in some}
+
+
+def foreign_runs(database: Database) -> list[ForeignRuns]:
+    """The runs that Pyrometer did not measure, counted by source and format."""
+    run = tables.Run
+    query = (
+        select(run.source, run.source_format, func.count())
+        .where(run.source != RunSource.MEASURED)
+        .group_by(run.source, run.source_format)
+        .order_by(run.source, run.source_format)
+    )
+    with database.reading() as connection:
+        return [ForeignRuns(*row) for row in connection.execute(query)]
 
 
 def run_ids(database: Database) -> frozenset[str]:

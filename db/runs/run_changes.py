@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.kinds import EnvironmentKind
 from records.runs import RunChange
 
 from ..connection.engine import Database
@@ -140,7 +141,7 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
     used = (
         select(link.run_number, link.environment_id)
         .join(table, table.id == link.environment_id)
-        .where(link.run_number.in_(numbers), table.torch_version != "")
+        .where(link.run_number.in_(numbers), table.kind != EnvironmentKind.CANARY)
         .order_by(link.position)
     )
     last = {number: environment for number, environment in connection.execute(used)}

@@ -30,6 +30,8 @@ def upgrade_runs(
             hardware.label.label("hardware_label"),
             profile.name.label("profile"),
             run.facts,
+            run.kind,
+            run.source,
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, exists, func, select
 from sqlalchemy.orm import aliased
 
 from records.facts import Facts
+from records.kinds import RunKind, RunSource
 from records.series import Place, SeriesKey, SeriesPoint
 
 from ..connection.engine import Database
@@ -29,7 +30,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
     latest = _of(select(series.hardware_id, series.profile_id, newest_run(series.id).label("run")), metric)
     latest = (_under_a_technique(latest) if techniques else latest).cte("latest")
     query = (
-        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number)
+        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number, run.source)
         .join(run, run.number == latest.c.run)
         .distinct()
     )
@@ -50,6 +51,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
             row.id,
             row.started_at,
             *_size(hardwares[row.hardware_id].facts),
+            row.source,
         )
         for row in newest_first
     ]
@@ -114,8 +116,10 @@ def case_points(
 
 def technique_runs(
     database: Database, *, hardware: str = "", profile: str = "", limit: int = 50, offset: int = 0
-) -> list[tuple[str, Facts]]:
-    """The newest runs in which a case under a technique ended well, newest first: their ids and facts.
+) -> list[str]:
+    """The newest runs of ours, by id, in which a case under a technique ended well, newest first.
+
+    A run of two environments in turns is none: it measures each case apart from its baseline.
 
     Of all places, or of a hardware and a profile (fingerprints).
     """
@@ -125,7 +129,9 @@ def technique_runs(
         .where(outcome.run_number == run.number, outcome.status == "ok", case.id == outcome.case_id)
         .where(_technique())
     )
-    query = select(run.id, run.facts).where(there)
+    query = select(run.id).where(
+        there, run.source == RunSource.MEASURED, run.kind.in_((RunKind.RUN, RunKind.TRACE))
+    )
     if hardware:
         own = select(tables.Hardware.id).where(tables.Hardware.fingerprint == hardware)
         query = query.where(run.hardware_id.in_(own))
@@ -134,7 +140,7 @@ def technique_runs(
         query = query.where(run.profile_id.in_(own))
     newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
     with database.reading() as connection:
-        return [(id, facts) for id, facts in connection.execute(newest_first)]
+        return list(connection.execute(newest_first).scalars())
 
 
 def measured_versions(

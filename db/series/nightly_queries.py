@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import LastFire, NightTask
 
@@ -100,7 +101,7 @@ def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
         select(run.id)
         .join(link, link.run_number == run.number)
         .join(environment, environment.id == link.environment_id)
-        .where(run.id.in_(set(runs)), environment.torch_version != "")
+        .where(run.id.in_(set(runs)), environment.kind != EnvironmentKind.CANARY)
         .group_by(run.id)
         .having(func.count() > 1)
     )

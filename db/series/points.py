@@ -29,7 +29,8 @@ def measured() -> AnySelect:
     in_run = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
     return (
         select(table.series_id, run.id, run.started_at, environment.fingerprint, environment.torch_version)
-        .add_columns(machine.name, run.harness, *measured_values(), run.number, link.position)
+        .add_columns(machine.name, run.harness, *measured_values())
+        .add_columns(run.source, run.source_format, environment.kind, run.number, link.position)
         .select_from(table)
         .join(run, run.number == table.run_number)
         .join(machine, machine.id == run.machine_id)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.kinds import EnvironmentKind
 from records.series import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
 
 from ..connection.engine import Database
@@ -43,7 +44,7 @@ def history(
 def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]:
     """Whom the environments of some runs (ids) were measured for, in no order; unknown runs are left out."""
     run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
-    columns = run.id, environment.fingerprint, environment.name, environment.torch_version
+    columns = run.id, environment.fingerprint, environment.name, environment.kind
     query = (
         select(*columns)
         .join(link, link.run_number == run.number)
@@ -56,7 +57,7 @@ def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]
         specs: dict[str, Any] = {
             str(id): spec for id, spec in rows_among(connection, asked, _TASK.run_id, sorted(set(runs)))
         }
-    last = {id: fingerprint for id, fingerprint, _, torch_version in found if torch_version}
+    last = {id: fingerprint for id, fingerprint, _, kind in found if kind != EnvironmentKind.CANARY}
     return [
         MeasuredFor(
             id,

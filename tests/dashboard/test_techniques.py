@@ -29,8 +29,8 @@ from technique_runs import (
     save,
 )
 
-from analysis.comparison.comparison import COMPARED
 from dashboard.components import parts
+from records.kinds import RunKind
 from records.runs import Run
 
 PAGE = "app_pages/techniques.py"
@@ -322,7 +322,7 @@ def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, t
     for number in range(20):
         started = FIRST_NIGHT + timedelta(days=1 + number)
         made = run(f"upgrade-{number}", hardware=GPU, started_at=started)
-        made = replace(made, facts={**made.facts, COMPARED: {}})
+        made = replace(made, kind=RunKind.UPGRADE)
         save(url, made, outcomes(ON_CPU[:2], apart=True))
     assert open_page(url, PAGE).selectbox(key="choose-hardware").value == fingerprint(CPU)
 

@@ -16,12 +16,12 @@ import dashboard
 from dashboard.components.charts import TONES, Spec
 from dashboard.components.wording import metric
 from dashboard.trends import charts, frames, lines, marks, moves, words
-from dashboard.trends.charts import Look
+from dashboard.trends.charts import TrendStyle
 from dashboard.trends.lines import OTHER, Line
 from records.outcomes import MetricDefinition
 
 ONE = {OTHER: "other runs"}
-PLAIN = Look(stacked=False, bars=True, clock=False)
+PLAIN = TrendStyle(stacked=False, bars=True, clock=False)
 
 
 def layers(spec: Spec) -> list[dict[str, Any]]:

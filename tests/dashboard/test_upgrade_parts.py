@@ -50,7 +50,7 @@ def test_old_addresses_stay_valid() -> None:
 def test_the_chart_is_vega_lite_and_draws_what_lies_beyond_at_its_edge(tmp_path: Path, dark: bool) -> None:
     found = load.judged_by(store_upgrades(tmp_path), RUN, 0, "complete", Rules())
     drawn = next(each.chart for each in found.sections if each.chart)
-    look = charts.Look(3, drawn.look.axis, 0.01, "Latency floor", "faster", "slower", dark)
+    look = charts.IntervalStyle(3, drawn.look.axis, 0.01, "Latency floor", "faster", "slower", dark)
     spec = charts.intervals(look)
     assert alt.LayerChart.from_dict({**spec, "datasets": {"rows": [{}]}}).to_dict()["layer"]
     with pytest.raises(ValidationError):

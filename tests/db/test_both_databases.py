@@ -91,6 +91,7 @@ def _fill(database: Database) -> None:
     store.save_run(database, replace(upgrade, kind=RunKind.UPGRADE))
     session = a_run("confirming", environments=[OLD, NEW], started_at=a_night(3))
     store.save_run(database, replace(session, kind=RunKind.CONFIRMATION))
+    store.save_run(database, a_run("20260830-020000-asv-0123abcd", started_at=a_night(-2)))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
@@ -172,6 +173,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.suites_and_machines: queries.suites_and_machines,
     queries.run_summary: lambda database: queries.run_summary(database, "night-2"),
     queries.run_summaries: lambda database: queries.run_summaries(database, ["night-2", "night-1"]),
+    queries.foreign_runs: queries.foreign_runs,
     queries.run_ids: queries.run_ids,
     queries.runs_by_age: queries.runs_by_age,
     queries.latest_run_id: queries.latest_run_id,
@@ -335,9 +337,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.point_check: check.point_check,
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
     check.queue_check: check.queue_check,
-    check_runs.measurement_check: lambda database: check_runs.measurement_check(
-        database, measurements_for, lambda run: False
-    ),
+    check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
     check_runs.sample_check: check_runs.sample_check,
     check_runs.telemetry_check: check_runs.telemetry_check,
     delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),

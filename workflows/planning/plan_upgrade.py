@@ -88,7 +88,7 @@ def prepare_upgrade(
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)
+    comparison = Comparison(*sides, plan, policy, asked_as, options, request.also)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
     kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE

@@ -96,10 +96,3 @@ def test_a_copy_is_made_once(typed: CliRunner, data_dir: Path, tmp_path: Path) -
     again = typed.invoke(app, ["backup", "copy.db"])
     assert again.exit_code == 2 and "--force" in again.stderr
     assert typed.invoke(app, ["backup", "copy.db", "--force"]).exit_code == 0
-
-
-def test_roles_are_printed_with_the_names_that_are_wanted(typed: CliRunner, tmp_path: Path) -> None:
-    said = typed.invoke(app, ["roles", "--reader", "who's there"])
-    assert said.exit_code == 0 and "E'who''s there'" in said.stdout and "E'pyrometer_writer'" in said.stdout
-    assert typed.invoke(app, ["roles", "--reader", ""]).exit_code == 2
-    assert list(tmp_path.iterdir()) == [], "no database is needed for that"
