@@ -141,7 +141,7 @@ def housekeeping(profile: Profile) -> Generator[None]:
 
 
 def _move_threads(cpus: Iterable[int]) -> None:
-    """Let every thread of this process run on these CPUs only; libraries start some when they are imported."""
+    """Keep every thread of this process on these CPUs; libraries start some when imported."""
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):
             os.sched_setaffinity(int(thread), cpus)
