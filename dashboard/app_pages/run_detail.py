@@ -8,12 +8,12 @@ from analysis.comparison.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from records.kinds import RunSource
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
-settings = Settings.from_environment()
+settings = ServerSettings.from_environment()
 url = settings.database_url
 now = datetime.now(UTC)
 query = parts.query()

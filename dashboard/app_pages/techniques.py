@@ -7,11 +7,11 @@ import streamlit as st
 
 from dashboard.components import links, markup, parts
 from dashboard.components import load as pages
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, sections, view
 from records.runs import Run
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 parts.title("Techniques")
 places = load.places(url)
 if not places:

@@ -11,8 +11,8 @@ from dashboard.components import load
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.hardware import measured
-from dashboard.hardware.normalised import Column
-from dashboard.hardware.view import NEWEST, Side, Spread
+from dashboard.hardware.normalised import HardwareColumn
+from dashboard.hardware.view import NEWEST, ComparedHardware, Spread
 from dashboard.server.database import opened
 from db.series import measured_on as asked
 from db.series import releases
@@ -50,11 +50,11 @@ def spread(url: str, wanted: str | None) -> Spread:
     return asked.version_places(opened(url), _TOLD_BY, [*newest, *named])
 
 
-def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[Column]:
+def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:
     """What every case came to on each side, of one version or of the newest run."""
     if version == NEWEST:
         return measured.of_newest(load.headlines(url, metric), sides)
-    found: dict[str, Column] = {}
+    found: dict[str, HardwareColumn] = {}
     for build in dict.fromkeys(side.build for side in sides):
         own = [side for side in sides if side.build == build]
         if build:

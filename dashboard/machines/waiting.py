@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.staleness import Waiting, alive
 from dashboard.components import links, markup, wording
-from dashboard.overview.load import Morning
+from dashboard.overview.load import OverviewData
 from records.tasks import Task
 from reports.text.staleness_text import in_its_turn, in_words, some
 from workflows.fleet_status import MEASURING, fleet_status, machine_of
@@ -32,7 +32,9 @@ class Open:
         return _ORDER.index(self.why), self.task.due_at, self.task.id
 
 
-def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now: datetime) -> list[Open]:
+def opened(
+    tasks: Iterable[Task], morning: OverviewData, said: Mapping[int, str], now: datetime
+) -> list[Open]:
     """Every task with why it waits, those first that nobody can do.
 
     `said` is what some that run wait for before they measure, by task.

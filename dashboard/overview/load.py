@@ -11,7 +11,7 @@ from analysis.staleness import Silence
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
 from dashboard.overview.schedule_heartbeat import Served, served
-from dashboard.overview.track_status import Standing, standings, with_results
+from dashboard.overview.track_status import TrackStatus, standings, with_results
 from dashboard.server.database import opened
 from db.findings import counts as finding_counts
 from db.findings import store as findings
@@ -41,13 +41,13 @@ _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entrie
 
 
 @dataclass(frozen=True, slots=True)
-class Morning:
+class OverviewData:
     """What schedules and schedulers have come to. `parts` and `silent` come with the worst first.
 
     `parts` have no results yet: those cost a question each.
     """
 
-    parts: tuple[Standing, ...]
+    parts: tuple[TrackStatus, ...]
     silent: tuple[Silence, ...]
     seen: tuple[SchedulerSeen, ...]
     plan: tuple[Served, ...]
@@ -55,7 +55,7 @@ class Morning:
 
 
 @_kept
-def morning(url: str) -> Morning:
+def morning(url: str) -> OverviewData:
     """How every part of every schedule stands, and who is there to go on."""
     database, now = opened(url), datetime.now(UTC)
     tasks = nightly_queries.night_tasks(database, now - _BACK, _TASKS)
@@ -65,7 +65,7 @@ def morning(url: str) -> Morning:
     plan = served(seen, now, waits.silent_minutes)
     silent = silences(database, seen, now, waits)
     overdue = {one.name: one for one in silent.nights}
-    return Morning(
+    return OverviewData(
         parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),
         silent=silent.machines,
         seen=tuple(seen),
@@ -74,7 +74,7 @@ def morning(url: str) -> Morning:
     )
 
 
-def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
+def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
     """Parts with their newest run and their coverage, the worst first."""
     newest = [next((task.run_id for task in one.tasks if task.run_id), None) for one in parts]
     summaries = _summaries(url, tuple(run for run in newest if run))
@@ -84,7 +84,7 @@ def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
     return sorted(found, key=lambda one: one.seriousness)
 
 
-def endings(url: str, one: Standing) -> dict[str, list[Ending]]:
+def endings(url: str, one: TrackStatus) -> dict[str, list[Ending]]:
     """How the cases ended in the newest night of a part that is over and in those before, by run."""
     if one.measured is None or one.measured.run_id is None:
         return {}

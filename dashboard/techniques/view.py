@@ -79,7 +79,7 @@ class Where(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class TechniqueChoices:
     """What there is to choose from, given what is chosen: values to labels."""
 
     hardware: Mapping[str, str]
@@ -104,7 +104,9 @@ class Sources:
     newest_with_ratios: Callable[[str, str, str], Where | None]
 
 
-def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Techniques, Offer, list[str]]:
+def techniques(
+    query: Query, places: Sequence[Place], ask: Sources
+) -> tuple[Techniques, TechniqueChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
     What `query` leaves open is as in the run that it names, or as in the newest one that tells a ratio.
@@ -145,7 +147,7 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
         about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
         complaints.append(sentence("run", name, offered) if run is None else about)
     chosen = Techniques(chosen_hardware, chosen_profile, version, _AND.join(kept) or NEWEST)
-    offer = Offer(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
+    offer = TechniqueChoices(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
     return chosen, offer, complaints
 
 

@@ -108,7 +108,7 @@ def _unopened(chosen: Trends) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class TrendChoices:
     """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
 
     metrics: tuple[str, ...]
@@ -126,7 +126,7 @@ def trends(
     keys: Sequence[SeriesKey],
     opening: Sequence[tuple[str, str]] = (),
     leading: Leading | None = None,
-) -> tuple[Trends, Offer, list[str]]:
+) -> tuple[Trends, TrendChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
 
     What `query` leaves open is the first of `opening`, pairs of hardware and profile, that has such a series,
@@ -156,7 +156,7 @@ def trends(
         "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
     )
     points: Points = "all" if pick(query, "points", POINTS, POINTS[0], complaints) == "all" else "recent"
-    offer = Offer(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
+    offer = TrendChoices(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
     chosen = Trends(
         metric=metric,
         hardware=hardware,
@@ -236,7 +236,7 @@ def is_canary(case: str) -> bool:
     return case in CASES
 
 
-def _not_there(chosen: Trends, offer: Offer, keys: Sequence[SeriesKey]) -> list[str]:
+def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -> list[str]:
     """What cannot be shown of a selection whose parts all exist: too many lines, hardware without any."""
     found = {(key.case, key.hardware) for key in keys if key.case in chosen.cases}
     complaints: list[str] = []

@@ -8,7 +8,7 @@ from analysis.comparison.comparison import Comparison, compared
 from analysis.comparison.reasons import Decision
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.server.database import opened
-from dashboard.upgrades.rules import Rules
+from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
 from db.runs import queries, upgrades
@@ -62,7 +62,7 @@ def comparison_of(run: Run) -> Comparison:
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner="Judging")
-def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> Report:
+def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Report:
     """The page of a run by these rules; raises ValueError, a sentence, where it cannot be judged.
 
     `stored`, how many of its outcomes there are, and `state` tell apart what is still being measured.
@@ -71,7 +71,7 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> R
 
 
 @st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")
-def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: Rules) -> Scored:
+def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Scored:
     """The decision on a run by these rules and its four metrics; raises ValueError as `judged_by` does."""
     _, found = _judged(url, run_id, rules)
     entries = scorecard.entries(found.upgrade.scorecard, found.subject.policy)
@@ -85,7 +85,7 @@ def known_hardware(url: str) -> dict[str, str]:
     return {one.hardware: one.hardware_label for one in found if one.source == RunSource.MEASURED}
 
 
-def _judged(url: str, run_id: str, rules: Rules) -> tuple[Run, Judged]:
+def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, Judged]:
     run = queries.run_record(opened(url), run_id)
     if run is None:
         raise ValueError(f"Run {run_id} has just gone from the database.")

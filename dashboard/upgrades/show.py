@@ -12,9 +12,9 @@ from dashboard.components import load as records
 from dashboard.components.query_params import Query
 from dashboard.upgrades import charts, form, frames, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
-from dashboard.upgrades.rules import Rules, settled
-from dashboard.upgrades.sections import Drawn, Report
-from dashboard.upgrades.view import Known, Listed, Upgraded, Wanted, wanted
+from dashboard.upgrades.rules import RuleChanges, settled
+from dashboard.upgrades.sections import IntervalData, Report
+from dashboard.upgrades.view import Known, Listed, UpgradeAddress, UpgradeView, wanted
 from records.kinds import RunKind
 from records.runs import Run, RunSummary
 from reports import sentences
@@ -40,7 +40,7 @@ def nothing_measured() -> None:
         st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
 
 
-def one(url: str, query: Query, choice: Wanted, items: Sequence[Listed]) -> str | None:
+def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed]) -> str | None:
     """The upgrade that an address names, or the newest without such a run; answers which one is shown.
 
     Where any hardware will do, that is the one with the worst verdict.
@@ -71,8 +71,8 @@ def one(url: str, query: Query, choice: Wanted, items: Sequence[Listed]) -> str 
         _unjudged(run, str(error))
         return run.id
     parts.complain(complaints)
-    chosen = Upgraded(run.id, rules)
-    own = load.judged_by(url, run.id, many, summary.state, Rules()) if rules.changed else report
+    chosen = UpgradeView(run.id, rules)
+    own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
     if run.kind == RunKind.CONFIRMATION:
         parts.caption("A session about what the nights had found: a few cases, and nobody's upgrade.")
@@ -122,7 +122,7 @@ def _choice(run: Run, items: Sequence[Listed]) -> None:
     options = {each.run.id: each.label for each in items if not each.confirms or each.run.id == run.id}
     options.setdefault(run.id, f"{run.id} · {run.machine.hardware.label}")
     with st.container(horizontal=True, vertical_alignment="bottom", key="upgrade-choice"):
-        parts.select("Upgrade", "run", options, Upgraded(run.id))
+        parts.select("Upgrade", "run", options, UpgradeView(run.id))
 
 
 def _unjudged(run: Run, why: str) -> None:
@@ -190,7 +190,7 @@ def _sections(report: Report) -> None:
         parts.html(section.html)
 
 
-def _chart(drawn: Drawn) -> None:
+def _chart(drawn: IntervalData) -> None:
     look = replace(drawn.look, dark=st.context.theme.type == "dark")
     parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
 

@@ -12,7 +12,7 @@ from common.text import printable
 from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades.hardware import HardwareVerdict
-from dashboard.upgrades.view import Listed, Upgraded, version
+from dashboard.upgrades.view import Listed, UpgradeView, version
 from records.runs import Run
 from reports import sentences, wording
 from reports.heatmap import heatmap
@@ -74,7 +74,7 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> str:
             *(map(_metric, one.entries) if one.entries else [NONE] * 4),
             "shown below"
             if one.listed.run.id == shown
-            else markup.link(Upgraded(one.listed.run.id).address, "Open\u00a0→"),
+            else markup.link(UpgradeView(one.listed.run.id).address, "Open\u00a0→"),
         )
         for one in verdicts
     )
@@ -377,7 +377,7 @@ def upgrades(title: str, items: Sequence[Listed], shown: str) -> str:
             text(dashboard_wording.utc(one.run.started_at)),
             "shown above"
             if one.run.id == shown
-            else markup.link(Upgraded(one.run.id).address, "Open\u00a0→"),
+            else markup.link(UpgradeView(one.run.id).address, "Open\u00a0→"),
         )
         for one in items
     )
