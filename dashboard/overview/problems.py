@@ -10,8 +10,7 @@ import pandas as pd
 from analysis.staleness import DISTURBED, shown
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import Standing
-from db.runs.outcome_counts import Ending
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeCount
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20
@@ -44,7 +43,7 @@ def needed(outcome: Outcome) -> bool:
     return _needed(outcome.status, outcome.reason)
 
 
-def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]]) -> list[Problem]:
+def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[OutcomeCount]]) -> list[Problem]:
     """What did not end ok in the newest night of each part that is over, the worst first."""
     found: list[Problem] = []
     for one in parts:
@@ -178,7 +177,7 @@ def _rest(title: str, items: Sequence[Problem]) -> str:
     return f'<p class="py-quiet">{escape(title)}: {escape(told)} in {", ".join(some)}{more}</p>'
 
 
-def _since(ending: Ending, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
+def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
     if ending.case in fell:
         return _FELL
     if known is None:
@@ -194,5 +193,5 @@ def _worst_first(one: Problem) -> tuple[object, ...]:
     return one.since != _FELL, not one.since, not _is_bad(one), one.part, one.case, one.status
 
 
-def _is_bad(one: Problem | Ending) -> bool:
+def _is_bad(one: Problem | OutcomeCount) -> bool:
     return wording.status(one.status).tone == "bad"

@@ -3,12 +3,11 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from records.series import SeriesKey, SeriesPoint
-from records.tasks import LastFire, NightTask
+from records.tasks import LastFire, Task
 
 from ..connection.batches import among, as_one
 from ..connection.engine import Database
@@ -24,22 +23,18 @@ _FIRE, _TASK = queue_tables.Fire, queue_tables.Task
 Lines = dict[SeriesKey, tuple[SeriesPoint, ...]]
 
 
-def night_tasks(database: Database, since: datetime, newest: int) -> list[NightTask]:
+def night_tasks(database: Database, since: datetime, newest: int) -> list[Task]:
     """The newest tasks that measure and were due at `since` or later, newest first."""
-    before = (_TASK.due_at, _TASK.not_before, _TASK.state, _TASK.attempts, _TASK.owner, _TASK.run_id)
     query = (
-        select(_TASK.id, _TASK.schedule, _TASK.part, _TASK.label, _TASK.spec)
-        .add_columns(*before, _TASK.started_at, _TASK.ended_at, _TASK.error)
+        select(_TASK.id, _TASK.schedule, _TASK.due_at, _TASK.part, _TASK.job, _TASK.spec, _TASK.label)
+        .add_columns(_TASK.state, _TASK.attempts, _TASK.run_id, _TASK.owner)
+        .add_columns(_TASK.started_at, _TASK.ended_at, _TASK.error, _TASK.not_before)
         .where(_TASK.job == "measure", _TASK.due_at >= since)
         .order_by(_TASK.due_at.desc(), _TASK.id.desc())
         .limit(newest)
     )
     with database.reading() as connection:
-        rows = connection.execute(query).all()
-    told: list[tuple[Any, ...]] = [
-        (*row[:4], _said(row[4], "track"), _said(row[4], "baseline"), *row[5:]) for row in rows
-    ]
-    return [NightTask(*each) for each in told]
+        return [Task(**row) for row in connection.execute(query).mappings()]
 
 
 def missed_fires(
@@ -114,10 +109,6 @@ def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
     )
     with database.reading() as connection:
         return frozenset(connection.execute(query).scalars())
-
-
-def _said(spec: Any, name: str) -> str:
-    return str(spec.get(name) or "")
 
 
 def _last_fire(connection: Connection, schedule: str) -> LastFire | None:
