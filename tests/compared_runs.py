@@ -15,6 +15,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from db.connection.engine import open_database
 from records.environments import Environment
+from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
 from runner.journal import Journal
 from workflows.ingest import ingest
@@ -60,6 +61,7 @@ class Story:
     reason: str = "RuntimeError: the API is gone"
     confirms: bool = False
     command: str = "pyrometer upgrade 2.13.0 2.15.0 --suite cpu"
+    kind: RunKind = RunKind.UPGRADE
     begun: datetime = BEGUN
     sides: tuple[Environment, Environment] = (OLD, NEW)
     unfinished: bool = False
@@ -138,6 +140,7 @@ def _header(story: Story, planned: list[Planned]) -> Any:
         comparison=story.comparison.to_body(),
         notes=story.notes,
         version="0.1.0",
+        kind=RunKind.CONFIRMATION if story.confirms else story.kind,
     )
 
 

@@ -14,6 +14,7 @@ from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
 from db.runs import queries, upgrades
 from db.series import measured_on
+from records.kinds import RunKind
 from records.runs import Run
 from reports import scorecard, wording
 from reports.upgrade_report import Judged, judged
@@ -40,8 +41,8 @@ class Scored:
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 def newest(url: str) -> Known:
     """The newest upgrades and the newest sessions about findings."""
-    found = upgrades.upgrade_runs(opened(url), newest=UPGRADES + 1, confirms=False)
-    sessions = upgrades.upgrade_runs(opened(url), newest=SESSIONS + 1, confirms=True)
+    found = upgrades.upgrade_runs(opened(url), newest=UPGRADES + 1)
+    sessions = upgrades.upgrade_runs(opened(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
     return Known(
         listed(found[:UPGRADES]),
         listed(sessions[:SESSIONS]),

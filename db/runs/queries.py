@@ -139,6 +139,9 @@ def run_record(database: Database, run_id: str) -> Run | None:
         command=row.command,
         notes=tuple(row.notes),
         facts=row.facts,
+        kind=row.kind,
+        source=row.source,
+        source_format=row.source_format,
     )
 
 
@@ -299,6 +302,9 @@ def _summaries() -> AnySelect:
             profile.name.label("profile"),
             run.planned,
             run.counts,
+            run.kind,
+            run.source,
+            run.source_format,
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
@@ -327,7 +333,14 @@ def _environments(connection: Connection, run: int) -> list[Environment]:
     """The environments of the run of a number, in the order in which they were given."""
     table, link = tables.Environment, tables.RunEnvironment
     query = (
-        select(table.fingerprint, table.name, table.torch_version, table.python_version, table.facts)
+        select(
+            table.fingerprint,
+            table.name,
+            table.torch_version,
+            table.python_version,
+            table.facts,
+            table.kind,
+        )
         .join(link, link.environment_id == table.id)
         .where(link.run_number == run)
         .order_by(link.position)

@@ -99,7 +99,8 @@ def save_run(database: Database, run: Run) -> None:
             "profile_id": profile,
             "harness": run.harness,
         }
-        first: Values = {"id": run.id, "command": run.command, "counts": {}, **identity}
+        about: Values = {"kind": run.kind, "source": run.source, "source_format": run.source_format}
+        first: Values = {"id": run.id, "command": run.command, "counts": {}, **about, **identity}
         new = insert_missing(connection, tables.Run, [first | later])
         stored = _lock_run(connection, run.id)
         _same_run(run, stored, identity)

@@ -71,6 +71,7 @@ def environment_ids(connection: Connection, environments: Sequence[Environment])
             "torch_version": each.torch_version,
             "python_version": each.python_version,
             "facts": dict(each.facts),
+            "kind": each.kind,
         }
         for each in environments
     }

@@ -12,6 +12,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from records.kinds import EnvironmentKind, RunKind, RunSource
+
 # With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
@@ -64,7 +66,7 @@ class Machine(Base):
 
 
 class Environment(Base):
-    """One interpreter with one PyTorch build."""
+    """One interpreter with one PyTorch build, or the canary's without any."""
 
     __tablename__ = "environment"
 
@@ -74,8 +76,12 @@ class Environment(Base):
     torch_version: Mapped[str]
     python_version: Mapped[str]
     facts: Mapped[Facts]
+    kind: Mapped[EnvironmentKind]
 
-    __table_args__ = (Index(None, "torch_version"),)
+    __table_args__ = (
+        CheckConstraint(one_of("kind", EnvironmentKind), name="kind"),
+        Index(None, "torch_version"),
+    )
 
 
 class Profile(Base):
@@ -136,6 +142,7 @@ class Run(Base):
     """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting.
 
     The hardware is the run's and not the machine's: a host may be measured with and without its GPUs.
+    `source_format` names the format of an imported run, and is empty for any other.
     """
 
     __tablename__ = "run"
@@ -155,9 +162,15 @@ class Run(Base):
     facts: Mapped[Facts]
     counts: Mapped[dict[str, int]]
     hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+    kind: Mapped[RunKind]
+    source: Mapped[RunSource]
+    source_format: Mapped[str]
 
     __table_args__ = (
         CheckConstraint(one_of("state", STATES), name="state"),
+        CheckConstraint(one_of("kind", RunKind), name="kind"),
+        CheckConstraint(one_of("source", RunSource), name="source"),
+        Index(None, "kind", "started_at"),
         Index(None, "started_at"),
         Index(None, "suite", "started_at"),
         Index(None, "machine_id", "started_at"),

@@ -7,9 +7,9 @@ from typing import Any
 from analysis.staleness import Silence, is_back
 from configuration.settings import Settings
 from db.connection.engine import Database
-from db.findings.deliveries import Delivery
 from db.findings.notices import notice, notices, save_notice
 from db.queue.queries import schedulers
+from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from records.tasks import Task
 from reports.text import markdown
@@ -150,7 +150,7 @@ def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str,
         if not one.facts["skipped"]:
             tried += deliver(database, one, to, hands.now)
     for target, after in tried:
-        if after.state == "failed":
+        if after.state == DeliveryState.FAILED:
             hands.say(f"{target} was not told: {after.why}")
     if not to:
         return {"summary": "nobody to tell: [alerts] names no targets on this machine", "targets": {}}
@@ -160,13 +160,13 @@ def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str,
 def _summary(tried: Sequence[tuple[str, Delivery]]) -> str:
     if not tried:
         return "nothing to send"
-    had = sum(after.state == "had" for _, after in tried)
-    failed = [f"{target}: {_became(after)}" for target, after in tried if after.state == "failed"]
+    had = sum(after.state == DeliveryState.DELIVERED for _, after in tried)
+    failed = [f"{target}: {_became(after)}" for target, after in tried if after.state == DeliveryState.FAILED]
     return "; ".join([f"{had} sent", *failed])
 
 
 def _became(after: Delivery) -> str:
-    if after.state == "had":
+    if after.state == DeliveryState.DELIVERED:
         return "told"
     again = "is tried again" if after.tries < MOST_TRIES else "is given up"
     return f"try {after.tries} failed, {again}: {after.why}"

@@ -17,13 +17,13 @@ from configuration.settings import Settings
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings.counts import open_regressions
-from db.findings.deliveries import deliveries
 from db.findings.notices import notices
 from db.findings.store import findings
 from db.queue.queries import fires, schedulers, tasks
 from db.runs.outcome_counts import endings
 from db.runs.queries import run_summary
 from db.runs.run_changes import run_changes
+from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
 from records.outcomes import OutcomeCount
 from records.tasks import Fire, Task
@@ -349,8 +349,8 @@ def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> 
             f"{one.title!r} did not reach {target}: {was.why}",
         )
         for one in newest
-        for target, was in sorted(deliveries(one).items())
-        if was.state == "failed" and was.tries >= MOST_TRIES and _within(was.at, since, until)
+        for target, was in sorted(one.deliveries.items())
+        if was.state == DeliveryState.FAILED and was.tries >= MOST_TRIES and _within(was.at, since, until)
     ]
 
 

@@ -31,7 +31,7 @@ from db.admin import check, check_runs, delete_run, prune
 from db.connection import transaction
 from db.connection.engine import Database, check_fits, open_database
 from db.findings import counts as finding_counts
-from db.findings import deliveries, notices, triage_rights
+from db.findings import notices, triage_rights
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import prometheus_counts, task_attempts
@@ -49,7 +49,9 @@ from db.runs import (
 )
 from db.series import measured_on, nightly_queries, rollups, series_history
 from db.telemetry import queries as telemetry
+from records.deliveries import Delivery, DeliveryState
 from records.findings import FindingGroup, NewFinding, Notice
+from records.kinds import RunKind
 from records.outcomes import MetricDefinition
 from records.runs import RunsOnly
 from records.series import Track
@@ -86,10 +88,9 @@ def _fill(database: Database) -> None:
         store.save_measurements(database, run.id, measurements_for(outcomes))
     store.save_run(database, a_run("traced", suite=traces.SUITE, started_at=a_night(3)))
     upgrade = a_run("judged", environments=[OLD, NEW], started_at=a_night(3))
-    store.save_run(database, replace(upgrade, command="pyrometer upgrade 2.9.1 2.10.0"))
-    about = {"comparison": {"confirms": True}, "note": "100 %"}
+    store.save_run(database, replace(upgrade, kind=RunKind.UPGRADE))
     session = a_run("confirming", environments=[OLD, NEW], started_at=a_night(3))
-    store.save_run(database, replace(session, command="pyrometer upgrade 2.9.1 2.10.0", facts=about))
+    store.save_run(database, replace(session, kind=RunKind.CONFIRMATION))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
@@ -181,7 +182,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.series_keys: queries.series_keys,
     queries.series: lambda database: queries.series(database, _latency(database), newest=2),
     upgrades.upgrade_runs: lambda database: [
-        upgrades.upgrade_runs(database, newest=3, confirms=confirms)[0] for confirms in (None, False, True)
+        upgrades.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
     ],
     queries.headlines: lambda database: queries.headlines(database, "latency"),
     replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
@@ -296,8 +297,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, Notice("digest", "night-3", a_night(3), "A quiet night", "")
     ),
     notices.notice: lambda database: notices.notice(database, "digest", "night-3"),
-    deliveries.replace_delivery: lambda database: deliveries.replace_delivery(
-        database, "digest", "night-3", "mail", None, deliveries.Delivery("failed", a_night(4), 1, "no")
+    notices.replace_delivery: lambda database: notices.replace_delivery(
+        database, "digest", "night-3", "mail", None, Delivery(DeliveryState.FAILED, a_night(4), 1, "no")
     ),
     notices.notices: notices.notices,
     outcome_counts.endings: lambda database: outcome_counts.endings(database, ["night-2", "night-1"]),

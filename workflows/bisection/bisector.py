@@ -12,6 +12,7 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.metrics import COLD
 from common.interrupts import Interrupts
+from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.wording import case_result
 from runner import environment as environments
@@ -278,7 +279,7 @@ class Bisector:
             self._app,
             self._chosen,
             both,
-            RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
+            RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison, RunKind.BISECTION),
         )
 
     def _measured(self, asked: Question, prepared: Prepared) -> Step | None:

@@ -13,6 +13,7 @@ from typing import Any
 from analysis.comparison.comparison import Comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
+from records.kinds import RunKind
 from records.outcomes import Outcome, Planned
 from runner import environment as environments
 from runner import journal, machine
@@ -94,6 +95,7 @@ class Plan:
     budget_seconds: float
     device: str
     comparison: Comparison | None = None
+    kind: RunKind = RunKind.RUN
 
 
 def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
@@ -172,6 +174,7 @@ def prepare(
         canary=None if traced else canary_runner.canary_of(profile).environment(),
         telemetry=asked.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
+        kind=RunKind.TRACE if traced else plan.kind,
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))

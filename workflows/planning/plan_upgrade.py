@@ -9,6 +9,7 @@ from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from common.text import plural
+from records.kinds import RunKind
 from runner.environment import Environment
 from runner.session_plan import Timing
 from runner.suites import plan as sessions
@@ -90,7 +91,8 @@ def prepare_upgrade(
     comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
-    asked_for = RunPlan(planned, timing, budget, device, comparison)
+    kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
+    asked_for = RunPlan(planned, timing, budget, device, comparison, kind)
     return prepare(app, chosen, asked, asked_for, request.run_id)
 
 
