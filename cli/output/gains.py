@@ -8,7 +8,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from analysis.claims_check import Finding, findings
+from analysis.claims_check import ClaimFinding, findings
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from records.outcomes import Outcome
@@ -117,7 +117,7 @@ def _claims(
     return lines
 
 
-def _measured(claim: Claim, here: Finding) -> str:
+def _measured(claim: Claim, here: ClaimFinding) -> str:
     if here.point is None:
         return f"none, {here.reason}"
     text = _number(claim, here.point) + _unit(claim)

@@ -6,7 +6,7 @@ from html import escape
 
 import pandas as pd
 
-from analysis.claims_check import Finding, findings
+from analysis.claims_check import ClaimFinding, findings
 from analysis.speedups import Gain, gains
 from dashboard.components import frames, markup, parts, tables, wording
 from records.outcomes import Measurement, Outcome
@@ -18,7 +18,7 @@ from runner.suites.reference_cases import baselines
 Gains = Mapping[tuple[str, str], Sequence[Gain]]
 
 #: Each claim, with case, environment and what was found wherever it applies.
-Claimed = Mapping[Claim, Sequence[tuple[str, str, Finding]]]
+Claimed = Mapping[Claim, Sequence[tuple[str, str, ClaimFinding]]]
 
 #: Gains that have a table of their own.
 _SCALING = ("efficiency", "one process")
@@ -212,7 +212,7 @@ def _claimed(claim: Claim) -> str:
     return escape(" to ".join(wording.claimed(claim.kind, claim.metric, value) for value in ends))
 
 
-def _measured(claim: Claim, here: Finding) -> tuple[str, str, str]:
+def _measured(claim: Claim, here: ClaimFinding) -> tuple[str, str, str]:
     if here.point is None:
         return wording.NONE, f'<span class="py-reason">{escape(here.reason)}</span>', wording.NONE
     point = f"<strong>{escape(wording.claimed(claim.kind, claim.metric, here.point))}</strong>"

@@ -10,8 +10,8 @@ from rich.table import Table
 from cli.output.case_names import CaseName
 from cli.output.foreign_report import print_foreign
 from cli.output.wording import figure
-from interchange.errors import Place
-from interchange.foreign_runs import Origin, Point, assembled
+from interchange.errors import SourcePlace
+from interchange.foreign_runs import ForeignOrigin, Point, assembled
 from records.outcomes import Outcome
 from workflows.load_run import Told
 from workflows.measure import RunResult
@@ -47,8 +47,10 @@ def test_a_table_keeps_every_part_whole_and_takes_no_markup() -> None:
 def test_the_report_of_a_foreign_run_shows_an_interval_where_there_is_one(
     values: tuple[float, ...], told: bool
 ) -> None:
-    origin = Origin(format="torchbench", suite="s", started_at=datetime(2024, 3, 7, tzinfo=UTC))
-    point = Point(case=KEY, metric="latency", unit="ms", better="lower", values=values, place=Place("f"))
+    origin = ForeignOrigin(format="torchbench", suite="s", started_at=datetime(2024, 3, 7, tzinfo=UTC))
+    point = Point(
+        case=KEY, metric="latency", unit="ms", better="lower", values=values, place=SourcePlace("f")
+    )
     run, _, _ = assembled(origin, [point])
     outcomes = tuple(
         Outcome(o.case, o.environment, o.replicate, "ok", metrics=o.metrics) for o in run.outcomes
