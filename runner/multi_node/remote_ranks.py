@@ -1,27 +1,23 @@
 """What one gang has on a machine that lends itself: the mate under a supervisor, and the members below it."""
 
-import json
-import os
-import select
 import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.processes import SupervisedProcess
+
 from ..environment import Environment
 from ..execution.harness import Harness
 from ..execution.launch.launch import allowed_cpus, start_of, usable_numactl
 from ..execution.launch.topology import read
-from ..execution.process import TOKEN_VARIABLE, inherited_variables, listed, sweep
-from ..execution.supervised_popen import start_held
+from ..execution.process import TOKEN_VARIABLE, inherited_variables, sweep
 from ..profile import Profile
 from ..worker.case_key import CaseKey
 from ..worker.gang_mate import KEY_VARIABLE
 from .handshake import Terms, terms_of
 
-_SUPERVISOR = Path(__file__).parents[1] / "execution" / "supervisor.py"
 #: The leader ends what it had started. This is for one that is alive and forgot.
 _LONGEST_SECONDS = 7 * 86400
 #: How long killed processes may take to be gone, their supervisor's patience included.
@@ -87,37 +83,27 @@ class LentGang:
         harness, python = offer.harness.path, offer.environment.python
         own = {TOKEN_VARIABLE: token, KEY_VARIABLE: key.hex()}
 
-        def supervised(held: int, reporter: int) -> list[str]:
-            return [
-                *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
-                *("--lifeline", str(held), "--report", str(reporter), "--log", str(self._log)),
-                *("--deadline", str(_LONGEST_SECONDS), "--cpus", listed(start.cpus)),
-                *("--own-cpus", listed(profile.housekeeping), "--"),
+        self._process = SupervisedProcess(
+            [
                 *(*start.prefix, python, "-I", str(harness), "mate"),
                 *("--leader", f"{asked.host}:{asked.port}", "--neighbour", str(asked.node)),
-            ]
-
-        variables = {**inherited_variables(), **start.variables, **own}
-        self._supervisor, self._reader, self._lifeline = start_held(supervised, variables)
-        # Blocks are timed here without our knowing when: the supervisor samples nothing.
-        os.write(self._lifeline, b"q")
+            ],
+            self._log,
+            deadline_seconds=_LONGEST_SECONDS,
+            cpus=start.cpus,
+            own_cpus=profile.housekeeping,
+            variables={**inherited_variables(), **start.variables, **own},
+        )
 
     def fileno(self) -> int:
         """Readable when it has ended."""
-        return self._reader
+        return self._process.fileno()
 
     def bury(self) -> End:
         """End what still lives, and answer how it ended."""
-        os.close(self._lifeline)
-        ready, _, _ = select.select([self._reader], [], [], _BURIAL_SECONDS)
-        text = os.read(self._reader, 1 << 16) if ready else b""
-        os.close(self._reader)
-        if not text:
-            self._supervisor.kill()
-        self._supervisor.wait()
+        report = self._process.end(_BURIAL_SECONDS)
         # What outlived a supervisor that was itself killed.
         sweep(self._token)
-        report: dict[str, Any] = json.loads(text) if text else {"failed": "its supervisor was killed"}
         return End(*_explained(report), tuple(report.get("left_over", ())), self._tail())
 
     def _tail(self) -> str:
