@@ -24,7 +24,7 @@ from analysis.staleness import (
 )
 from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
-from db.runs.outcome_counts import Ending
+from db.runs.queries import Ending
 from records.runs import RunSummary
 from records.tasks import NightTask, SchedulerSeen
 from workflows.fleet_status import Patience, measures

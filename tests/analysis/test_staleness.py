@@ -19,7 +19,7 @@ from analysis.staleness import (
     unplanned_since,
     waiting,
 )
-from db.runs.outcome_counts import Ending
+from db.runs.queries import Ending
 from records.tasks import SUPERSEDED, SchedulerSeen, Task
 from reports.text import staleness_text
 from reports.text.staleness_text import in_words
