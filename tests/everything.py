@@ -13,7 +13,7 @@ from watched_nights import METRIC, Nights, a_regression
 
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.runs import queries
+from db.runs import queries, series_queries
 from records.findings import NewFinding
 from workflows.ingest import ingest
 
@@ -45,7 +45,7 @@ def last_night(database: Database, folder: Path, evidence: Mapping[str, Any]) ->
     found = NewFinding(
         key=next(
             key
-            for key in queries.series_keys(database)
+            for key in series_queries.series_keys(database)
             if (key.case, key.metric, key.hardware) == (MLP, METRIC, new.machine.hardware.fingerprint)
         ),
         schedule="nightly",

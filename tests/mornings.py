@@ -12,7 +12,7 @@ from configuration.settings import load_settings
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.runs import queries, store
+from db.runs import series_queries, store
 from records.findings import Finding, NewFinding
 from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.advertised_schedules import served
@@ -152,7 +152,9 @@ def a_finding(
     database: Database, mornings: Mornings, runs: list[str], case: str = MLP, direction: str = "worse"
 ) -> Finding:
     """A candidate between the last two of some runs."""
-    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (case, "latency_floor"))
+    (key,) = (
+        k for k in series_queries.series_keys(database) if (k.case, k.metric) == (case, "latency_floor")
+    )
     side = an_environment("2.14.0+cpu").fingerprint
     change = 0.1 if direction == "worse" else -0.2
     new = NewFinding(key, "nightly", "nightly", "", direction, "step", runs[-1], runs[-2], side, side, change)

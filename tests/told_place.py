@@ -16,7 +16,7 @@ from db.connection.engine import Database, open_database
 from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.runs.queries import series_keys
+from db.runs.series_queries import series_keys
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.findings import Finding, NewFinding, Notice
 from records.tasks import NewTask, Task

@@ -19,7 +19,7 @@ from db.connection.engine import Database, open_database
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.runs import queries, store
+from db.runs import series_queries, store
 from records.environments import Environment
 from records.findings import Finding, NewFinding
 from records.machines import Machine
@@ -283,7 +283,7 @@ HOSTILE = "<script>alert(1)</script> [bold]=1+1\x1b[31m"
 
 def a_finding(database: Database, case: str = MLP, *, night: int = 2, direction: str = "worse") -> Finding:
     """A candidate between two nights that `Nights` has measured, with all that a session may say of it."""
-    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (case, METRIC))
+    (key,) = (k for k in series_queries.series_keys(database) if (k.case, k.metric) == (case, METRIC))
     new = NewFinding(
         key=key,
         schedule="alone",

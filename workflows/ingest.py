@@ -11,11 +11,10 @@ from typing import Any, cast
 
 from analysis.comparison.comparison import DECIDED
 from analysis.replicates import summarise
-from db.connection.engine import Database
-from db.connection.transaction import together
+from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import store
-from db.runs.replicates import STILL_RUNNING, replicates_of_run, stored_outcomes
+from db.runs.queries import STILL_RUNNING, replicates_of_run, stored_outcomes
 from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
 from reports.text.reason_text import decision_body
@@ -109,7 +108,7 @@ class Read:
 
         Nobody waits while it is read: that is done. Raises JournalError and DatabaseError.
         """
-        with _fitting(self.path), together(database) as whole:
+        with _fitting(self.path), one_transaction(database) as whole:
             store.save_run(whole, self.run)
             new = store.save_outcomes(whole, self.run.id, self.outcomes)
             store.save_outcomes(whole, self.run.id, self.canaries, planned=False)

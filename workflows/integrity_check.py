@@ -8,7 +8,7 @@ from db.admin.check import WHOLE, Checked, guarded, metric_check, schema_check
 from db.admin.check_runs import Progress, measurement_check, sample_check, telemetry_check, unseen
 from db.connection.engine import Database
 from db.errors import DatabaseError
-from db.runs.replicates import stored_outcomes
+from db.runs.queries import stored_outcomes
 from runner import journal
 from runner.errors import JournalError
 

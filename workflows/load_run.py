@@ -11,7 +11,7 @@ from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
-from db.runs.replicates import stored_outcomes
+from db.runs.queries import stored_outcomes
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import MetricDefinition
 from records.runs import Run

@@ -5,8 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from db.connection.engine import Database
-from db.connection.transaction import together
+from db.connection.engine import Database, one_transaction
 from db.runs import sample_codec, store
 from db.schema import core_tables as tables
 from records.outcomes import Measurement, Outcome
@@ -27,7 +26,7 @@ def store_night(database: Database, history: History, night: Night, records: Rec
         history.outcomes_of(night),
         history.measurements_of(night),
     )
-    with together(database) as one:
+    with one_transaction(database) as one:
         store.save_run(one, run)
         store.save_outcomes(one, run.id, outcomes)
         store.save_measurements(one, run.id, measurements)

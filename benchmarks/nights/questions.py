@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from db.connection.engine import Database
-from db.runs import metric_definitions, queries, traces
-from db.series import releases
+from db.runs import metric_definitions, queries, series_queries, traces
+from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
 from records.series import SeriesKey
 
@@ -24,7 +24,7 @@ _NEWEST, _OF_EIGHT = 730, 250
 
 def questions(database: Database, history: History) -> dict[str, Question]:
     """By name. Answers are what the pages wait for, records and all."""
-    keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
+    keys = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
     runs = MACHINES * history.count
     return {
         "runs: how many": lambda _: queries.count_runs(database),
@@ -38,18 +38,20 @@ def questions(database: Database, history: History) -> dict[str, Question]:
         "run: outcomes": lambda n: queries.outcomes_of_run(database, _any(history, n).run),
         "run: measurements": lambda n: queries.measurements_of_run(database, _any(history, n).run),
         "run: samples": lambda n: queries.samples(database, *_outcome(history, n)),
-        "overview: headlines": lambda _: queries.headlines(database, "latency"),
-        "trends: series to choose": lambda _: queries.series_keys(database),
-        "trends: one series": lambda n: queries.series(database, _chosen(keys, n, 1), newest=_NEWEST),
-        "trends: eight series": lambda n: queries.series(database, _chosen(keys, n, 8), newest=_OF_EIGHT),
-        "no page: eight series, 730 points": lambda n: queries.series(
+        "overview: headlines": lambda _: series_queries.headlines(database, "latency"),
+        "trends: series to choose": lambda _: series_queries.series_keys(database),
+        "trends: one series": lambda n: series_queries.series(database, _chosen(keys, n, 1), newest=_NEWEST),
+        "trends: eight series": lambda n: series_queries.series(
+            database, _chosen(keys, n, 8), newest=_OF_EIGHT
+        ),
+        "no page: eight series, 730 points": lambda n: series_queries.series(
             database, _chosen(keys, n, 8), newest=_NEWEST
         ),
-        "releases: all": lambda _: releases.releases(database),
-        "releases: two, all cases": lambda n: releases.release_points(
+        "releases: all": lambda _: runs_releases.releases(database),
+        "releases: two, all cases": lambda n: runs_releases.release_points(
             database, [_version(history, n), _version(history, n + 1)], "latency"
         ),
-        "releases: all, one case": lambda n: releases.release_points(
+        "releases: all, one case": lambda n: runs_releases.release_points(
             database,
             [environment(each).torch_version for each in range(history.releases)],
             "latency",

@@ -9,7 +9,7 @@ from sqlalchemy import insert
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.runs import queries
+from db.runs import series_queries
 from db.schema import queue_tables
 from records.findings import NewFinding
 from records.tasks import SchedulerSeen
@@ -103,7 +103,7 @@ def _tasks(history: History) -> Iterator[dict[str, Any]]:
 
 
 def _find(database: Database, history: History) -> None:
-    keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
+    keys = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
     for place, number in enumerate(range(1, history.count, _NIGHTS_A_FINDING)):
         key = keys[place * 17 % len(keys)]
         machine = int(key.hardware.rpartition("-")[2])

@@ -7,8 +7,7 @@ from datetime import timedelta
 from analysis.comparison.comparison import COMPARED, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from db.connection.engine import Database
-from db.connection.transaction import together
+from db.connection.engine import Database, one_transaction
 from db.runs import store
 from records.outcomes import Outcome
 
@@ -43,7 +42,7 @@ def store_upgrade(database: Database, history: History) -> str:
         for pair in range(PAIRS)
         for side in range(2)
     ]
-    with together(database) as one:
+    with one_transaction(database) as one:
         store.save_run(one, run)
         store.save_outcomes(one, run.id, outcomes)
     return run.id

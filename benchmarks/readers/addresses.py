@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.runs import queries
+from db.runs import queries, series_queries
 from db.telemetry import queries as telemetry
 from records.runs import RunSummary
 from records.series import SeriesKey
@@ -30,7 +30,7 @@ def addresses(database: Database, pages: Mapping[str, str]) -> dict[str, str]:
 def _known(database: Database) -> dict[str, dict[str, Query]]:
     """What pages are asked for that show something else without a query."""
     runs = queries.recent_runs(database, limit=_NEWEST)
-    series = [key for key in queries.series_keys(database) if key.metric == "latency"]
+    series = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
     older = queries.count_runs(database) // _A_PAGE // 2
     known: dict[str, dict[str, Query]] = {}
     if runs:

@@ -21,7 +21,7 @@ from configuration.suggestions import unknown
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings import store as stored
-from db.findings.counts import by_group
+from db.findings.store import group_counts
 from interchange.exporters.tables import cell
 from records.findings import Finding, FindingGroup
 from reports.text.finding_text import interval, kind
@@ -68,7 +68,7 @@ def list_findings(
                 schedule=schedule,
                 newest=_MOST,
             )
-            groups = by_group(database, now, schedule)
+            groups = group_counts(database, now, schedule)
         # One that is no longer written down may have findings still.
         if schedule is not None and not found and schedule not in here.settings.schedules:
             raise UsageError(unknown("schedule", schedule, here.settings.schedules))

@@ -15,7 +15,6 @@ from configuration.tables.schedules import ScheduleSettings, zone
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.queue import queries as queue_queries
-from db.queue import task_attempts
 from db.queue.commands import cancel as cancel_task
 from db.runs.queries import run_record
 from records.tasks import Attempt, SchedulerSeen, Task
@@ -67,7 +66,7 @@ def _rows(here: AppContext, now: datetime) -> list[dict[str, Any]]:
             last = queue_queries.last_of_each(database)
             waiting, _ = queue_queries.waiting(database, oldest=LARGEST)
             open_tasks = [*waiting, *queue_queries.running(database)]
-            said = task_attempts.said(database, [task.id for task in open_tasks])
+            said = queue_queries.wait_reasons(database, [task.id for task in open_tasks])
     except DatabaseError as error:
         say(f"note: {error}")
         last, open_tasks, said = {}, [], {}
@@ -172,8 +171,8 @@ def list_tasks(
         here = context(reading=True)
         with here.open_database() as database:
             found = queue_queries.tasks(database, schedule=schedule, state=state, newest=newest)
-            said = task_attempts.said(database, [task.id for task in found])
-            spent = task_attempts.spent(database, [task.id for task in found])
+            said = queue_queries.wait_reasons(database, [task.id for task in found])
+            spent = queue_queries.attempt_seconds(database, [task.id for task in found])
     if as_json:
         for task in found:
             typer.echo(

@@ -16,12 +16,9 @@ from dashboard.auth import reader
 from dashboard.components import filters, run_source
 from dashboard.server.database import opened
 from db.connection.engine import check_fits
-from db.findings import counts as finding_counts
 from db.findings import store as findings_store
-from db.findings import triage_rights
+from db.runs import coverage, queries, series_queries, traces
 from db.runs import metric_definitions as metrics
-from db.runs import queries, traces
-from db.series import measured_on
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, TriageEntry
 from records.kinds import RunSource
@@ -119,7 +116,7 @@ def opening_places(url: str) -> list[tuple[str, str]]:
     runs = [*own_runs(url, _OPENING_RUNS), *recent_runs(url, _OPENING_RUNS)]
     records = [queries.run_record(opened(url), run_id) for run_id in dict.fromkeys(run.id for run in runs)]
     newest = [(each.machine.hardware.fingerprint, each.profile.fingerprint) for each in records if each]
-    return list(dict.fromkeys([*measured_on.most_nights(opened(url)), *newest]))
+    return list(dict.fromkeys([*coverage.most_nights(opened(url)), *newest]))
 
 
 @_kept
@@ -134,7 +131,7 @@ def leading_cases(url: str, metric: str, hardware: tuple[str, ...], profile: str
     )
     shown = [one.key for one in found if one.key.metric == judged_by(metric)]
     here = [key.case for key in shown if key.hardware in hardware and key.profile == profile]
-    points = measured_on.case_points(opened(url), metric, hardware, profile)
+    points = coverage.case_points(opened(url), metric, hardware, profile)
     return list(dict.fromkeys([*here, *sorted(points, key=lambda case: (-points[case], case))]))
 
 
@@ -232,13 +229,13 @@ def recording(url: str, window: TelemetryWindow) -> Recording | None:
 @_kept
 def headlines(url: str, metric: str) -> list[Headline]:
     """The newest point of every series of `metric` and the one before it."""
-    return queries.headlines(opened(url), metric)
+    return series_queries.headlines(opened(url), metric)
 
 
 @_kept
 def series_keys(url: str) -> tuple[SeriesKey, ...]:
     """Every series there is."""
-    return tuple(queries.series_keys(opened(url)))
+    return tuple(series_queries.series_keys(opened(url)))
 
 
 def newest_points(series: int, *, recent: bool = False) -> int:
@@ -265,13 +262,13 @@ def findings(url: str, chosen: filters.Findings) -> list[Finding]:
 @_kept
 def findings_by_group(url: str, schedule: str | None) -> Mapping[FindingGroup, int]:
     """How many findings are in each group now, of all schedules or of one."""
-    return finding_counts.by_group(opened(url), datetime.now(UTC), schedule)
+    return findings_store.group_counts(opened(url), datetime.now(UTC), schedule)
 
 
 @_kept
 def schedules_with_findings(url: str) -> list[str]:
     """The schedules that found anything."""
-    return finding_counts.schedules_with_findings(opened(url))
+    return findings_store.schedules_with_findings(opened(url))
 
 
 @_kept
@@ -284,7 +281,7 @@ def finding(url: str, number: int) -> tuple[Finding, list[TriageEntry]] | None:
 @_kept
 def triage_refused(url: str) -> str:
     """Why this database lets nobody triage from here; empty where it does."""
-    return triage_rights.triage_refused(opened(url))
+    return findings_store.triage_refusal(opened(url))
 
 
 def triage(url: str, number: int, action: str, who: str, text: str, until: datetime | None) -> None:

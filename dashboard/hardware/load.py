@@ -14,8 +14,8 @@ from dashboard.hardware import measured
 from dashboard.hardware.normalised import HardwareColumn
 from dashboard.hardware.view import NEWEST, ComparedHardware, Spread
 from dashboard.server.database import opened
-from db.series import measured_on as asked
-from db.series import releases
+from db.runs import coverage
+from db.runs import releases as runs_releases
 from records.kinds import RunSource
 from records.series import Place, ReleasePoint, SeriesKey, SeriesPoint
 
@@ -32,7 +32,7 @@ _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner
 @_kept
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured, the newest first."""
-    return [place for place in asked.places(opened(url), _TOLD_BY) if place.source == RunSource.MEASURED]
+    return [place for place in coverage.places(opened(url), _TOLD_BY) if place.source == RunSource.MEASURED]
 
 
 @_kept
@@ -42,12 +42,12 @@ def spread(url: str, wanted: str | None) -> Spread:
     Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
     is the releases that machines share.
     """
-    known = releases.releases(opened(url))
+    known = runs_releases.releases(opened(url))
     nightlies = [version for version in known if version_order(version)[1].is_devrelease]
     stable = [version for version in known if version not in set(nightlies)]
     named = [version for version in known if wanted and public(version) == public(wanted)]
     newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
-    return asked.version_places(opened(url), _TOLD_BY, [*newest, *named])
+    return runs_releases.version_places(opened(url), _TOLD_BY, [*newest, *named])
 
 
 def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:
@@ -68,14 +68,14 @@ def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardwar
 
 @_shared
 def _releases(url: str, metric: str, version: str) -> list[ReleasePoint]:
-    return releases.release_points(opened(url), [version], metric)
+    return runs_releases.release_points(opened(url), [version], metric)
 
 
 @_shared
 def _points(url: str, metric: str, version: str) -> list[tuple[SeriesKey, SeriesPoint]]:
-    return asked.points_of_version(opened(url), metric, version)
+    return runs_releases.points_of_version(opened(url), metric, version)
 
 
 @_kept
 def _harnesses(url: str, metric: str, version: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    return asked.version_harnesses(opened(url), version, metric)
+    return runs_releases.version_harnesses(opened(url), version, metric)

@@ -9,9 +9,7 @@ from dashboard.components.load import FRESH_SECONDS
 from dashboard.runs import capabilities
 from dashboard.server.database import opened
 from db.queue import queries as queue_queries
-from db.queue import task_attempts
 from db.runs import environments_in_use, queries
-from db.series import nightly_queries
 from interchange.formats import came_from
 from records.environments import EnvironmentUsed
 from records.runs import RunSummary
@@ -81,13 +79,13 @@ def open_tasks(url: str, labels: tuple[str, ...] | None = None) -> OpenTasks:
 def said(url: str) -> dict[int, str]:
     """By task that runs, what it waits for before it measures."""
     database = opened(url)
-    return task_attempts.said(database, [task.id for task in queue_queries.running(database)])
+    return queue_queries.wait_reasons(database, [task.id for task in queue_queries.running(database)])
 
 
 @_kept
 def last_fires(url: str) -> list[LastFire]:
     """The newest fire of every schedule."""
-    return nightly_queries.last_fires(opened(url))
+    return queue_queries.last_fires(opened(url))
 
 
 @_kept

@@ -15,7 +15,7 @@ from analysis.recent_level import NIGHTS, RecentChange, against
 from dashboard.components import links, markup, wording
 from dashboard.overview.sparkline import sparkline
 from dashboard.overview.track_status import TrackStatus
-from db.series.nightly_queries import Lines
+from db.runs.series_queries import Lines
 from records.findings import Finding
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint

@@ -13,14 +13,10 @@ from dashboard.overview.headlines import METRICS
 from dashboard.overview.schedule_heartbeat import Served, served
 from dashboard.overview.track_status import TrackStatus, standings, with_results
 from dashboard.server.database import opened
-from db.findings import counts as finding_counts
 from db.findings import store as findings
 from db.queue import queries as queue_queries
-from db.queue import task_attempts
-from db.runs import outcome_counts as endings_store
-from db.runs import queries
-from db.series import nightly_queries
-from db.series.nightly_queries import Lines
+from db.runs import queries, series_queries
+from db.runs.series_queries import Lines
 from records.findings import Finding
 from records.outcomes import OutcomeCount
 from records.runs import RunSummary
@@ -58,8 +54,8 @@ class OverviewData:
 def morning(url: str) -> OverviewData:
     """How every part of every schedule stands, and who is there to go on."""
     database, now = opened(url), datetime.now(UTC)
-    tasks = nightly_queries.night_tasks(database, now - _BACK, _TASKS)
-    missed = nightly_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
+    tasks = queue_queries.night_tasks(database, now - _BACK, _TASKS)
+    missed = queue_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
     waits = announced_patience(seen)
     plan = served(seen, now, waits.silent_minutes)
@@ -101,12 +97,12 @@ def _summaries(url: str, runs: tuple[str, ...]) -> dict[str, RunSummary]:
 
 @_kept
 def _spent(url: str, tasks: tuple[int, ...]) -> dict[int, tuple[float, int]]:
-    return task_attempts.spent(opened(url), tasks)
+    return queue_queries.attempt_seconds(opened(url), tasks)
 
 
 @_kept_long
 def _endings(url: str, runs: tuple[str, ...]) -> list[OutcomeCount]:
-    return endings_store.endings(opened(url), runs)
+    return queries.endings(opened(url), runs)
 
 
 @_kept
@@ -117,14 +113,14 @@ def recent_findings(url: str, days: int) -> tuple[list[Finding], list[Finding], 
     return (
         findings.findings(database, states=("confirmed", "machine"), since=since, newest=_FINDINGS),
         findings.findings(database, states=("candidate", "confirming"), newest=_FINDINGS),
-        finding_counts.open_regressions(database, now),
+        findings.open_regressions(database, now),
     )
 
 
 @_kept
 def points_of_runs(url: str, runs: tuple[str, ...]) -> Lines:
     """What these runs measured of the metrics that headlines are made of."""
-    return nightly_queries.points_of_runs(opened(url), runs, METRICS)
+    return series_queries.points_of_runs(opened(url), runs, METRICS)
 
 
 @_kept
@@ -136,7 +132,7 @@ def findings_of(url: str, keys: tuple[SeriesKey, ...]) -> list[Finding]:
 @_kept
 def lines(url: str, keys: tuple[SeriesKey, ...], runs: tuple[str, ...]) -> Lines:
     """The course of some series over some runs."""
-    return nightly_queries.lines(opened(url), keys, runs)
+    return series_queries.lines(opened(url), keys, runs)
 
 
 @_kept
@@ -147,7 +143,7 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
         alike[key.metric, key.hardware, key.profile][key.case] = key
     found: dict[SeriesKey, dict[str, SeriesPoint]] = defaultdict(dict)
     for of_case in alike.values():
-        for point in queries.series(opened(url), list(of_case.values()), newest=newest):
+        for point in series_queries.series(opened(url), list(of_case.values()), newest=newest):
             found[of_case[point.case]][point.run] = point
     return {key: tuple(points.values())[-newest:] for key, points in found.items()}
 
@@ -155,4 +151,4 @@ def newest_points(url: str, keys: tuple[SeriesKey, ...], newest: int) -> Lines:
 @_kept
 def compared(url: str, runs: tuple[str, ...]) -> frozenset[str]:
     """Those of some runs that set several PyTorches against each other."""
-    return nightly_queries.compared(opened(url), runs)
+    return queries.comparison_runs(opened(url), runs)

@@ -6,7 +6,7 @@ from datetime import datetime
 from importlib.metadata import version
 
 from db.connection.engine import Database
-from db.findings.counts import open_regressions
+from db.findings.store import open_regressions
 from db.queue.prometheus_counts import tallies
 from db.queue.queries import schedulers
 

@@ -14,8 +14,7 @@ from dashboard.components.query_params import public
 from dashboard.server.database import opened
 from dashboard.techniques.results import TechniqueRun, environment_of, read
 from dashboard.techniques.view import Where
-from db.runs import queries
-from db.series import measured_on as asked
+from db.runs import coverage, queries, releases
 from records.kinds import RunSource
 from records.runs import Run
 from records.series import Place, SeriesPoint
@@ -38,21 +37,21 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 @_kept
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured techniques, the newest first."""
-    found = asked.places(opened(url), TOLD_BY, techniques=True)
+    found = coverage.places(opened(url), TOLD_BY, techniques=True)
     return [place for place in found if place.source == RunSource.MEASURED]
 
 
 @_kept
 def versions(url: str, hardware: str, profile: str) -> list[str]:
     """The PyTorch versions of which techniques were measured there, newest version first."""
-    found = asked.measured_versions(opened(url), TOLD_BY, hardware, profile, techniques=True)
+    found = releases.measured_versions(opened(url), TOLD_BY, hardware, profile, techniques=True)
     return sorted(found, key=frames.version_order, reverse=True)
 
 
 @_kept
 def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPoint]:
     """The newest points of cases under a technique, newest run first."""
-    found = asked.points_of_version(
+    found = releases.points_of_version(
         opened(url),
         TOLD_BY,
         version,
@@ -118,7 +117,7 @@ def newest_with_ratios(
     """
     looks = 0
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
-        found = asked.technique_runs(
+        found = coverage.technique_runs(
             opened(url), hardware=hardware, profile=profile, limit=_RUNS_AT_ONCE, offset=offset
         )
         for run_id in found:

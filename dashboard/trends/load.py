@@ -16,8 +16,8 @@ from dashboard.server.database import opened
 from dashboard.trends.lines import Place, Told, TrendLine, lines, place_of
 from dashboard.trends.moves import Borders, border
 from db.findings import store as findings
-from db.runs import queries
-from db.series import series_history
+from db.runs import history as measured_history
+from db.runs import run_changes, series_queries
 from records.findings import Finding
 from records.kinds import EnvironmentKind
 from records.runs import RunChange
@@ -60,10 +60,10 @@ def history(url: str, keys: tuple[SeriesKey, ...], newest: int) -> History:
     for own in by_hardware.values():
         # Points name their case and not their hardware.
         by_case = {key.case: points[key] for key in own}
-        for point in queries.series(database, own, newest=newest):
+        for point in series_queries.series(database, own, newest=newest):
             by_case[point.case].append(point)
     runs = {point.run for each in points.values() for point in each}
-    told = {(each.run, each.environment): each for each in series_history.measured_for(database, runs)}
+    told = {(each.run, each.environment): each for each in measured_history.measured_for(database, runs)}
     drawn = tuple(lines(keys, points, told))
     judged = tuple(findings.findings_of_series(database, [*keys, *_judged_by(keys)]))
     return History(drawn, told, judged, *_changes(url, drawn))
@@ -116,4 +116,4 @@ def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
 @lru_cache(maxsize=64)
 def _asked(url: str, every: tuple[_Along, ...]) -> list[list[list[RunChange]]]:
     """For each history, what changed before each place. What a run was measured in never changes."""
-    return series_history.changes_beside(opened(url), every)
+    return run_changes.changes_beside(opened(url), every)

@@ -11,8 +11,7 @@ from dashboard.server.database import opened
 from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
-from db.runs import queries, upgrades
-from db.series import measured_on
+from db.runs import coverage, queries, upgrades
 from records.kinds import RunKind, RunSource
 from records.runs import Run
 from reports import scorecard, wording
@@ -81,7 +80,7 @@ def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: RuleChan
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 def known_hardware(url: str) -> dict[str, str]:
     """The labels of all hardware that a run of Pyrometer's own measured, by fingerprint."""
-    found = measured_on.places(opened(url), "latency_floor")
+    found = coverage.places(opened(url), "latency_floor")
     return {one.hardware: one.hardware_label for one in found if one.source == RunSource.MEASURED}
 
 

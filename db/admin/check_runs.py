@@ -16,7 +16,7 @@ from records.runs import RunSummary
 from ..connection.engine import Database
 from ..errors import DatabaseError
 from ..runs import queries, sample_codec
-from ..runs.replicates import replicates_of_run
+from ..runs.queries import replicates_of_run
 from ..schema import core_tables as tables
 from ..telemetry import codec as telemetry_codec
 from .check import NOT_UNDERSTOOD, STORE_AGAIN, Checked, Problem, damage

@@ -59,6 +59,31 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
+class _InTransaction(Database):
+    """A database in the midst of one transaction."""
+
+    connection: Connection
+
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
+        yield self.connection
+
+    @contextmanager
+    def writing(self) -> Generator[Connection]:
+        yield self.connection
+
+
+@contextmanager
+def one_transaction(database: Database) -> Generator[Database]:
+    """The same database in one transaction: an exception takes back all that was written.
+
+    Other writers of the same run wait meanwhile; on SQLite, all other writers.
+    """
+    with database.writing() as connection:
+        yield _InTransaction(database.name, database.engine, connection)
+
+
+@dataclass(frozen=True, slots=True)
 class SchemaUpgrade:
     """What an upgrade did: the revision before (None: there was none) and after, and the copy made first."""
 

@@ -6,7 +6,20 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    RowMapping,
+    and_,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.orm import aliased
 
 from records.facts import Facts
@@ -15,10 +28,11 @@ from records.series import SeriesKey
 
 from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect, insert_for
+from ..errors import DatabaseUnavailable, ReadOnly
+from ..runs.series_queries import identity, series_key, series_names
 from ..schema import core_tables as tables
 from ..schema import finding_tables
 from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
-from ..series.series_names import identity, series_key, series_names
 
 Values = dict[str, Any]
 
@@ -26,17 +40,48 @@ _FINDING, _TRIAGE = finding_tables.Finding, finding_tables.Triage
 
 #: What tells findings apart, and without the last but one, what tells apart where they may come again.
 _KEY = ("series_id", "schedule", "track", "label", "at_run", "direction")
+
 _WHERE = ("series_id", "schedule", "track", "label", "direction")
 
 #: In these states nothing was measured again yet: the newest look at the series knows best.
 _OPEN_STATES = ("candidate", "no longer")
+
 #: What was this is that, if a later look says so: then it is measured again, which nothing else does.
 _LATER = ("machine", "candidate")
+
 #: In these it was, and gave an answer that no later look takes back.
 _SETTLED = ("confirmed", "refuted")
 
 #: What an action makes of a finding's triage; the others leave that as it is.
 _BECOMES = {"acknowledge": "acknowledged", "expected": "expected", "fixed": "fixed"}
+
+#: Fields of the record that are columns under the same name.
+_ALIKE = (
+    "schedule",
+    "track",
+    "label",
+    "direction",
+    "shape",
+    "at",
+    "before",
+    "machine",
+    "old_environment",
+    "old_torch_version",
+    "new_environment",
+    "new_torch_version",
+    "change",
+    "low",
+    "high",
+    "state",
+    "found_at",
+    "decided_at",
+    "evidence",
+    "group_key",
+    "triage",
+    "muted_until",
+    "link",
+    "returns_of",
+)
 
 
 def save_findings(database: Database, new: Sequence[NewFinding], now: datetime) -> list[Finding]:
@@ -406,35 +451,6 @@ def _query() -> AnySelect:
     )
 
 
-#: Fields of the record that are columns under the same name.
-_ALIKE = (
-    "schedule",
-    "track",
-    "label",
-    "direction",
-    "shape",
-    "at",
-    "before",
-    "machine",
-    "old_environment",
-    "old_torch_version",
-    "new_environment",
-    "new_torch_version",
-    "change",
-    "low",
-    "high",
-    "state",
-    "found_at",
-    "decided_at",
-    "evidence",
-    "group_key",
-    "triage",
-    "muted_until",
-    "link",
-    "returns_of",
-)
-
-
 def _finding(row: AnyRow) -> Finding:
     """The finding in a row of `_query`."""
     return Finding(
@@ -444,3 +460,53 @@ def _finding(row: AnyRow) -> Finding:
         before_run=row.before_run_id,
         **{name: getattr(row, name) for name in _ALIKE},
     )
+
+
+def group_counts(
+    database: Database, now: datetime, schedule: str | None = None
+) -> Mapping[FindingGroup, int]:
+    """How many findings are in each group at a moment, of all schedules or of one; no group is left out."""
+    silenced = case((silenced_at(now), 1), else_=0)
+    query = select(_FINDING.state, _FINDING.direction, silenced, func.count()).group_by(
+        _FINDING.state, _FINDING.direction, silenced
+    )
+    if schedule is not None:
+        query = query.where(_FINDING.schedule == schedule)
+    found = dict.fromkeys(FindingGroup, 0)
+    with database.reading() as connection:
+        for state, direction, is_silenced, count in connection.execute(query):
+            found[group_of(state, direction, silenced=bool(is_silenced))] += count
+    return found
+
+
+def open_regressions(database: Database, now: datetime) -> int:
+    """How many regressions are confirmed and open, and not muted at a moment."""
+    return group_counts(database, now)[FindingGroup.OPEN]
+
+
+def schedules_with_findings(database: Database) -> list[str]:
+    """The schedules in whose nights anything was ever found, by name."""
+    with database.reading() as connection:
+        # Not sorted by the database: each has its own order of texts.
+        return sorted(connection.execute(select(_FINDING.schedule).distinct()).scalars())
+
+
+def triage_refusal(database: Database) -> str:
+    """Why this account cannot triage, in one sentence; empty where it can. Nothing is changed."""
+    columns = (_TRIAGE.finding_id, _TRIAGE.at, _TRIAGE.who, _TRIAGE.action, _TRIAGE.text)
+    nothing = select(_FINDING.id, _FINDING.found_at, literal(""), literal("note"), literal("")).where(
+        _FINDING.id < 0
+    )
+    try:
+        with database.writing() as connection:
+            # Rights are looked at before rows are, so that no row has to be there.
+            connection.execute(
+                update(_FINDING).where(_FINDING.id < 0).values(link="", triage="open", muted_until=None)
+            )
+            connection.execute(insert(_TRIAGE).from_select([column.key for column in columns], nothing))
+    except ReadOnly as refusal:
+        return str(refusal)
+    except DatabaseUnavailable:
+        # Locked for a moment: whoever then says something hears what became of it.
+        return ""
+    return ""

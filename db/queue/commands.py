@@ -274,3 +274,11 @@ def _change(connection: Connection, token: str, values: Values) -> bool:
 def _note(connection: Connection, token: str, values: Values) -> None:
     """Change what is known of an attempt."""
     connection.execute(update(_ATTEMPT).where(_ATTEMPT.token == token).values(values))
+
+
+def set_wait_reason(database: Database, token: str, sentence: str) -> bool:
+    """Note what an attempt waits for, empty for nothing any more; false where it is over."""
+    running = (_ATTEMPT.token == token, _ATTEMPT.ended == "")
+    with database.writing() as connection:
+        changed = update(_ATTEMPT).where(*running).values(detail=sentence)
+        return connection.execute(changed).rowcount == 1

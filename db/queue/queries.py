@@ -1,4 +1,4 @@
-"""What is asked of the queue: what runs, what waits, what became of it, and who is there to do it."""
+"""Reads of the queue: what runs, what waits, what became of it, and which schedulers there are."""
 
 import json
 from collections import defaultdict
@@ -7,12 +7,13 @@ from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
 
-from records.tasks import SUPERSEDED, Attempt, Fire, SchedulerSeen, Task, machine_of
+from records.tasks import SUPERSEDED, Attempt, Fire, LastFire, SchedulerSeen, Task, machine_of
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches
 from ..schema import queue_tables
 from ..schema.types import PlainText
+from .prometheus_counts import schedule_names
 
 _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
 
@@ -221,3 +222,81 @@ def task_of(row: RowMapping) -> Task:
 def _tasks(database: Database, query: AnySelect) -> list[Task]:
     with database.reading() as connection:
         return [task_of(row) for row in connection.execute(query).mappings()]
+
+
+def wait_reasons(database: Database, tasks: Collection[int]) -> dict[int, str]:
+    """By task, what its running attempt waits for; without those that wait for nothing."""
+    query = select(_ATTEMPT.task_id, _ATTEMPT.detail).where(_ATTEMPT.ended == "", _ATTEMPT.detail != "")
+    found: dict[int, str] = {}
+    with database.reading() as connection:
+        for some in in_batches(sorted(set(tasks))):
+            waiting = query.where(_ATTEMPT.task_id.in_(some)).order_by(_ATTEMPT.task_id, _ATTEMPT.number)
+            found |= {task: detail for task, detail in connection.execute(waiting)}
+    return found
+
+
+def attempt_seconds(database: Database, tasks: Collection[int]) -> dict[int, tuple[float, int]]:
+    """By task, the seconds of all attempts at it that are over, and how many those are; without others.
+
+    An attempt that was lost lasted until it was given up, which may be later than its end.
+    """
+    seconds: dict[int, list[float]] = defaultdict(list)
+    times = (_ATTEMPT.task_id, _ATTEMPT.started_at, _ATTEMPT.ended_at)
+    with database.reading() as connection:
+        for some in in_batches(sorted(set(tasks))):
+            query = select(*times).where(_ATTEMPT.task_id.in_(some), _ATTEMPT.ended_at.is_not(None))
+            for task, started_at, ended_at in connection.execute(query):
+                assert ended_at is not None
+                seconds[task].append((ended_at - started_at).total_seconds())
+    return {task: (sum(each), len(each)) for task, each in seconds.items()}
+
+
+def night_tasks(database: Database, since: datetime, newest: int) -> list[Task]:
+    """The newest tasks that measure and were due at `since` or later, newest first."""
+    query = (
+        select(_TASK.id, _TASK.schedule, _TASK.due_at, _TASK.part, _TASK.job, _TASK.spec, _TASK.label)
+        .add_columns(_TASK.state, _TASK.attempts, _TASK.run_id, _TASK.owner)
+        .add_columns(_TASK.started_at, _TASK.ended_at, _TASK.error, _TASK.not_before)
+        .where(_TASK.job == "measure", _TASK.due_at >= since)
+        .order_by(_TASK.due_at.desc(), _TASK.id.desc())
+        .limit(newest)
+    )
+    with database.reading() as connection:
+        return [Task(**row) for row in connection.execute(query).mappings()]
+
+
+def missed_fires(
+    database: Database, schedules: Collection[str], since: datetime
+) -> dict[str, list[datetime]]:
+    """By schedule the moments from `since` on that nobody was there for, newest first."""
+    query = select(_FIRE.schedule, _FIRE.due_at).where(
+        _FIRE.schedule.in_(set(schedules)), _FIRE.due_at >= since, _FIRE.how == "missed"
+    )
+    found: dict[str, list[datetime]] = defaultdict(list)
+    with database.reading() as connection:
+        for schedule, due_at in connection.execute(query.order_by(_FIRE.due_at.desc())):
+            found[schedule].append(due_at)
+    return dict(found)
+
+
+def last_fires(database: Database) -> list[LastFire]:
+    """Of every schedule that ever fired the newest fire, by schedule."""
+    with database.reading() as connection:
+        # One step along the key for each: schedules are few and fires many.
+        found = [_last_fire(connection, name) for name in schedule_names(connection)]
+    return sorted((each for each in found if each), key=lambda fire: fire.schedule)
+
+
+def _last_fire(connection: Connection, schedule: str) -> LastFire | None:
+    newest = select(_FIRE.due_at, _FIRE.how).where(_FIRE.schedule == schedule, _FIRE.how != "first seen")
+    fire = connection.execute(newest.order_by(_FIRE.due_at.desc()).limit(1)).first()
+    if fire is None:
+        return None
+    query = (
+        select(_TASK.state, func.count(), func.max(_TASK.error))
+        .where(_TASK.schedule == schedule, _TASK.due_at == fire.due_at)
+        .group_by(_TASK.state)
+    )
+    rows = sorted(connection.execute(query).all(), key=lambda row: row[0])
+    error = next((row[2] for row in rows if row[2]), "")
+    return LastFire(schedule, fire.due_at, fire.how, {state: many for state, many, _ in rows}, error)

@@ -1,4 +1,4 @@
-"""Everything that is read: one function per question, records for answers."""
+"""Reads of runs and of what they hold: one function per question, records for answers."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -7,27 +7,29 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Select,
     UnaryExpression,
     exists,
     func,
     select,
-    union_all,
 )
 
 from records.environments import Environment
-from records.kinds import RunSource
+from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
-from records.outcomes import Measurement, Outcome
+from records.outcomes import Measurement, Outcome, OutcomeCount, Replicate
 from records.runs import ForeignRuns, Profile, Run, RunsOnly, RunSummary
-from records.series import Headline, SeriesKey, SeriesPoint
 
 from ..connection.engine import Database
 from ..connection.statements import AnySelect, in_batches, rows_among
 from ..schema import core_tables as tables
-from ..series.points import measured, measured_values, newest_run, of_series, points
-from ..series.series_names import by_name, series_ids_of, series_key, series_names
 from . import sample_codec
-from .beside import beside
+from .series_queries import (
+    measured_values,
+)
+
+#: Less than any number of outcomes: of a run that is stored as running it is not known what is missing.
+STILL_RUNNING = -1
 
 
 def recent_runs(
@@ -197,7 +199,7 @@ def samples(
     `environment` is a fingerprint.
     """
     table = tables.Samples
-    query = beside(select(table.codec, table.blob), table, run_id, case, environment, replicate)
+    query = of_outcome(select(table.codec, table.blob), table, run_id, case, environment, replicate)
     with database.reading() as connection:
         found = connection.execute(query).first()
     return sample_codec.decode(found.codec, found.blob) if found else None
@@ -227,58 +229,6 @@ def measurements_of_run(
         query = query.where(case.key.in_(set(cases)))
     with database.reading() as connection:
         return [Measurement(*row) for row in connection.execute(query).all()]
-
-
-def series_keys(database: Database) -> list[SeriesKey]:
-    """Every series there is, by case, metric, hardware and profile."""
-    with database.reading() as connection:
-        rows = connection.execute(series_names()).all()
-    return sorted((series_key(row) for row in rows), key=by_name)
-
-
-def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None = None) -> list[SeriesPoint]:
-    """All points of the series named by `keys`, by case and then by when their run started.
-
-    With `newest` so many of each series at most, so that a chart costs the same after years; of points that
-    started at the same moment as the oldest of these none is left out.
-    """
-    with database.reading() as connection:
-        cases = {series: key.case for series, key in series_ids_of(connection, keys).items()}
-        rows = [
-            row for some in in_batches(list(cases)) for row in connection.execute(of_series(some, newest))
-        ]
-    return [point for _, point in points(rows, cases)]
-
-
-def headlines(database: Database, metric: str) -> list[Headline]:
-    """Of each series of `metric` the newest point and the newest of the runs before it, by case.
-
-    Of a run that measured several environments the one given last speaks: it is the candidate.
-    """
-    table, point = tables.Series, tables.Measurement
-    latest = select(table.id, newest_run(table.id).label("run")).where(table.metric == metric).cte("latest")
-    previous = select(latest.c.id, newest_run(latest.c.id, other_than=latest.c.run))
-    # A row for each: with both in one row, Postgres looks for them anew for every point a series ever had.
-    ends = union_all(select(latest), previous).cte("ends")
-    query = (
-        measured()
-        .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
-        # The time is part of the clustered key: with it a point is found, without it searched for.
-        .where(tables.Run.number == ends.c.run, tables.Run.started_at == point.started_at)
-    )
-    by_run: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
-    with database.reading() as connection:
-        names = series_names().where(table.metric == metric)
-        keys = {row.id: series_key(row) for row in connection.execute(names)}
-        cases = {series_id: key.case for series_id, key in keys.items()}
-        rows = connection.execute(query).all()
-    for series_id, each in points(rows, cases):
-        by_run[series_id][each.run] = each
-    found: list[Headline] = []
-    for series_id, of_runs in by_run.items():
-        *earlier, newest = of_runs.values()
-        found.append(Headline(keys[series_id], newest, earlier[-1] if earlier else None))
-    return sorted(found, key=lambda headline: by_name(headline.key))
 
 
 def _those(only: RunsOnly | None) -> list[ColumnElement[bool]]:
@@ -356,3 +306,90 @@ def _environments(connection: Connection, run: int) -> list[Environment]:
         .order_by(link.position)
     )
     return [Environment(*row) for row in connection.execute(query)]
+
+
+def replicates_of_run(
+    database: Database, run_id: str, *, cases: Collection[str] | None = None
+) -> list[Replicate]:
+    """The metrics of every outcome of a run that is `ok`, by case, environment and replicate.
+
+    Of all cases, or only of `cases`.
+    """
+    outcome, case, environment = tables.Outcome, tables.BenchmarkCase, tables.Environment
+    query = (
+        select(case.key.label("case"), environment.fingerprint.label("environment"), outcome.metrics)
+        .join(tables.Run, tables.Run.number == outcome.run_number)
+        .join(case, case.id == outcome.case_id)
+        .join(environment, environment.id == outcome.environment_id)
+        .where(tables.Run.id == run_id, outcome.status == "ok")
+        .order_by(case.key, environment.id, outcome.replicate)
+    )
+    if cases is not None:
+        query = query.where(case.key.in_(set(cases)))
+    with database.reading() as connection:
+        return [Replicate(**row) for row in connection.execute(query).mappings()]
+
+
+def stored_outcomes(database: Database) -> dict[str, int]:
+    """How many outcomes of its plan each run has, by the run's id; STILL_RUNNING where it has no end yet."""
+    run = tables.Run
+    with database.reading() as connection:
+        rows = connection.execute(select(run.id, run.state, run.counts))
+        return {row.id: STILL_RUNNING if row.state == "running" else sum(row.counts.values()) for row in rows}
+
+
+def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:
+    """The endings of these runs by run, case and status, without those of the canary."""
+    outcome, run, case = tables.Outcome, tables.Run, tables.BenchmarkCase
+    environment = tables.Environment
+    found: list[OutcomeCount] = []
+    with database.reading() as connection:
+        for some in in_batches(sorted(set(run_ids))):
+            query = (
+                select(run.id, case.key, outcome.status, func.count(), func.max(outcome.reason))
+                .join(run, run.number == outcome.run_number)
+                .join(case, case.id == outcome.case_id)
+                .join(environment, environment.id == outcome.environment_id)
+                .where(run.id.in_(some), environment.kind != EnvironmentKind.CANARY)
+                .group_by(run.id, case.key, outcome.status)
+            )
+            found += [OutcomeCount(*row) for row in connection.execute(query)]
+    # Not sorted by the database: each has its own order of texts.
+    return sorted(found, key=lambda ending: (ending.run, ending.case, ending.status))
+
+
+def of_outcome(
+    query: Select[*tuple[Any, ...]],
+    table: type[tables.Samples] | type[tables.Telemetry],
+    run: str,
+    case: str,
+    environment: str,
+    replicate: int,
+) -> Select[*tuple[Any, ...]]:
+    """The query's rows of `table` that belong to one outcome; `environment` is a fingerprint."""
+    return (
+        query.join(tables.Run, tables.Run.number == table.run_number)
+        .join(tables.BenchmarkCase, tables.BenchmarkCase.id == table.case_id)
+        .join(tables.Environment, tables.Environment.id == table.environment_id)
+        .where(
+            tables.Run.id == run,
+            tables.BenchmarkCase.key == case,
+            tables.Environment.fingerprint == environment,
+            table.replicate == replicate,
+        )
+    )
+
+
+def comparison_runs(database: Database, runs: Collection[str]) -> frozenset[str]:
+    """Those of some runs that set several PyTorches against each other."""
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    query = (
+        select(run.id)
+        .join(link, link.run_number == run.number)
+        .join(environment, environment.id == link.environment_id)
+        .where(run.id.in_(set(runs)), environment.kind != EnvironmentKind.CANARY)
+        .group_by(run.id)
+        .having(func.count() > 1)
+    )
+    with database.reading() as connection:
+        return frozenset(connection.execute(query).scalars())

@@ -9,7 +9,7 @@ from records.telemetry import Recording, TelemetryWindow
 
 from ..connection.engine import Database
 from ..connection.statements import AnyRow, AnySelect
-from ..runs.beside import beside
+from ..runs.queries import of_outcome
 from ..schema import core_tables as tables
 from . import codec as telemetry_codec
 
@@ -83,7 +83,7 @@ def recording(
     """
     table = tables.Telemetry
     columns = select(table.device, table.name, table.rung, table.codec, table.blob)
-    query = beside(columns, table, run, case, environment, replicate).where(table.device == device)
+    query = of_outcome(columns, table, run, case, environment, replicate).where(table.device == device)
     with database.reading() as connection:
         found = connection.execute(query).first()
     if found is None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from analysis.detection.nights import Night
 from db.connection.engine import Database
-from db.series.series_history import changes_along
+from db.runs.run_changes import changes_along
 from records.runs import RunChange
 from records.series import HistoryPoint, SeriesHistory, SeriesKey
 

@@ -14,7 +14,8 @@ from configuration.tables.schedules import ScheduleSettings
 from db.connection.engine import Database
 from db.findings import store as stored
 from db.queue import queries as queue_queries
-from db.series.series_history import history, run_changes
+from db.runs.history import history
+from db.runs.run_changes import run_changes
 from records.facts import Facts
 from records.findings import Finding, NewFinding
 from records.series import Track

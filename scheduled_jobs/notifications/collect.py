@@ -16,12 +16,10 @@ from analysis.staleness import (
 from configuration.settings import Settings
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
-from db.findings.counts import open_regressions
 from db.findings.notices import notices
-from db.findings.store import findings
+from db.findings.store import findings, open_regressions
 from db.queue.queries import fires, schedulers, tasks
-from db.runs.outcome_counts import endings
-from db.runs.queries import run_summary
+from db.runs.queries import endings, run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
 from records.findings import Finding, Notice

@@ -20,7 +20,7 @@ from configuration.settings import Settings
 from configuration.tables.schedules import zone
 from db.connection.engine import Database, check_fits
 from db.errors import DatabaseError
-from db.queue import task_attempts
+from db.queue import commands
 from db.queue.commands import beat_all, claim, set_run
 from db.queue.queries import begun_on, running, waiting_for
 from workflows.fleet_status import MEASURING
@@ -337,7 +337,7 @@ class Service:
         def waits(sentence: str) -> None:
             # People would like to know; it changes nothing, and the next one that waits says it again.
             with suppress(DatabaseError), around.open_database() as database:
-                task_attempts.say(database, work.token, sentence)
+                commands.set_wait_reason(database, work.token, sentence)
 
         def child(arguments: Sequence[str], on_event: OnEvent = unheard, run: str = "") -> Ended:
             return place.run(arguments, logs, work.stop, on_event, run)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from cli.registry import app
 from db.connection.engine import Database, open_database
-from db.runs import queries, store
+from db.runs import queries, series_queries, store
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from records.outcomes import MetricDefinition
 from runner import journal
@@ -50,7 +50,7 @@ def test_a_forgotten_run_goes_and_its_journal_stays_and_is_not_stored_again(fold
     assert not path.with_name("forgotten").exists()
     assert typed("forget", "run-1", "--yes").stdout.startswith("forgot run run-1: 14 outcomes")
     with opened(folder) as database:
-        assert not queries.run_ids(database) and not queries.series_keys(database)
+        assert not queries.run_ids(database) and not series_queries.series_keys(database)
         assert stored(folder, database) == 0
         assert path.read_bytes() == content
     again = typed("forget", "run-1", "--yes")

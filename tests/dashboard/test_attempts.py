@@ -7,7 +7,6 @@ from mornings import HOSTILE, Mornings
 
 from db.connection.engine import Database
 from db.queue import commands as queue
-from db.queue import task_attempts
 
 FLEET = "app_pages/machines.py"
 
@@ -28,7 +27,7 @@ def test_a_task_that_waits_for_another_run_says_so(
 ) -> None:
     mornings.fire(mornings.due(0), ("nightly", ""))
     token = mornings.begin(mornings.due(0), "bench-1")
-    assert task_attempts.say(database, token, f"another run measures this machine {HOSTILE}")
+    assert queue.set_wait_reason(database, token, f"another run measures this machine {HOSTILE}")
     page = open_page(url, FLEET)
     assert "for 6 hours; another run measures this machine" in html(page)
     assert HOSTILE not in html(page)

@@ -12,9 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.trends import frames, lines
 from db.connection.engine import open_database
-from db.runs import queries
+from db.runs import history, queries, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
-from db.series import series_history
 
 COMPUTE = "canary_compute/infer/-/eager"
 TORCH, CANARY = an_environment(), an_environment("", name="canary")
@@ -83,11 +82,9 @@ def test_it_has_a_trend(url: str, monkeypatch: pytest.MonkeyPatch, along: str) -
 
 def test_the_canary_beside_a_model_is_no_change_of_pytorch(url: str) -> None:
     with open_database(url) as database:
-        keys = [key for key in queries.series_keys(database) if key.metric == "latency"]
-        points = {key: queries.series(database, [key]) for key in keys}
-        told = {
-            (each.run, each.environment): each for each in series_history.measured_for(database, ["run-1"])
-        }
+        keys = [key for key in series_queries.series_keys(database) if key.metric == "latency"]
+        points = {key: series_queries.series(database, [key]) for key in keys}
+        told = {(each.run, each.environment): each for each in history.measured_for(database, ["run-1"])}
     drawn = lines.lines(keys, points, told)
     assert {point.torch_version for line in drawn for point in line.points} == {"", TORCH.torch_version}
     assert {track for line in drawn for track in line.tracks} == {lines.OTHER}

@@ -56,7 +56,7 @@ def test_pages_questions_and_readers(printed: Print) -> None:
         assert re.search(rf"^{page} +\d+ +\d+", shown, re.MULTILINE), page
     # Two nights of six cases.
     assert re.search(r"^Trends, 6 cases .* 12  *$", shown, re.MULTILINE)
-    assert "nightly_queries.points_of_runs" in shown and "queries.series " in shown
+    assert "series_queries.points_of_runs" in shown and "series_queries.series " in shown
     assert re.search(r"^ {7}2 +\d+ +\d+ +\d+", shown, re.MULTILINE)
     assert "SHOWS" not in shown
 

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.components import markup, parts, wording
 from db.connection.engine import open_database
-from db.runs import queries
+from db.runs import queries, series_queries
 from db.runs.metric_definitions import metric_definitions
 from interchange.errors import SourcePlace
 from interchange.formats import FORMATS
@@ -102,7 +102,7 @@ def test_a_metric_of_another_tool_has_its_own_title_unit_and_direction(
 @pytest.mark.parametrize("axis", ["date", "version"])
 def test_series_without_a_pytorch_can_be_drawn(open_page: Open, imported_url: str, axis: str) -> None:
     with open_database(imported_url) as database:
-        (key, *_) = [k for k in queries.series_keys(database) if k.profile_name == "action-benchmark"]
+        (key, *_) = [k for k in series_queries.series_keys(database) if k.profile_name == "action-benchmark"]
     at = open_page(imported_url, TRENDS, metric=key.metric, case=[key.case], axis=axis)
     assert text(at).count(">Samples</a>") == 1 and not at.warning
 

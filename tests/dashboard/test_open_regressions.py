@@ -16,7 +16,6 @@ from configuration.settings import load_settings
 from dashboard.overview import load, verdict
 from dashboard.server.metrics import exposition
 from db.connection.engine import Database
-from db.findings import counts as finding_counts
 from db.findings import store as findings
 from records.findings import Finding, FindingGroup
 from scheduled_jobs.notifications.collect import gather
@@ -52,7 +51,7 @@ def test_every_place_counts_the_same_open_regressions(
 ) -> None:
     of_every_kind(database, mornings)
     now = mornings.now
-    assert finding_counts.open_regressions(database, now) == 3
+    assert findings.open_regressions(database, now) == 3
     new = verdict.news(*load.recent_findings(url, 1), now - 24 * HOUR, now)
     assert (len(new.regressions), new.older) == (2, 1)
     assert "2 confirmed regressions" in html(open_page(url, OVERVIEW))
@@ -70,7 +69,7 @@ def test_every_place_counts_the_same_open_regressions(
 def test_a_mute_that_ends_opens_it_again(database: Database, mornings: Mornings) -> None:
     of_every_kind(database, mornings)
     later = mornings.now + 51 * HOUR
-    assert finding_counts.open_regressions(database, later) == 4
+    assert findings.open_regressions(database, later) == 4
 
 
 def test_the_database_groups_findings_as_a_finding_itself_does(
@@ -93,7 +92,7 @@ def test_the_database_groups_findings_as_a_finding_itself_does(
             assert stored is not None
             group = stored.group(now)
             assert one.id in [each.id for each in findings.findings(database, group=(group, now))]
-            counted = finding_counts.by_group(database, now)
+            counted = findings.group_counts(database, now)
             for each in FindingGroup:
                 assert len(findings.findings(database, group=(each, now))) == counted[each]
             assert (group is FindingGroup.OPEN) == (

@@ -21,7 +21,6 @@ from dashboard.overview import load as overview
 from dashboard.regressions import findings as page
 from dashboard.regressions import triage
 from db.connection.engine import Database, open_database
-from db.findings import counts as finding_counts
 from db.findings import store as findings
 from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import verdict_body
@@ -274,7 +273,7 @@ def test_where_nobody_may_write_it_is_said(
     def refused(database: Database) -> str:
         return "It may only be read."
 
-    monkeypatch.setattr("db.findings.triage_rights.triage_refused", refused)
+    monkeypatch.setattr("db.findings.store.triage_refusal", refused)
     page = open_page(url, PAGE, finding="1")
     assert "Nobody can triage from here. It may only be read." in text(page) and not page.button
 
@@ -284,7 +283,7 @@ def test_an_empty_database_says_what_finds_something(open_page: Open, empty_url:
 
 
 def test_a_view_holds_what_it_says(database: Database) -> None:
-    view, complaints = filters.findings({}, finding_counts.schedules_with_findings(database))
+    view, complaints = filters.findings({}, findings.schedules_with_findings(database))
     assert (view.state, view.schedule, complaints) == (FindingGroup.OPEN, "all", [])
     findings.triage(database, 1, "expected", "ada", "", None, a_night(5))
     known = findings.finding(database, 1)

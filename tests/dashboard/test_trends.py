@@ -32,7 +32,7 @@ from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import load, parts
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.runs import queries, store
+from db.runs import queries, series_queries, store
 from records.findings import NewFinding
 
 PAGE = "app_pages/trends.py"
@@ -334,7 +334,7 @@ def two(tmp_path: Path) -> Iterator[tuple[str, list[str]]]:
                 outcomes = [an_outcome(MLP, latency=latency), an_outcome(RESNET, latency=latency)]
                 store.save_run(database, run)
                 store.save_measurements(database, run.id, measurements_for(outcomes))
-        yield found, [k.hardware for k in queries.series_keys(database) if k.metric == "latency"][:2]
+        yield found, [k.hardware for k in series_queries.series_keys(database) if k.metric == "latency"][:2]
 
 
 def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
@@ -356,7 +356,7 @@ def test_cases_on_several_kinds_of_hardware_are_lines_of_their_own(
 def test_a_link_from_before_shows_one_line(open_page: Open, two: tuple[str, list[str]]) -> None:
     url, hardware = two
     with open_database(url) as database:
-        profile = queries.series_keys(database)[0].profile
+        profile = series_queries.series_keys(database)[0].profile
     at = open_page(
         url, PAGE, metric="latency", hardware=hardware[0][:12], profile=profile[:12], axis="date", case=MLP
     )
@@ -397,9 +397,9 @@ def test_a_finding_of_a_hostile_schedule_stays_text(open_page: Open, tmp_path: P
 
 
 def hostile_finding(database: Database, track: str) -> NewFinding:
-    (key,) = (k for k in queries.series_keys(database) if (k.case, k.metric) == (MLP, METRIC))
+    (key,) = (k for k in series_queries.series_keys(database) if (k.case, k.metric) == (MLP, METRIC))
     runs = [run for run in queries.runs_by_age(database) if "2.13.0" not in run]
-    points = {point.run: point for point in queries.series(database, [key])}
+    points = {point.run: point for point in series_queries.series(database, [key])}
     return NewFinding(
         key=key,
         schedule="alone",

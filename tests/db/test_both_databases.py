@@ -28,26 +28,26 @@ from postgres_server import PostgresServer
 
 import db
 from db.admin import check, check_runs, delete_run, prune
-from db.connection import transaction
+from db.connection import engine
 from db.connection.engine import Database, check_fits, open_database
-from db.findings import counts as finding_counts
-from db.findings import notices, triage_rights
+from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.queue import prometheus_counts, task_attempts
+from db.queue import prometheus_counts
 from db.queue import queries as queue_queries
 from db.runs import (
+    coverage,
     environments_in_use,
+    history,
     metric_definitions,
-    outcome_counts,
     queries,
-    replicates,
     run_changes,
+    series_queries,
     store,
     traces,
     upgrades,
 )
-from db.series import measured_on, nightly_queries, releases, series_history
+from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
 from records.findings import FindingGroup, NewFinding, Notice
@@ -128,7 +128,7 @@ def _finding(database: Database) -> NewFinding:
 
 def _technique_runs(database: Database) -> Any:
     store.save_outcomes(database, "night-2", [an_outcome(BERT, environment=NEW)])
-    return measured_on.technique_runs(database)
+    return coverage.technique_runs(database)
 
 
 def _refute_and_reopen(database: Database) -> Any:
@@ -138,11 +138,11 @@ def _refute_and_reopen(database: Database) -> Any:
 
 
 def _latency(database: Database) -> list[Any]:
-    return [key for key in queries.series_keys(database) if key.metric == "latency"]
+    return [key for key in series_queries.series_keys(database) if key.metric == "latency"]
 
 
 def _in_one(database: Database) -> int:
-    with transaction.together(database) as one:
+    with engine.one_transaction(database) as one:
         store.save_run(one, a_run("night-2", environments=[OLD, NEW], started_at=a_night(2)))
         return queries.count_runs(one)
 
@@ -181,39 +181,39 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.outcomes_of_run: lambda database: queries.outcomes_of_run(database, "night-2"),
     queries.samples: lambda database: queries.samples(database, *_OUTCOME),
     queries.measurements_of_run: lambda database: queries.measurements_of_run(database, "night-2"),
-    queries.series_keys: queries.series_keys,
-    queries.series: lambda database: queries.series(database, _latency(database), newest=2),
+    series_queries.series_keys: series_queries.series_keys,
+    series_queries.series: lambda database: series_queries.series(database, _latency(database), newest=2),
     upgrades.upgrade_runs: lambda database: [
         upgrades.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
     ],
-    queries.headlines: lambda database: queries.headlines(database, "latency"),
-    replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
-    replicates.stored_outcomes: replicates.stored_outcomes,
-    measured_on.places: lambda database: measured_on.places(database, "latency"),
-    measured_on.most_nights: measured_on.most_nights,
-    measured_on.case_points: lambda database: measured_on.case_points(
+    series_queries.headlines: lambda database: series_queries.headlines(database, "latency"),
+    queries.replicates_of_run: lambda database: queries.replicates_of_run(database, "night-2"),
+    queries.stored_outcomes: queries.stored_outcomes,
+    coverage.places: lambda database: coverage.places(database, "latency"),
+    coverage.most_nights: coverage.most_nights,
+    coverage.case_points: lambda database: coverage.case_points(
         database, "latency", [_latency(database)[0].hardware], _latency(database)[0].profile
     ),
-    measured_on.technique_runs: lambda database: _technique_runs(database),
-    measured_on.measured_versions: lambda database: measured_on.measured_versions(
+    coverage.technique_runs: lambda database: _technique_runs(database),
+    runs_releases.measured_versions: lambda database: runs_releases.measured_versions(
         database, "latency", a_machine().hardware.fingerprint, a_profile().fingerprint
     ),
-    measured_on.version_places: lambda database: measured_on.version_places(
+    runs_releases.version_places: lambda database: runs_releases.version_places(
         database, "latency", [OLD.torch_version, NEW.torch_version, "2.0"]
     ),
-    measured_on.version_harnesses: lambda database: measured_on.version_harnesses(
+    runs_releases.version_harnesses: lambda database: runs_releases.version_harnesses(
         database, OLD.torch_version, "latency"
     ),
-    measured_on.points_of_version: lambda database: measured_on.points_of_version(
+    runs_releases.points_of_version: lambda database: runs_releases.points_of_version(
         database, "latency", OLD.torch_version, newest=2
     ),
-    releases.releases: releases.releases,
-    releases.release_points: lambda database: releases.release_points(
-        database, releases.releases(database), "latency"
+    runs_releases.releases: runs_releases.releases,
+    runs_releases.release_points: lambda database: runs_releases.release_points(
+        database, runs_releases.releases(database), "latency"
     ),
     telemetry.windows: lambda database: telemetry.windows(database, case=MLP, limit=5),
     telemetry.recording: lambda database: telemetry.recording(database, *_OUTCOME, "host"),
-    transaction.together: _in_one,
+    engine.one_transaction: _in_one,
     traces.operator_tables: lambda database: traces.operator_tables(
         database, workload=MLP.rpartition("/")[0], like="traced"
     ),
@@ -238,18 +238,16 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.unbegun: lambda database: queue_queries.unbegun(database, "measure"),
     queue_queries.attempts: lambda database: queue_queries.attempts(database, 3),
     queue_queries.schedulers: queue_queries.schedulers,
-    nightly_queries.night_tasks: lambda database: nightly_queries.night_tasks(database, a_night(1), 5),
-    nightly_queries.missed_fires: lambda database: nightly_queries.missed_fires(
-        database, ["weekly"], a_night(1)
-    ),
-    nightly_queries.last_fires: nightly_queries.last_fires,
-    nightly_queries.points_of_runs: lambda database: nightly_queries.points_of_runs(
+    queue_queries.night_tasks: lambda database: queue_queries.night_tasks(database, a_night(1), 5),
+    queue_queries.missed_fires: lambda database: queue_queries.missed_fires(database, ["weekly"], a_night(1)),
+    queue_queries.last_fires: queue_queries.last_fires,
+    series_queries.points_of_runs: lambda database: series_queries.points_of_runs(
         database, ["night-0", "night-2"], ["latency"]
     ),
-    nightly_queries.lines: lambda database: nightly_queries.lines(
+    series_queries.lines: lambda database: series_queries.lines(
         database, _latency(database), ["night-0", "night-2"]
     ),
-    nightly_queries.compared: lambda database: nightly_queries.compared(database, ["night-0", "traced"]),
+    queries.comparison_runs: lambda database: queries.comparison_runs(database, ["night-0", "traced"]),
     environments_in_use.newest_of_machines: environments_in_use.newest_of_machines,
     environments_in_use.newest_named: lambda database: environments_in_use.newest_named(
         database, "other", NEW.name
@@ -257,11 +255,11 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     environments_in_use.environments_used: lambda database: environments_in_use.environments_used(
         database, 3
     ),
-    series_history.history: lambda database: series_history.history(
+    history.history: lambda database: history.history(
         database, Track("nightly", "nightly", "h200"), ["latency", "rss_peak"]
     ),
-    series_history.measured_for: lambda database: sorted(
-        series_history.measured_for(database, ["night-0", "night-2"]),
+    history.measured_for: lambda database: sorted(
+        history.measured_for(database, ["night-0", "night-2"]),
         key=lambda one: (one.run, one.environment),
     ),
     run_changes.changes_beside: lambda database: run_changes.changes_beside(
@@ -286,13 +284,13 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         since=a_night(3),
         group=(FindingGroup.KNOWN, a_night(8)),
     ),
-    finding_counts.by_group: lambda database: finding_counts.by_group(database, a_night(8), "nightly"),
-    finding_counts.open_regressions: lambda database: finding_counts.open_regressions(database, a_night(10)),
-    finding_counts.schedules_with_findings: finding_counts.schedules_with_findings,
+    findings.group_counts: lambda database: findings.group_counts(database, a_night(8), "nightly"),
+    findings.open_regressions: lambda database: findings.open_regressions(database, a_night(10)),
+    findings.schedules_with_findings: findings.schedules_with_findings,
     findings.findings_of_series: lambda database: findings.findings_of_series(database, _latency(database)),
     findings.finding: lambda database: findings.finding(database, 1),
     findings.triage_log: lambda database: findings.triage_log(database, 1),
-    triage_rights.triage_refused: lambda database: [triage_rights.triage_refused(database)],
+    findings.triage_refusal: lambda database: [findings.triage_refusal(database)],
     notices.save_notice: lambda database: notices.save_notice(
         database, Notice("digest", "night-3", a_night(3), "A quiet night", "")
     ),
@@ -301,7 +299,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, "digest", "night-3", "mail", None, Delivery(DeliveryState.FAILED, a_night(4), 1, "no")
     ),
     notices.notices: notices.notices,
-    outcome_counts.endings: lambda database: outcome_counts.endings(database, ["night-2", "night-1"]),
+    queries.endings: lambda database: queries.endings(database, ["night-2", "night-1"]),
     prometheus_counts.tallies: prometheus_counts.tallies,
     queue.beat: lambda database: queue.beat(database, "token-2"),
     queue.beat_all: lambda database: queue.beat_all(database, ["token-2", "token-9"]),
@@ -310,12 +308,14 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queue_queries.begun_on: queue_queries.begun_on,
     queue.claim: lambda database: _claim(database, "token-4", 4),
     queue.set_run: lambda database: queue.set_run(database, "token-4", "night-2"),
-    task_attempts.say: lambda database: task_attempts.say(
+    queue.set_wait_reason: lambda database: queue.set_wait_reason(
         database, "token-4", "another run measures this machine"
     ),
-    task_attempts.said: lambda database: task_attempts.said(database, [1, 2, 3, 4, 5, 6]),
+    queue_queries.wait_reasons: lambda database: queue_queries.wait_reasons(database, [1, 2, 3, 4, 5, 6]),
     queue.finish: lambda database: queue.finish(database, "token-4", "failed", {}, "no", a_night(4)),
-    task_attempts.spent: lambda database: task_attempts.spent(database, [1, 2, 3, 4, 5, 6]),
+    queue_queries.attempt_seconds: lambda database: queue_queries.attempt_seconds(
+        database, [1, 2, 3, 4, 5, 6]
+    ),
     queue.plan_fire: lambda database: queue.plan_fire(
         database, "nightly", a_night(5), "missed", [NewTask("", "check", {})], a_night(6)
     ),

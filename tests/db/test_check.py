@@ -16,7 +16,7 @@ from db.admin.check_runs import measurement_check, sample_check, telemetry_check
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import commands as queue
-from db.runs import queries, store
+from db.runs import series_queries, store
 from db.runs.metric_definitions import save_metrics
 from db.schema import core_tables as tables
 from db.schema import queue_tables
@@ -184,7 +184,7 @@ def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None
 
 def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
     filled(database)
-    names = {key.metric for key in queries.series_keys(database)}
+    names = {key.metric for key in series_queries.series_keys(database)}
     foreign = {min(names), max(names)}
 
     def said() -> list[str]:

@@ -11,9 +11,8 @@ from sqlalchemy import event
 
 from db.connection import statements
 from db.connection.engine import Database, open_database
-from db.runs import queries
+from db.runs import queries, releases, series_queries
 from db.runs.store import save_measurements, save_outcomes, save_run
-from db.series import measured_on, nightly_queries
 
 #: Fewer than there are series or runs, and three batches: a stock SQLite takes 32,766, a batch is 10,000.
 VARIABLES = 100
@@ -49,16 +48,16 @@ def test_all_runs_are_listed(database: Database) -> None:
 
 @pytest.mark.parametrize("newest", [None, 1])
 def test_all_series_have_their_points(database: Database, newest: int | None) -> None:
-    keys = queries.series_keys(database)
+    keys = series_queries.series_keys(database)
     assert len(keys) == 3 * MANY
-    assert len(queries.series(database, keys, newest=newest)) == 3 * MANY
-    found = nightly_queries.points_of_runs(database, [f"night-{MANY - 1}"], ["latency", "rss_peak"])
+    assert len(series_queries.series(database, keys, newest=newest)) == 3 * MANY
+    found = series_queries.points_of_runs(database, [f"night-{MANY - 1}"], ["latency", "rss_peak"])
     assert len(found) == 2 * MANY
 
 
 def test_places_of_many_series_are_found(database: Database) -> None:
     here = a_machine().hardware.fingerprint, a_profile().fingerprint
-    assert measured_on.measured_versions(database, "latency", *here) == {TORCH}
-    assert measured_on.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
+    assert releases.measured_versions(database, "latency", *here) == {TORCH}
+    assert releases.version_places(database, "latency", [TORCH]) == {(TORCH, *here)}
     for newest in (1, 2):
-        assert len(measured_on.points_of_version(database, "latency", TORCH, newest=newest)) == MANY
+        assert len(releases.points_of_version(database, "latency", TORCH, newest=newest)) == MANY

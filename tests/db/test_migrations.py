@@ -29,10 +29,11 @@ from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.runs import queries, store
+from db.runs import history as runs_history
+from db.runs import queries, series_queries, store
+from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema import version as schema
-from db.series import releases, series_history
 from db.telemetry import queries as telemetry
 from records.deliveries import Delivery, DeliveryState
 from records.findings import NewFinding
@@ -175,7 +176,9 @@ def _fill_with_a_schedule(database: Database) -> None:
         queue.claim(database, token=f"token-{number}", **about)
         queue.set_run(database, f"token-{number}", f"night-{number}")
         queue.finish(database, f"token-{number}", "done", {}, "", a_night(number))
-    (key,) = (each for each in queries.series_keys(database) if (each.case, each.metric) == (MLP, "latency"))
+    (key,) = (
+        each for each in series_queries.series_keys(database) if (each.case, each.metric) == (MLP, "latency")
+    )
     new = NewFinding(key, "nightly", "nightly", "", "worse", "step", "night-1", "night-0", *sides, 0.4)
     (found,) = findings.save_findings(database, [new], a_night(2))
     findings.decide(database, found.id, "confirmed", 0.4, 0.3, 0.5, {"pairs": 9}, a_night(2))
@@ -192,10 +195,12 @@ def _assert_filled(database: Database) -> None:
             found = queries.samples(database, run.id, each.case, each.environment, each.replicate)
             assert (found or ()) == each.blocks
         assert len(queries.measurements_of_run(database, run.id)) == 6
-    assert [headline.latest.run for headline in queries.headlines(database, "latency")] == ["night-1"] * 2
+    assert [headline.latest.run for headline in series_queries.headlines(database, "latency")] == [
+        "night-1"
+    ] * 2
     versions = ["2.13.0+cpu", "2.12.1+cpu"]
-    assert releases.releases(database) == versions
-    mlp, _ = (releases.release_points(database, [version], "latency")[0].median for version in versions)
+    assert runs_releases.releases(database) == versions
+    mlp, _ = (runs_releases.release_points(database, [version], "latency")[0].median for version in versions)
     assert mlp == 3.125, "made of the measurement of the two replicates 3 and 3.25"
 
 
@@ -389,7 +394,7 @@ def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_
     upgrade(empty_url)
     with open_database(empty_url) as database:
         assert [each.run_id for each in queue_queries.tasks(database, state="done")] == ["night-1", "night-0"]
-        (history, *_) = series_history.history(database, Track("nightly", "nightly", ""), ["latency"])
+        (history, *_) = runs_history.history(database, Track("nightly", "nightly", ""), ["latency"])
         assert [point.point for point in history.points] == [2.125, 3.125]
         (found,) = findings.findings(database)
         assert (found.state, found.triage, found.evidence) == ("confirmed", "expected", {"pairs": 9})

@@ -13,22 +13,22 @@ from watched_nights import Nights, a_finding
 
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.findings.triage_rights import triage_refused
+from db.findings.store import triage_refusal
 
 STRANGER = """
 import os, sys
 from db.connection.engine import open_database
-from db.findings.triage_rights import triage_refused
+from db.findings.store import triage_refusal
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 with open_database(sys.argv[1], create=False) as database:
-    print(triage_refused(database))
+    print(triage_refusal(database))
 """
 
 
 def test_the_owner_of_the_database_may(database: Database) -> None:
     Nights(database).add(range(3))
     found = a_finding(database)
-    assert triage_refused(database) == ""
+    assert triage_refusal(database) == ""
     assert findings.findings(database) == [found] and findings.triage_log(database, found.id) == []
 
 
@@ -41,14 +41,14 @@ def test_an_account_that_only_looks_may_not(postgres: PostgresServer) -> None:
             connection.execute(text("GRANT SELECT ON ALL TABLES IN SCHEMA public TO looker"))
         looker = make_url(url).set(username="looker").render_as_string(hide_password=False)
         with open_database(looker, create=False) as database:
-            assert "may only be read by this account" in triage_refused(database)
+            assert "may only be read by this account" in triage_refusal(database)
         with open_database(url) as database, database.writing() as connection:
             # As much as deploy/roles.sql gives to the reader.
             connection.execute(text("GRANT INSERT ON triage TO looker"))
             connection.execute(text("GRANT UPDATE (triage, muted_until, link) ON finding TO looker"))
             connection.execute(text("GRANT USAGE ON SEQUENCE triage_id_seq TO looker"))
         with open_database(looker, create=False) as database:
-            assert triage_refused(database) == ""
+            assert triage_refusal(database) == ""
     finally:
         postgres.drop_database(url)
 

@@ -15,7 +15,7 @@ from own_exports import file_of
 
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
-from db.runs import queries, store
+from db.runs import queries, series_queries, store
 from interchange import own
 from interchange.errors import BadFile, SourcePlace
 from interchange.imported import Imported, ImportedRun
@@ -198,7 +198,7 @@ def test_an_error_in_its_midst_says_how_the_run_is_left(sqlite: Database, error:
         kept(sqlite, interrupted(pieces_of(whole)[:4], error))
     if isinstance(error, BadFile):
         assert str(raised.value) == f"runs.jsonl: is torn; run {OURS} is left out"
-        assert not queries.run_ids(sqlite) and not queries.series_keys(sqlite)
+        assert not queries.run_ids(sqlite) and not series_queries.series_keys(sqlite)
     else:
         assert "importing the file again stores the rest" in str(raised.value)
         run = queries.run_record(sqlite, OURS)

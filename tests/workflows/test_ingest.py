@@ -17,7 +17,7 @@ from measuring_site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 
 from db.connection.engine import Database, open_database
 from db.runs import queries
-from db.runs.replicates import stored_outcomes
+from db.runs.queries import stored_outcomes
 from records.outcomes import Measurement, Outcome
 from runner import journal
 from runner.errors import JournalError

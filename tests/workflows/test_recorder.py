@@ -13,7 +13,7 @@ from journals import a_header, a_plan, an_outcome
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
 from db.runs import queries, store
-from db.runs.replicates import STILL_RUNNING, stored_outcomes
+from db.runs.queries import STILL_RUNNING, stored_outcomes
 from runner import journal
 from runner.journal import Journal
 from workflows.recorder import Recorder

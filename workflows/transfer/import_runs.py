@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from db.admin.delete_run import forget_run
-from db.connection.engine import Database
-from db.connection.transaction import together
+from db.connection.engine import Database, one_transaction
 from db.errors import DatabaseError
 from db.runs import queries
 from interchange import formats, own
@@ -149,7 +148,7 @@ def _whole(database: Database | None, dry_run: bool) -> Generator[Database | Non
     if database is None:
         yield None
         return
-    with suppress(_Undo), together(database) as whole:
+    with suppress(_Undo), one_transaction(database) as whole:
         yield whole
         if dry_run:
             raise _Undo

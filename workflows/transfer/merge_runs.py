@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from db.connection.engine import Database
 from db.runs import queries, store
-from db.runs.replicates import replicates_of_run
+from db.runs.queries import replicates_of_run
 from interchange.imported import ImportedRun
 from records.kinds import EnvironmentKind, RunSource
 from records.outcomes import Measurement, Outcome

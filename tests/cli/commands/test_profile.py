@@ -15,7 +15,7 @@ from rich.console import Console
 
 from cli.output.operator_tables import print_traces
 from db.connection.engine import open_database
-from db.runs import queries
+from db.runs import queries, series_queries
 from db.runs.store import save_outcomes, save_run
 from records.outcomes import Outcome
 from runner import journal
@@ -105,7 +105,7 @@ def test_a_trace_is_an_outcome_and_nothing_of_it_is_a_measurement(profiled: tupl
         assert summary is not None
         assert (summary.suite, summary.state, summary.counts) == ("profile", "complete", {"ok": 2})
         assert queries.measurements_of_run(database, run) == []
-        assert queries.series_keys(database) == []
+        assert series_queries.series_keys(database) == []
 
 
 def test_two_tables_are_subtracted(profiled: tuple[Site, Done]) -> None:

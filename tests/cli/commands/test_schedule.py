@@ -16,7 +16,7 @@ from cli.context import command_line
 from cli.registry import app
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
-from db.queue import task_attempts
+from db.queue import commands
 from db.queue.commands import claim, finish, lose, plan_fire, seen_all, set_run
 from db.queue.queries import task, tasks
 from records.tasks import NewTask, SchedulerSeen
@@ -188,15 +188,15 @@ def test_what_a_task_waits_for_is_listed_until_it_goes_on(place: Path) -> None:
     schedule("fire", "nightly")
     with stored(place) as database:
         claim(database, owner="b/o/1/2", labels=["h200"], jobs=["measure"], token="t", now=datetime.now(UTC))
-        assert task_attempts.say(database, "t", "another run measures this machine")
+        assert commands.set_wait_reason(database, "t", "another run measures this machine")
         for told in (schedule("list"), schedule("tasks"), schedule("show", "1")):
             assert "another run measures" in " ".join(told.output.split())
         assert as_json("list")[0]["waits_for"] == ["another run measures this machine"]
-        assert task_attempts.say(database, "t", "")
+        assert commands.set_wait_reason(database, "t", "")
         assert as_json("list")[0]["waits_for"] == []
         finish(database, "t", "done", {}, "", datetime.now(UTC))
         # What is over waits for nothing, whoever comes back and says so.
-        assert not task_attempts.say(database, "t", "another run measures this machine")
+        assert not commands.set_wait_reason(database, "t", "another run measures this machine")
 
 
 def test_what_a_child_said_last_steers_no_terminal(place: Path) -> None:

@@ -10,11 +10,11 @@ from db.admin.check import WHOLE
 from db.admin.delete_run import Forgotten, forget_run
 from db.connection.engine import Database
 from db.errors import StillReferred
-from db.runs import queries, store
+from db.runs import queries, series_queries, store
+from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import Finding, Triage
 from db.schema.queue_tables import Fire, Task
-from db.series import releases as release_queries
 
 CASES = {0: (MLP, BERT), 1: (MLP,), 2: (MLP,)}
 VERSIONS = {0: "2.12.1+cpu", 1: "2.12.1+cpu", 2: "2.13.0+cpu"}
@@ -37,13 +37,11 @@ def measured(database: Database, *nights: int) -> None:
 
 def everything(database: Database) -> list[Any]:
     """All that pages ask of runs, series and releases."""
-    keys = queries.series_keys(database)
-    releases = release_queries.releases(database)
-    points = [
-        release_queries.release_points(database, releases, metric) for metric in ("latency", "rss_peak")
-    ]
+    keys = series_queries.series_keys(database)
+    releases = runs_releases.releases(database)
+    points = [runs_releases.release_points(database, releases, metric) for metric in ("latency", "rss_peak")]
     runs = [queries.run_record(database, run) for run in queries.runs_by_age(database)]
-    return [keys, queries.series(database, keys), releases, points, runs]
+    return [keys, series_queries.series(database, keys), releases, points, runs]
 
 
 def rows(database: Database) -> dict[str, int]:
@@ -130,4 +128,8 @@ def test_what_something_rests_on_stays_unless_forced(database: Database) -> None
         connection.execute(update(Task).values(run_id="night-9"))
     assert forget_run(database, "night-2", force=True)
     # The series of the finding that went with it is one of those that were measured in other nights.
-    assert {key.metric for key in queries.series_keys(database)} == {"latency", "rss_peak", "throughput"}
+    assert {key.metric for key in series_queries.series_keys(database)} == {
+        "latency",
+        "rss_peak",
+        "throughput",
+    }

@@ -19,10 +19,10 @@ from db.errors import DatabaseError, ReadOnly
 from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.runs import queries, store, traces
+from db.runs import queries, series_queries, store, traces
+from db.runs import releases as runs_releases
 from db.schema import core_tables as tables
 from db.schema.finding_tables import ACTIONS
-from db.series import releases
 from db.telemetry import queries as telemetry
 from records.findings import NewFinding, Notice
 from records.tasks import NewTask, SchedulerSeen
@@ -90,11 +90,13 @@ def test_the_writer_stores_and_prunes_and_the_reader_sees_all_of_it(site: Site) 
         assert queries.latest_run_id(database) == "run-1" and queries.recent_runs(database)
         assert queries.run_summary(database, "run-0") and queries.run_record(database, "run-0")
         assert queries.outcomes_of_run(database, "run-0") and queries.samples(database, *about)
-        assert queries.measurements_of_run(database, "run-0") and queries.headlines(database, "latency")
-        assert queries.series(database, queries.series_keys(database))
+        assert queries.measurements_of_run(database, "run-0") and series_queries.headlines(
+            database, "latency"
+        )
+        assert series_queries.series(database, series_queries.series_keys(database))
         assert telemetry.windows(database) and telemetry.recording(database, *about, "host")
         assert traces.operator_tables(database) == []
-        assert releases.release_points(database, releases.releases(database), "latency")
+        assert runs_releases.release_points(database, runs_releases.releases(database), "latency")
     with open_database(site.writer, create=False) as database:
         assert prune_telemetry(database, a_night(1)).count == prune_samples(database, a_night(1)).count == 2
 
@@ -143,7 +145,7 @@ def a_finding(database: Database) -> NewFinding:
     """A candidate in what `ingest` stored."""
     names = an_environment().fingerprint, an_environment().fingerprint
     nights = "run-1", "run-0"
-    key = queries.series_keys(database)[0]
+    key = series_queries.series_keys(database)[0]
     return NewFinding(key, "nightly", "nightly", "", "worse", "step", *nights, *names, 0.1)
 
 

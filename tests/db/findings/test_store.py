@@ -10,7 +10,7 @@ from builders import MLP, RESNET, a_night, a_run, an_environment, an_outcome, me
 
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.runs import queries, store
+from db.runs import series_queries, store
 from records.findings import Finding, NewFinding, TriageEntry
 from records.series import SeriesKey
 
@@ -33,7 +33,7 @@ def nights(database: Database) -> Iterator[Database]:
 
 def series(database: Database, case: str = MLP, metric: str = "latency") -> SeriesKey:
     """A series that is stored."""
-    (key,) = (key for key in queries.series_keys(database) if (key.case, key.metric) == (case, metric))
+    (key,) = (key for key in series_queries.series_keys(database) if (key.case, key.metric) == (case, metric))
     return key
 
 

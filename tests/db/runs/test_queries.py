@@ -25,8 +25,8 @@ from psycopg import Cursor
 from sqlalchemy import event
 
 from db.connection.engine import Database
-from db.runs import environments_in_use, queries, store, traces
-from db.series import releases
+from db.runs import environments_in_use, queries, series_queries, store, traces
+from db.runs import releases as runs_releases
 from db.telemetry import queries as telemetry
 from records.environments import Environment
 from records.runs import RunSummary
@@ -65,7 +65,9 @@ def _comparison(database: Database, number: int, environments: Sequence[Environm
 
 
 def _key(database: Database, case: str, metric: str = "latency") -> SeriesKey:
-    (found,) = [key for key in queries.series_keys(database) if (key.case, key.metric) == (case, metric)]
+    (found,) = [
+        key for key in series_queries.series_keys(database) if (key.case, key.metric) == (case, metric)
+    ]
     return found
 
 
@@ -79,10 +81,10 @@ def test_an_empty_database_answers_every_question(database: Database) -> None:
     assert queries.outcomes_of_run(database, "run-1") == []
     assert queries.samples(database, "run-1", MLP, "environment", 0) is None
     assert queries.measurements_of_run(database, "run-1") == []
-    assert queries.series_keys(database) == []
-    assert queries.series(database, []) == []
-    assert queries.series(database, [nowhere]) == []
-    assert queries.headlines(database, "latency") == []
+    assert series_queries.series_keys(database) == []
+    assert series_queries.series(database, []) == []
+    assert series_queries.series(database, [nowhere]) == []
+    assert series_queries.headlines(database, "latency") == []
 
 
 def test_what_a_name_stood_for_last_on_a_machine(database: Database) -> None:
@@ -167,7 +169,7 @@ def test_measurements_are_those_of_the_run(database: Database) -> None:
 def test_a_series_comes_by_case_and_start_with_what_a_chart_needs(database: Database) -> None:
     for number in (1, 0):
         _night(database, number, 2.0 + number, torch_version=f"2.{12 + number}.0", cases=(RESNET, MLP))
-    points = queries.series(database, [_key(database, RESNET), _key(database, MLP)])
+    points = series_queries.series(database, [_key(database, RESNET), _key(database, MLP)])
     assert [(point.case, point.run) for point in points] == [
         (MLP, "night-0"),
         (MLP, "night-1"),
@@ -195,35 +197,35 @@ def test_a_series_comes_by_case_and_start_with_what_a_chart_needs(database: Data
 def test_a_series_is_found_whatever_its_labels_say(database: Database) -> None:
     _night(database, 0, 2.0)
     relabelled = replace(_key(database, MLP), hardware_label="the old box", profile_name="silent")
-    assert [point.run for point in queries.series(database, [relabelled])] == ["night-0"]
+    assert [point.run for point in series_queries.series(database, [relabelled])] == ["night-0"]
 
 
 def test_a_single_replicate_has_no_interval(database: Database) -> None:
     store.save_run(database, a_run())
     store.save_measurements(database, "run-1", measurements_for([an_outcome()]))
-    (point,) = queries.series(database, [_key(database, MLP)])
+    (point,) = series_queries.series(database, [_key(database, MLP)])
     assert (point.low, point.high, point.spread, point.n) == (None, None, None, 1)
 
 
 def test_a_headline_is_the_newest_point_and_the_one_before(database: Database) -> None:
     for number in (3, 1, 2):  # the newest arrives first
         _night(database, number, float(number), cases=(MLP, RESNET) if number == 2 else (MLP,))
-    mlp, resnet = queries.headlines(database, "latency")
+    mlp, resnet = series_queries.headlines(database, "latency")
     assert (mlp.key, resnet.key) == (_key(database, MLP), _key(database, RESNET))
     assert mlp.latest.run == "night-3"
     assert mlp.previous is not None
     assert mlp.previous.run == "night-2"
-    assert mlp.latest == queries.series(database, [mlp.key])[-1]
+    assert mlp.latest == series_queries.series(database, [mlp.key])[-1]
     assert (resnet.latest.run, resnet.previous) == ("night-2", None)
-    assert [each.key.metric for each in queries.headlines(database, "rss_peak")] == ["rss_peak"] * 2
-    assert queries.headlines(database, "graph_breaks") == []
+    assert [each.key.metric for each in series_queries.headlines(database, "rss_peak")] == ["rss_peak"] * 2
+    assert series_queries.headlines(database, "graph_breaks") == []
 
 
 def test_of_a_comparison_the_environment_given_last_is_the_headline(database: Database) -> None:
     old, new = an_environment("2.9.1"), an_environment("2.13.0")
     _comparison(database, 0, [new, old])
     _comparison(database, 1, [old, new])
-    (headline,) = queries.headlines(database, "latency")
+    (headline,) = series_queries.headlines(database, "latency")
     assert headline.previous is not None
     assert (headline.latest.run, headline.latest.torch_version) == ("night-1", "2.13.0")
     assert (headline.previous.run, headline.previous.torch_version) == ("night-0", "2.9.1")
@@ -234,10 +236,10 @@ def test_runs_that_started_together_stay_apart(database: Database) -> None:
         run = a_run(f"on-{name}", machine=a_machine(name))
         store.save_run(database, run)
         store.save_measurements(database, run.id, measurements_for([an_outcome()]))
-    (headline,) = queries.headlines(database, "latency")
+    (headline,) = series_queries.headlines(database, "latency")
     assert headline.previous is not None
     assert (headline.latest.machine, headline.previous.machine) == ("bench-2", "bench-1")
-    assert len(queries.series(database, [headline.key])) == 2
+    assert len(series_queries.series(database, [headline.key])) == 2
 
 
 def test_of_a_long_series_the_newest_points_will_do(database: Database) -> None:
@@ -249,7 +251,7 @@ def test_of_a_long_series_the_newest_points_will_do(database: Database) -> None:
     keys = [_key(database, MLP), _key(database, RESNET)]
 
     def nights(newest: int | None) -> list[tuple[str, str]]:
-        return [(point.case, point.run) for point in queries.series(database, keys, newest=newest)]
+        return [(point.case, point.run) for point in series_queries.series(database, keys, newest=newest)]
 
     resnet = [(RESNET, "night-0"), (RESNET, "night-1")]
     assert nights(3) == [(MLP, "night-3"), (MLP, "night-4"), (MLP, "night-5"), *resnet]
@@ -270,13 +272,13 @@ def _history(database: Database, nights: range) -> None:
 
 def _open_the_pages(database: Database) -> None:
     """The questions whose answers are as long after ten years as after ten nights."""
-    assert len(queries.headlines(database, "latency")) == 20
+    assert len(series_queries.headlines(database, "latency")) == 20
     assert len(queries.recent_runs(database, limit=10)) == 10
     assert queries.latest_run_id(database) == queries.recent_runs(database, limit=1)[0].id
     assert len(queries.measurements_of_run(database, "night-7")) == 20
-    assert len(queries.series_keys(database)) == 20
-    assert len(queries.series(database, queries.series_keys(database)[:4], newest=5)) == 20
-    assert releases.releases(database) == ["2.13.0+cpu"]
+    assert len(series_queries.series_keys(database)) == 20
+    assert len(series_queries.series(database, series_queries.series_keys(database)[:4], newest=5)) == 20
+    assert runs_releases.releases(database) == ["2.13.0+cpu"]
     assert len(telemetry.windows(database, limit=6)) == 6
     assert traces.operator_tables(database) == []
 

@@ -27,7 +27,7 @@ from sqlalchemy import func, select
 
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
-from db.runs import metric_definitions, queries, store
+from db.runs import metric_definitions, queries, series_queries, store
 from db.schema import core_tables as tables
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from runner.worker.messages import STATUSES
@@ -291,9 +291,9 @@ def test_writers_at_the_same_time_lose_nothing(url: str) -> None:
     with open_database(url) as database:
         assert _counts(database, "shared") == {"ok": 18}
         assert len(queries.outcomes_of_run(database, "shared")) == 18
-        keys = queries.series_keys(database)
+        keys = series_queries.series_keys(database)
         assert len(keys) == 9
-        assert len(queries.series(database, keys)) == 54
+        assert len(series_queries.series(database, keys)) == 54
         with database.reading() as connection:
             for table in (tables.Machine, tables.Hardware, tables.Environment, tables.Profile):
                 assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 1
@@ -309,8 +309,8 @@ def test_hardware_and_profiles_keep_series_apart(database: Database) -> None:
     for run in variants:
         store.save_run(database, run)
         store.save_measurements(database, run.id, measurements_for([an_outcome(metrics={"latency": 2.0})]))
-    keys = queries.series_keys(database)
-    points = {(key.hardware_label, key.profile_name): queries.series(database, [key]) for key in keys}
+    keys = series_queries.series_keys(database)
+    points = {(key.hardware_label, key.profile_name): series_queries.series(database, [key]) for key in keys}
     assert {name: [point.run for point in found] for name, found in points.items()} == {
         ("8 x H200", "quiet"): ["c"],
         ("Xeon 6430, 2 cores", "as-it-comes"): ["d"],
@@ -329,7 +329,7 @@ def test_a_host_measured_with_other_hardware_has_series_of_its_own(database: Dat
         store.save_measurements(database, run.id, measurements_for(outcomes))
         assert queries.run_record(database, run.id) == run
     assert [run.hardware for run in queries.recent_runs(database)] == ["8 x H200", "Xeon 6430, 2 cores"]
-    headlines = queries.headlines(database, "latency")
+    headlines = series_queries.headlines(database, "latency")
     assert sorted((each.key.hardware_label, each.latest.point, each.previous) for each in headlines) == [
         ("8 x H200", 0.002, None),
         ("Xeon 6430, 2 cores", 2.0, None),

@@ -19,7 +19,7 @@ from measured_by_nobody import CASES, ENVIRONMENT, HEADER, plan
 from schedulers import a_service, executions, scheduler, settled, until
 
 from db.connection.engine import Database, open_database
-from db.queue import task_attempts as waits
+from db.queue import queries as queue_queries
 from db.queue.commands import cancel, lose
 from db.queue.queries import attempts, fires, schedulers, task, tasks
 from db.runs import queries
@@ -159,7 +159,7 @@ def test_a_run_that_cannot_begin_fails_with_its_last_sentence(sqlite_place: Plac
 def test_a_task_that_waits_for_another_run_says_so_until_it_goes_on(sqlite_place: Place) -> None:
     planted, database = sqlite_place.fire("waiting"), sqlite_place.database
     with scheduler(sqlite_place.url, sqlite_place.data_dir) as alive:
-        said = until(lambda: waits.said(database, [planted.id]), "it says what it waits for")
+        said = until(lambda: queue_queries.wait_reasons(database, [planted.id]), "it says what it waits for")
         assert said == {planted.id: "another run measures this machine"}
         assert alive.wait_for("note")["text"] == "another run measures this machine"
         sqlite_place.go_on()

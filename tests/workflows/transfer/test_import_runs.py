@@ -13,7 +13,7 @@ from exchange_samples import PYTEST, SAMPLES, TORCHBENCH, of_json, written
 from sqlalchemy import delete
 
 from db.connection.engine import Database, open_database
-from db.runs import queries
+from db.runs import queries, series_queries
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from db.schema import core_tables as tables
 from interchange.errors import SourcePlace
@@ -33,7 +33,7 @@ def everything(database: Database) -> list[Any]:
     runs = queries.recent_runs(database, limit=1000)
     parts = (queries.run_record, queries.outcomes_of_run, queries.measurements_of_run)
     told = [ask(database, run.id) for run in runs for ask in parts]
-    return [runs, told, queries.series_keys(database), metric_definitions(database)]
+    return [runs, told, series_queries.series_keys(database), metric_definitions(database)]
 
 
 def read(path: Path, database: Database | None, **how: Any) -> Arrived:
@@ -225,7 +225,7 @@ def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Databa
         assert arrived.new == Amount(2, 2, 2)
         damaged, *reasons = (problem.sentence for problem in arrived.set_aside)
         assert "checksum" in damaged and reasons and all("tool.speed" in reason for reason in reasons)
-        assert {key.metric for key in queries.series_keys(other)} == {"latency"}
+        assert {key.metric for key in series_queries.series_keys(other)} == {"latency"}
         assert dict(queries.outcomes_of_run(other, runs[0].run.id)[0].metrics) == {"latency": 3.0}
         # What it means here says nothing of what it meant there.
         save_metrics(other, [SPEED])
@@ -235,7 +235,7 @@ def test_points_that_nobody_defines_are_set_aside(tmp_path: Path, sqlite: Databa
         assert [problem.sentence for problem in arrived.set_aside] == [
             "metric tool.speed is defined neither in the file nor here; its points are left out"
         ]
-        assert {key.metric for key in queries.series_keys(third)} == {"latency"}
+        assert {key.metric for key in series_queries.series_keys(third)} == {"latency"}
 
 
 def test_one_of_our_own_metrics_is_not_defined_anew(sqlite: Database) -> None:
@@ -362,7 +362,7 @@ def test_two_files_that_differ_in_what_they_measured_share_no_series(
 ) -> None:
     read(written(tmp_path, of_json("metrics-20240307222831.json", TORCHBENCH)), sqlite)
     read(written(tmp_path, of_json("steps.json", PYTEST)), sqlite)
-    keys = [key for key in queries.series_keys(sqlite) if key.metric == "latency"]
+    keys = [key for key in series_queries.series_keys(sqlite) if key.metric == "latency"]
     assert len({(key.case, key.hardware, key.profile) for key in keys}) == len(keys) == 2
     assert {key.profile_name for key in keys} == {"torchbench", "pytest-benchmark"}
 

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.connection.engine import Database
+from db.runs import releases as runs_releases
 from db.runs import store
-from db.series import releases
 from records.environments import Environment
 from records.series import ReleasePoint
 
@@ -42,7 +42,7 @@ def _measure(
 
 
 def _only(database: Database, *versions: str) -> ReleasePoint:
-    (found,) = releases.release_points(database, versions or (NEW.torch_version,), "latency")
+    (found,) = runs_releases.release_points(database, versions or (NEW.torch_version,), "latency")
     return found
 
 
@@ -73,7 +73,7 @@ def test_two_environments_of_one_release_are_one_run(database: Database) -> None
 def test_builds_of_a_version_are_releases_of_their_own(database: Database) -> None:
     for night, version in enumerate(("2.10.0+cpu", "2.10.0+cu126", "2.10.0")):
         _measure(database, night, night + 1.0, an_environment(version))
-    assert releases.releases(database) == ["2.10.0+cu126", "2.10.0+cpu", "2.10.0"]
+    assert runs_releases.releases(database) == ["2.10.0+cu126", "2.10.0+cpu", "2.10.0"]
     assert _only(database, "2.10.0").median == 3.0
 
 
@@ -82,15 +82,15 @@ def test_releases_come_as_versions_and_not_as_text(database: Database) -> None:
     for night, version in enumerate(versions):
         _measure(database, night, 1.0, an_environment(version))
     newest_first = [versions[number] for number in (3, 4, 2, 1, 0, 5)]
-    assert releases.releases(database) == newest_first
-    points = releases.release_points(database, versions, "latency")
+    assert runs_releases.releases(database) == newest_first
+    points = runs_releases.release_points(database, versions, "latency")
     assert [point.torch_version for point in points] == newest_first[::-1]
 
 
 def test_what_has_no_version_is_no_release(database: Database) -> None:
     _measure(database, 0, 1.0, an_environment("", name="canary"))
-    assert releases.releases(database) == []
-    assert releases.release_points(database, [""], "latency") == []
+    assert runs_releases.releases(database) == []
+    assert runs_releases.release_points(database, [""], "latency") == []
 
 
 def test_machines_that_differ_and_other_metrics_stay_apart(database: Database) -> None:
@@ -98,7 +98,7 @@ def test_machines_that_differ_and_other_metrics_stay_apart(database: Database) -
     _measure(database, 1, 2.0, machine=a_machine("other", "EPYC"))
     _measure(database, 2, 3.0, profile=a_profile("other"))
     _measure(database, 3, 4.0, case=RESNET)
-    points = releases.release_points(database, [NEW.torch_version], "latency")
+    points = runs_releases.release_points(database, [NEW.torch_version], "latency")
     labels = [(each.key.case, each.key.hardware_label, each.key.profile_name) for each in points]
     assert labels == [
         (MLP, "EPYC", "quiet"),
@@ -107,10 +107,10 @@ def test_machines_that_differ_and_other_metrics_stay_apart(database: Database) -
         (RESNET, "Xeon 6430, 2 cores", "quiet"),
     ]
     assert [each.median for each in points] == [2.0, 3.0, 1.0, 4.0]
-    (only,) = releases.release_points(database, [NEW.torch_version], "latency", cases=[RESNET])
+    (only,) = runs_releases.release_points(database, [NEW.torch_version], "latency", cases=[RESNET])
     assert only.median == 4.0
-    assert releases.release_points(database, [NEW.torch_version], "throughput") == []
-    assert releases.release_points(database, [], "latency") == []
+    assert runs_releases.release_points(database, [NEW.torch_version], "throughput") == []
+    assert runs_releases.release_points(database, [], "latency") == []
 
 
 def test_a_run_that_comes_in_pieces_is_one_run(database: Database) -> None:
@@ -121,7 +121,7 @@ def test_a_run_that_comes_in_pieces_is_one_run(database: Database) -> None:
         outcome = an_outcome(case, environment=environment, metrics={"latency": latency})
         store.save_measurements(database, run.id, measurements_for([outcome]))
     found = {
-        each.key.case: each for each in releases.release_points(database, [NEW.torch_version], "latency")
+        each.key.case: each for each in runs_releases.release_points(database, [NEW.torch_version], "latency")
     }
     assert (found[MLP].runs, found[MLP].median, found[RESNET].runs) == (1, 5.5, 1)
 
@@ -137,7 +137,7 @@ def test_of_two_measurements_of_the_same_the_last_one_counts(database: Database)
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9).map(sorted))
 def test_the_median_is_the_middle_one_or_between_the_two(values: list[float]) -> None:
-    found = releases.median(values)
+    found = runs_releases.median(values)
     assert values[(len(values) - 1) // 2] <= found <= values[len(values) // 2]
     assert found == pytest.approx(median(values), rel=1e-12, abs=1e-300 + 1e-12 * max(map(abs, values)))
 

@@ -7,8 +7,8 @@ from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_
 
 from db.connection.engine import Database
 from db.queue import commands as queue
-from db.runs import environments_in_use, queries, store
-from db.series import nightly_queries
+from db.queue import queries as queue_queries
+from db.runs import environments_in_use, queries, series_queries, store
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.tasks import NewTask
@@ -49,14 +49,14 @@ def test_night_tasks_are_those_that_measure_newest_first(database: Database) -> 
         both = (NewTask("nightly@h200", "measure", spec, "h200"), pinned)
         fired(database, a_night(night), *both, NewTask("", "check", {}))
     queue.claim(database, owner="m/b/1/2", labels=["h200"], jobs=["measure"], token="t", now=a_night(3))
-    found = nightly_queries.night_tasks(database, a_night(1), 10)
+    found = queue_queries.night_tasks(database, a_night(1), 10)
     assert [(one.track, one.baseline, one.due_at) for one in found] == [
         (track, baseline, a_night(night))
         for night in (2, 1)
         for track, baseline in (("2.13.0", ""), ("nightly", "2.13.0"))
     ]
-    assert len(nightly_queries.night_tasks(database, a_night(0), 5)) == 5
-    first = nightly_queries.night_tasks(database, a_night(0), 10)[-1]
+    assert len(queue_queries.night_tasks(database, a_night(0), 5)) == 5
+    first = queue_queries.night_tasks(database, a_night(0), 10)[-1]
     assert (first.state, first.machine, first.attempts) == ("running", "m", 1)
     assert {one.machine for one in found} == {"h200"}
 
@@ -65,10 +65,10 @@ def test_missed_fires_are_those_of_some_schedules_since_a_moment(database: Datab
     for night, how in enumerate(("missed", "missed", "timetable", "missed")):
         fired(database, a_night(night), how=how)
     queue.plan_fire(database, "other", a_night(2), "missed", (), a_night(2))
-    assert nightly_queries.missed_fires(database, ["nightly"], a_night(1)) == {
+    assert queue_queries.missed_fires(database, ["nightly"], a_night(1)) == {
         "nightly": [a_night(3), a_night(1)]
     }
-    assert nightly_queries.missed_fires(database, [], a_night(0)) == {}
+    assert queue_queries.missed_fires(database, [], a_night(0)) == {}
 
 
 def test_the_last_fire_of_each_schedule_says_what_became_of_its_tasks(database: Database) -> None:
@@ -78,7 +78,7 @@ def test_the_last_fire_of_each_schedule_says_what_became_of_its_tasks(database: 
     for token, state, error in (("1", "done", ""), ("2", "failed", "no disk"), ("3", "failed", "")):
         queue.claim(database, owner="o", labels=(), jobs=["measure"], token=token, now=a_night(2))
         queue.finish(database, token, state, {}, error, a_night(2))
-    (last,) = nightly_queries.last_fires(database)
+    (last,) = queue_queries.last_fires(database)
     assert (last.schedule, last.due_at, last.how) == ("nightly", a_night(1), "timetable")
     # The oldest task was done first: of the newest fire one failed, and one still waits.
     assert (last.states, last.error) == ({"failed": 2, "waiting": 1}, "no disk")
@@ -88,29 +88,29 @@ def test_points_of_runs_and_the_course_of_some_of_their_series(database: Databas
     for night in range(4):
         measured(database, f"nightly-{night}", night, latency=2.0 + night)
         measured(database, f"pinned-{night}", night, environments=[PINNED], latency=9.0)
-    found = nightly_queries.points_of_runs(database, ["nightly-3", "nightly-2"], ["latency", "throughput"])
+    found = series_queries.points_of_runs(database, ["nightly-3", "nightly-2"], ["latency", "throughput"])
     assert {(key.case, key.metric) for key in found} == {
         (case, metric) for case in (MLP, RESNET) for metric in ("latency", "throughput")
     }
     (mlp,) = (key for key in found if (key.case, key.metric) == (MLP, "latency"))
     assert [(point.run, point.point) for point in found[mlp]] == [("nightly-2", 4.0), ("nightly-3", 5.0)]
-    assert nightly_queries.points_of_runs(database, ["nobody"], ["latency"]) == {}
+    assert series_queries.points_of_runs(database, ["nobody"], ["latency"]) == {}
     # The pinned nights lie between them, in the same series.
-    course = nightly_queries.lines(database, [mlp], [f"nightly-{night}" for night in (3, 0, 1)])
+    course = series_queries.lines(database, [mlp], [f"nightly-{night}" for night in (3, 0, 1)])
     assert [(point.run, point.point) for point in course[mlp]] == [
         ("nightly-0", 2.0),
         ("nightly-1", 3.0),
         ("nightly-3", 5.0),
     ]
     assert (
-        nightly_queries.lines(database, [mlp], []) == nightly_queries.lines(database, [], ["nightly-1"]) == {}
+        series_queries.lines(database, [mlp], []) == series_queries.lines(database, [], ["nightly-1"]) == {}
     )
 
 
 def test_a_run_compares_that_has_several_pytorches_and_not_one_with_the_canary(database: Database) -> None:
     measured(database, "upgrade", 0, environments=[PINNED, NIGHTLY])
     measured(database, "alone", 1, environments=[NIGHTLY, CANARY])
-    assert nightly_queries.compared(database, ["upgrade", "alone", "nobody"]) == {"upgrade"}
+    assert queries.comparison_runs(database, ["upgrade", "alone", "nobody"]) == {"upgrade"}
 
 
 def test_summaries_are_of_the_runs_that_were_asked_for(database: Database) -> None:

@@ -23,8 +23,7 @@ from watched_nights import Nights
 
 from db.admin import delete_run
 from db.connection.engine import Database
-from db.runs import store
-from db.series import measured_on
+from db.runs import coverage, releases, store
 
 EAGER, COMPILED = f"{RESNET}/eager", f"{RESNET}/compile=default"
 FLOOR = "latency_floor"
@@ -50,7 +49,7 @@ def measure(
     store.save_measurements(database, made.id, measurements_for(measured))
 
 
-def runs(found: Sequence[measured_on.Place]) -> list[tuple[str, str]]:
+def runs(found: Sequence[coverage.Place]) -> list[tuple[str, str]]:
     return [(place.hardware_label, place.run) for place in found]
 
 
@@ -59,38 +58,37 @@ def test_a_place_is_named_with_the_newest_run_there(database: Database) -> None:
     measure(database, 3, EAGER, hardware=GPU)
     # Arrived late: newest is by when it started.
     measure(database, 2, EAGER)
-    assert runs(measured_on.places(database, FLOOR)) == [(GPU, "night-3"), (CPU, "night-2")]
-    (first, _) = measured_on.places(database, FLOOR)
+    assert runs(coverage.places(database, FLOOR)) == [(GPU, "night-3"), (CPU, "night-2")]
+    (first, _) = coverage.places(database, FLOOR)
     assert (first.profile_name, first.settings) == ("quiet", profile().settings)
-    assert measured_on.places(database, "compile_cold") == []
+    assert coverage.places(database, "compile_cold") == []
 
 
 def test_techniques_have_places_of_their_own(database: Database) -> None:
     measure(database, 1, EAGER, COMPILED)
     measure(database, 2, EAGER)
     measure(database, 3, EAGER, hardware=GPU)
-    assert runs(measured_on.places(database, FLOOR, techniques=True)) == [(CPU, "night-1")]
+    assert runs(coverage.places(database, FLOOR, techniques=True)) == [(CPU, "night-1")]
     assert (
-        measured_on.measured_versions(database, FLOOR, fingerprint(GPU), HERE[1], techniques=True)
-        == frozenset()
+        releases.measured_versions(database, FLOOR, fingerprint(GPU), HERE[1], techniques=True) == frozenset()
     )
 
 
 def test_a_forgotten_run_leaves_no_place(database: Database) -> None:
     measure(database, 1, EAGER)
     delete_run.forget_run(database, "night-1")
-    assert measured_on.places(database, FLOOR) == []
-    assert measured_on.measured_versions(database, FLOOR, *HERE) == frozenset()
+    assert coverage.places(database, FLOOR) == []
+    assert releases.measured_versions(database, FLOOR, *HERE) == frozenset()
 
 
 def test_versions_are_those_of_the_place_alone(database: Database) -> None:
     measure(database, 1, EAGER)
     measure(database, 2, COMPILED, version=NEWER)
     measure(database, 3, EAGER, version="2.15.0+cpu", hardware=GPU)
-    assert measured_on.measured_versions(database, FLOOR, *HERE) == {VERSION, NEWER}
-    assert measured_on.measured_versions(database, FLOOR, *HERE, techniques=True) == {NEWER}
+    assert releases.measured_versions(database, FLOOR, *HERE) == {VERSION, NEWER}
+    assert releases.measured_versions(database, FLOOR, *HERE, techniques=True) == {NEWER}
     asked = [VERSION, "2.15.0+cpu", "1.0"]
-    assert measured_on.version_places(database, FLOOR, asked) == {
+    assert releases.version_places(database, FLOOR, asked) == {
         (VERSION, *HERE),
         ("2.15.0+cpu", fingerprint(GPU), HERE[1]),
     }
@@ -102,12 +100,12 @@ def test_harnesses_are_those_of_the_runs_that_measured_a_version_somewhere(datab
     measure(database, 4, EAGER, hardware=GPU)
     # One that crashed before anything was measured.
     measure(database, 5, harness="never")
-    assert measured_on.version_harnesses(database, VERSION, FLOOR) == {
+    assert releases.version_harnesses(database, VERSION, FLOOR) == {
         HERE: ("new", "old"),
         (fingerprint(GPU), HERE[1]): ("harness-1f3a",),
     }
-    assert measured_on.version_harnesses(database, VERSION, "compile_cold") == {}
-    assert measured_on.version_harnesses(database, "1.0", FLOOR) == {}
+    assert releases.version_harnesses(database, VERSION, "compile_cold") == {}
+    assert releases.version_harnesses(database, "1.0", FLOOR) == {}
 
 
 def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Database) -> None:
@@ -116,13 +114,13 @@ def test_the_last_point_of_a_version_is_found_below_newer_ones(database: Databas
     for night in range(4, 9):
         measure(database, night, EAGER, version=NEWER)
     measure(database, 9, EAGER, hardware=GPU)
-    last = partial(measured_on.points_of_version, database, FLOOR, VERSION, hardware=HERE[0], profile=HERE[1])
+    last = partial(releases.points_of_version, database, FLOOR, VERSION, hardware=HERE[0], profile=HERE[1])
     found = last()
     assert [(key.case, point.run, point.point) for key, point in found] == [
         (COMPILED, "night-3", 13.0),
         (EAGER, "night-3", 13.0),
     ]
-    several = measured_on.points_of_version(database, FLOOR, VERSION, techniques=True, newest=3)
+    several = releases.points_of_version(database, FLOOR, VERSION, techniques=True, newest=3)
     assert [point.run for _, point in several] == ["night-1", "night-2", "night-3"]
     assert len(last(newest=100)) == 8
 
@@ -134,21 +132,21 @@ def test_of_two_versions_in_one_run_only_the_asked_one_answers(database: Databas
         measured = outcomes([Measured(EAGER, (floor, floor))], version=version)
         store.save_outcomes(database, "both", measured)
         store.save_measurements(database, "both", measurements_for(measured))
-    (found,) = measured_on.points_of_version(database, FLOOR, NEWER, newest=5)
+    (found,) = releases.points_of_version(database, FLOOR, NEWER, newest=5)
     assert (found[1].point, found[1].torch_version, found[1].machine) == (20.0, NEWER, machine().name)
 
 
 def test_a_place_with_many_nights_comes_before_a_newer_one_with_few(database: Database) -> None:
-    assert measured_on.most_nights(database) == []
+    assert coverage.most_nights(database) == []
     measure(database, 90, EAGER, hardware="by hand")
-    assert measured_on.most_nights(database) == [], "no schedule measured it"
+    assert coverage.most_nights(database) == [], "no schedule measured it"
     long_gone = Nights(database, machine=a_machine("gone", "Gone"))
     long_gone.add(range(10))
     Nights(database, schedule="nightly", machine=a_machine("rich", "Rich")).add(range(70, 75))
     Nights(database, schedule="weekly", machine=a_machine("new", "New")).add(range(78, 80))
     quiet = a_profile().fingerprint
-    assert measured_on.most_nights(database) == [("hardware-Rich", quiet), ("hardware-New", quiet)]
-    assert measured_on.most_nights(database, days=100)[0] == ("hardware-Gone", quiet)
+    assert coverage.most_nights(database) == [("hardware-Rich", quiet), ("hardware-New", quiet)]
+    assert coverage.most_nights(database, days=100)[0] == ("hardware-Gone", quiet)
 
 
 def test_points_of_cases_are_counted_over_the_last_nights(database: Database) -> None:
@@ -156,7 +154,7 @@ def test_points_of_cases_are_counted_over_the_last_nights(database: Database) ->
     measure(database, 70, EAGER)
     measure(database, 71, EAGER, COMPILED)
     measure(database, 72, EAGER, hardware=GPU)
-    ask = partial(measured_on.case_points, database, FLOOR)
+    ask = partial(coverage.case_points, database, FLOOR)
     assert ask((HERE[0],), HERE[1]) == {EAGER: 2, COMPILED: 1}
     assert ask((HERE[0], fingerprint(GPU)), HERE[1], days=100) == {EAGER: 4, COMPILED: 2}
     assert ask((HERE[0],), "another") == {}

@@ -1,4 +1,4 @@
-"""The histories that detection reads: what a schedule's nights measured, series by series."""
+"""The histories that detection reads: what the nights of a schedule measured, series by series."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -11,12 +11,12 @@ from records.series import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory,
 
 from ..connection.engine import Database
 from ..connection.statements import rows_among
-from ..runs.run_changes import changes_along as changes_along
-from ..runs.run_changes import changes_beside as changes_beside
-from ..runs.run_changes import run_changes as run_changes
 from ..schema import core_tables as tables
 from ..schema import queue_tables
-from .series_names import by_name, series_key, series_names
+from .run_changes import changes_along as changes_along
+from .run_changes import changes_beside as changes_beside
+from .run_changes import run_changes as run_changes
+from .series_queries import by_name, series_key, series_names
 
 _TASK = queue_tables.Task
 

@@ -21,8 +21,8 @@ from builders import (
 
 from db.connection.engine import Database
 from db.queue import commands as queue
-from db.runs import store
-from db.series import series_history
+from db.runs import history as runs_history
+from db.runs import run_changes, store
 from records.environments import Environment
 from records.kinds import EnvironmentKind
 from records.runs import Run, RunChange
@@ -81,7 +81,7 @@ def nightly(database: Database, night: int, *, latency: float = 2.0, **how: Any)
 def test_a_history_is_what_its_nights_measured_in_order(database: Database) -> None:
     for night in (2, 0, 1):
         nightly(database, night, latency=2.0 + night)
-    (history,) = series_history.history(database, NIGHTLY, ["latency"])
+    (history,) = runs_history.history(database, NIGHTLY, ["latency"])
     assert (history.key.case, history.key.metric, history.key.hardware_label) == (
         MLP,
         "latency",
@@ -101,9 +101,9 @@ def test_a_history_is_what_its_nights_measured_in_order(database: Database) -> N
         first.spread == pytest.approx(math.log(2.5 / 2) / math.sqrt(2))
         and history.points[1].at is not first.at
     )
-    both = series_history.history(database, NIGHTLY, {"throughput", "latency", "no such metric"})
+    both = runs_history.history(database, NIGHTLY, {"throughput", "latency", "no such metric"})
     assert [each.key.metric for each in both] == ["latency", "throughput"]
-    assert both[0] == history and series_history.history(database, NIGHTLY, []) == []
+    assert both[0] == history and runs_history.history(database, NIGHTLY, []) == []
 
 
 def test_what_others_measured_is_not_in_it(database: Database) -> None:
@@ -120,15 +120,15 @@ def test_what_others_measured_is_not_in_it(database: Database) -> None:
         measured(database, a_run(f"other-{night}", started_at=a_night(2)))
         scheduled(database, f"other-{night}", track=track, due_at=a_night(5 + night))
     scheduled(database, "never stored", due_at=a_night(9))
-    (history,) = series_history.history(database, NIGHTLY, ["latency"])
+    (history,) = runs_history.history(database, NIGHTLY, ["latency"])
     assert [each.run for each in history.points] == ["night-1", "night-3"]
-    assert series_history.history(database, Track("nightly", "latest", "h200"), ["latency"]) == []
+    assert runs_history.history(database, Track("nightly", "latest", "h200"), ["latency"]) == []
 
 
 def test_only_so_many_nights_are_read(database: Database) -> None:
     for night in range(5):
         nightly(database, night)
-    (history,) = series_history.history(database, NIGHTLY, ["latency"], newest=2)
+    (history,) = runs_history.history(database, NIGHTLY, ["latency"], newest=2)
     assert [each.run for each in history.points] == ["night-3", "night-4"]
 
 
@@ -139,7 +139,7 @@ def test_several_series_and_environments_of_one_run(database: Database) -> None:
         run = a_run(f"night-{night}", environments=environments, started_at=a_night(night))
         measured(database, run, cases=(MLP, RESNET) if night else (RESNET,))
         scheduled(database, run.id, due_at=a_night(night))
-    found = series_history.history(database, NIGHTLY, ["latency"])
+    found = runs_history.history(database, NIGHTLY, ["latency"])
     by_case = {each.key.case: [(point.run, point.torch_version) for point in each.points] for each in found}
     first, second = (
         [(f"night-{night}", "2.13.0+cpu"), (f"night-{night}", f"2.14.0.dev{night}")] for night in range(2)
@@ -156,10 +156,10 @@ def test_several_series_and_environments_of_one_run(database: Database) -> None:
 def test_nothing_changed_between_alike_runs(database: Database) -> None:
     for night in range(2):
         store.save_run(database, a_run(f"night-{night}", started_at=a_night(night)))
-    assert series_history.run_changes(database, "night-0", "night-1") == []
-    assert series_history.run_changes(database, "night-0", "night-0") == []
+    assert run_changes.run_changes(database, "night-0", "night-1") == []
+    assert run_changes.run_changes(database, "night-0", "night-0") == []
     with pytest.raises(ValueError, match="run nobody was never stored"):
-        series_history.run_changes(database, "night-0", "nobody")
+        run_changes.run_changes(database, "night-0", "nobody")
 
 
 def _night(number: int, **facts: Any) -> Run:
@@ -200,7 +200,7 @@ def test_all_changes_are_listed(database: Database) -> None:
     )
     for run in (first, second):
         store.save_run(database, run)
-    assert series_history.run_changes(database, "night-0", "night-1") == [
+    assert run_changes.run_changes(database, "night-0", "night-1") == [
         RunChange("environment", "numpy", "2.3.1", "2.3.2"),
         RunChange("environment", "torch", "2.14.0.dev1", "2.14.0.dev2"),
         RunChange("environment", "triton", "", "3.6"),
@@ -226,17 +226,15 @@ def test_changes_along_many_nights(database: Database) -> None:
         run = _night(night, conditions={"driver": driver, "load": night})
         store.save_run(database, run)
     names = [f"night-{night}" for night in range(4)]
-    found = series_history.changes_along(database, names)
+    found = run_changes.changes_along(database, names)
     assert found == {
         "night-1": [],
         "night-2": [RunChange("machine", "driver", "580", "590")],
         "night-3": [RunChange("machine", "driver", "590", "580")],
     }
-    assert (
-        series_history.changes_along(database, names[:1]) == series_history.changes_along(database, []) == {}
-    )
+    assert run_changes.changes_along(database, names[:1]) == run_changes.changes_along(database, []) == {}
     with pytest.raises(ValueError, match="run gone was never stored"):
-        series_history.changes_along(database, [*names, "gone"])
+        run_changes.changes_along(database, [*names, "gone"])
 
 
 def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
@@ -249,7 +247,7 @@ def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
     for run, environments in (("night-1", [old]), ("session", [old, new, CANARY])):
         store.save_run(database, a_run(run, environments=environments, started_at=a_night(1)))
     scheduled(database, "session", due_at=a_night(2), job="confirm")
-    found = series_history.measured_for(database, ["night-0", "night-1", "session", "nobody"])
+    found = runs_history.measured_for(database, ["night-0", "night-1", "session", "nobody"])
     assert {(each.run, each.name): (each.last, each.track, each.baseline) for each in found} == {
         ("night-0", "nightly"): (True, "nightly", ""),
         # It is told while the task still runs.
@@ -259,7 +257,7 @@ def test_runs_say_whom_they_were_measured_for(database: Database) -> None:
         ("session", "canary"): (False, "", ""),
     }
     assert {each.environment for each in found} >= {old.fingerprint, new.fingerprint, CANARY.fingerprint}
-    assert series_history.measured_for(database, []) == []
+    assert runs_history.measured_for(database, []) == []
 
 
 def test_changes_are_of_the_environment_that_is_asked_for(database: Database) -> None:
@@ -277,7 +275,7 @@ def test_changes_are_of_the_environment_that_is_asked_for(database: Database) ->
     driver = RunChange("machine", "driver", "580", "590")
     places = [(f"night-{night}", old.fingerprint) for night in range(3)]
     upgraded = [places[0], ("night-1", new.fingerprint)]
-    found = series_history.changes_beside(database, [places, upgraded, [], places[:1]])
+    found = run_changes.changes_beside(database, [places, upgraded, [], places[:1]])
     assert found[0] == [[], [], [driver]]
     assert found[1] == [
         [],
@@ -288,4 +286,4 @@ def test_changes_are_of_the_environment_that_is_asked_for(database: Database) ->
     ]
     assert found[2:] == [[], [[]]]
     # One that was forgotten meanwhile differs from nothing.
-    assert series_history.changes_beside(database, [[places[0], ("gone", old.fingerprint)]]) == [[[], []]]
+    assert run_changes.changes_beside(database, [[places[0], ("gone", old.fingerprint)]]) == [[[], []]]

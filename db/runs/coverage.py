@@ -1,0 +1,139 @@
+"""What was measured on which hardware under which profile, and when last."""
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import timedelta
+
+from sqlalchemy import exists, func, select
+
+from records.facts import Facts
+from records.kinds import RunKind, RunSource
+from records.series import Place
+
+from ..connection.engine import Database
+from ..schema import core_tables as tables
+from ..schema import queue_tables
+from .series_queries import ids_of, newest_run, series_of_metric, under_technique
+
+
+def places(database: Database, metric: str, *, techniques: bool = False) -> list[Place]:
+    """Every hardware and profile with a point of `metric`, that of the newest run first.
+
+    With `techniques` only cases under a technique count.
+    """
+    series, run, hardware, profile = tables.Series, tables.Run, tables.Hardware, tables.Profile
+    columns = series.hardware_id, series.profile_id, newest_run(series.id).label("run")
+    latest = select(*columns).where(series.id.in_(ids_of(series_of_metric(metric, techniques=techniques))))
+    latest = latest.cte("latest")
+    query = (
+        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number, run.source)
+        .join(run, run.number == latest.c.run)
+        .distinct()
+    )
+    with database.reading() as connection:
+        rows = sorted(connection.execute(query), key=lambda row: (row.started_at, row.number))
+        found = {(row.hardware_id, row.profile_id): row for row in rows}
+        names = select(hardware.id, hardware.fingerprint, hardware.label, hardware.facts)
+        names = names.where(hardware.id.in_({each for each, _ in found}))
+        hardwares = {row.id: row for row in connection.execute(names)}
+        names = select(profile.id, profile.fingerprint, profile.name, profile.settings)
+        names = names.where(profile.id.in_({each for _, each in found}))
+        profiles = {row.id: row[1:] for row in connection.execute(names)}
+    newest_first = sorted(found.values(), key=lambda row: (row.started_at, row.number), reverse=True)
+    return [
+        Place(
+            *hardwares[row.hardware_id][1:3],
+            *profiles[row.profile_id],
+            row.id,
+            row.started_at,
+            *_size(hardwares[row.hardware_id].facts),
+            row.source,
+        )
+        for row in newest_first
+    ]
+
+
+def _size(facts: Facts) -> tuple[int, int]:
+    """How many GPUs some hardware has, and of how many machines it is."""
+    gpus, machines = facts.get("gpus"), facts.get("machines")
+    return len(gpus) if isinstance(gpus, list) else 0, machines if isinstance(machines, int) else 1
+
+
+def most_nights(database: Database, days: int = 60) -> list[tuple[str, str]]:
+    """Hardware and profile (fingerprints) that schedules measured, that with the most runs first.
+
+    Counted are the `days` up to the newest of these runs: a machine that is gone since is behind those that
+    are measured today. Of as many the one with the newest run comes first.
+    """
+    run, task, hardware, profile = tables.Run, queue_tables.Task, tables.Hardware, tables.Profile
+    scheduled = exists().where(task.run_id == run.id, task.job == "measure")
+    with database.reading() as connection:
+        newest = connection.execute(select(func.max(run.started_at)).where(scheduled)).scalar()
+        if newest is None:
+            return []
+        last = func.max(run.started_at).label("last")
+        query = (
+            select(hardware.fingerprint, profile.fingerprint, func.count().label("runs"), last)
+            .select_from(run)
+            .join(hardware, hardware.id == run.hardware_id)
+            .join(profile, profile.id == run.profile_id)
+            .where(scheduled, run.started_at >= newest - timedelta(days=days))
+            .group_by(hardware.fingerprint, profile.fingerprint)
+        )
+        rows = connection.execute(query).all()
+    ordered = sorted(rows, key=lambda row: (row.runs, row.last), reverse=True)
+    return [(where, how) for where, how, _, _ in ordered]
+
+
+def case_points(
+    database: Database, metric: str, hardware: Collection[str], profile: str, days: int = 60
+) -> dict[str, int]:
+    """How many points of `metric` each case has on some hardware under a profile (fingerprints).
+
+    Counted are the `days` up to the newest of these points.
+    """
+    table = tables.Measurement
+    names = series_of_metric(metric, profile=profile)
+    names = names.where(tables.Hardware.fingerprint.in_(set(hardware)))
+    in_one = table.series_id.in_(ids_of(names))
+    with database.reading() as connection:
+        newest = connection.execute(select(func.max(table.started_at)).where(in_one)).scalar()
+        if newest is None:
+            return {}
+        cases = {row.id: row.case for row in connection.execute(names)}
+        counted = select(table.series_id, func.count()).where(
+            in_one, table.started_at >= newest - timedelta(days=days)
+        )
+        found: Counter[str] = Counter()
+        for series, points in connection.execute(counted.group_by(table.series_id)):
+            found[cases[series]] += points
+    return dict(found)
+
+
+def technique_runs(
+    database: Database, *, hardware: str = "", profile: str = "", limit: int = 50, offset: int = 0
+) -> list[str]:
+    """The newest runs of ours, by id, in which a case under a technique ended well, newest first.
+
+    A run of two environments in turns is none: it measures each case apart from its baseline.
+
+    Of all places, or of a hardware and a profile (fingerprints).
+    """
+    run, outcome, case = tables.Run, tables.Outcome, tables.BenchmarkCase
+    there = (
+        exists()
+        .where(outcome.run_number == run.number, outcome.status == "ok", case.id == outcome.case_id)
+        .where(under_technique())
+    )
+    query = select(run.id).where(
+        there, run.source == RunSource.MEASURED, run.kind.in_((RunKind.RUN, RunKind.TRACE))
+    )
+    if hardware:
+        own = select(tables.Hardware.id).where(tables.Hardware.fingerprint == hardware)
+        query = query.where(run.hardware_id.in_(own))
+    if profile:
+        own = select(tables.Profile.id).where(tables.Profile.fingerprint == profile)
+        query = query.where(run.profile_id.in_(own))
+    newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
+    with database.reading() as connection:
+        return list(connection.execute(newest_first).scalars())

@@ -1,0 +1,237 @@
+"""PyTorch versions: where each was measured, and what its measurements come to in a series."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from packaging.version import InvalidVersion, Version
+from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy.orm import aliased
+
+from records.series import ReleasePoint, SeriesKey, SeriesPoint
+
+from ..connection.engine import Database
+from ..connection.statements import AnySelect
+from ..schema import core_tables as tables
+from .series_queries import (
+    by_name,
+    ids_of,
+    measured,
+    points,
+    series_key,
+    series_names,
+    series_of_metric,
+)
+
+
+def releases(database: Database) -> list[str]:
+    """The PyTorch versions that were measured, newest first; what is no version at all comes last."""
+    environment, link, point = tables.Environment, tables.RunEnvironment, tables.Measurement
+    measured = exists().where(
+        link.environment_id == environment.id,
+        point.run_number == link.run_number,
+        point.environment_id == environment.id,
+    )
+    query = select(environment.torch_version).where(environment.torch_version != "", measured).distinct()
+    with database.reading() as connection:
+        return sorted(connection.execute(query).scalars(), key=_release_order, reverse=True)
+
+
+def release_points(
+    database: Database, versions: Collection[str], metric: str, *, cases: Collection[str] | None = None
+) -> list[ReleasePoint]:
+    """What `versions` come to in the series of `metric`: in those of all cases, or of `cases`.
+
+    They come by case, hardware and profile, and within a series oldest version first.
+    """
+    names = series_names().where(tables.Series.metric == metric)
+    if cases is not None:
+        names = names.where(tables.BenchmarkCase.key.in_(set(cases)))
+    table, environment, span = tables.Measurement, tables.Environment, version_spans(versions).cte("span")
+    query = (
+        select(table.series_id, environment.torch_version, table.run_number, table.point)
+        .join(environment, environment.id == table.environment_id)
+        .join(span, span.c.torch_version == environment.torch_version)
+        .where(
+            table.series_id.in_(ids_of(names)),
+            # One stretch of each series: what other versions have before and after it is not read.
+            table.started_at.between(span.c.first, span.c.last),
+        )
+    )
+    starts = _runs_of(versions).with_only_columns(tables.Run.number, tables.Run.started_at)
+    groups: dict[tuple[int, str], list[tuple[float, int]]] = defaultdict(list)
+    with database.reading() as connection:
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        started_at = {number: at for number, at in connection.execute(starts)}
+        for series, version, run, point in connection.execute(query):
+            groups[series, version].append((point, run))
+    places = {version: _release_order(version) for _, version in groups}
+    points: list[ReleasePoint] = []
+    for (series, version), group in groups.items():
+        ordered, runs = sorted(point for point, _ in group), {run for _, run in group}
+        values = median(ordered), ordered[0], ordered[-1], max(started_at[run] for run in runs)
+        points.append(ReleasePoint(keys[series], version, len(runs), *values))
+    return sorted(points, key=lambda point: (by_name(point.key), places[point.torch_version]))
+
+
+def version_spans(versions: Collection[str]) -> AnySelect:
+    """When the runs of each version started: `torch_version`, `first` and `last`."""
+    version, started_at = tables.Environment.torch_version, tables.Run.started_at
+    ends = func.min(started_at).label("first"), func.max(started_at).label("last")
+    return _runs_of(versions).with_only_columns(version, *ends).group_by(version)
+
+
+def _runs_of(versions: Collection[str]) -> AnySelect:
+    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
+    return (
+        select(run.number)
+        .join(link, link.run_number == run.number)
+        .join(environment, environment.id == link.environment_id)
+        .where(environment.torch_version.in_(set(versions) - {""}))
+    )
+
+
+def median(ordered: Sequence[float]) -> float:
+    """The middle one of sorted numbers, or halfway from the lower to the upper one of an even number."""
+    lower, upper = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return lower + 0.5 * (upper - lower)
+
+
+def _release_order(version: str) -> tuple[bool, Version, str]:
+    """Versions as versions: 2.9 comes before 2.10, and 2.14.0.dev20261120 before 2.14.0."""
+    try:
+        return True, Version(version), version
+    except InvalidVersion:
+        return False, Version("0"), version
+
+
+def measured_versions(
+    database: Database, metric: str, hardware: str, profile: str, *, techniques: bool = False
+) -> frozenset[str]:
+    """The PyTorch versions with a point of `metric` under a hardware and a profile (fingerprints)."""
+    point, environment = tables.Measurement, tables.Environment
+    there = exists().where(
+        point.series_id.in_(ids_of(series_of_metric(metric, hardware, profile, techniques=techniques))),
+        *_in_a_run_with(environment),
+    )
+    query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()
+    with database.reading() as connection:
+        return frozenset(connection.execute(query).scalars())
+
+
+def version_places(
+    database: Database, metric: str, versions: Collection[str]
+) -> frozenset[tuple[str, str, str]]:
+    """Which of `versions` have a point of `metric` where: version, hardware and profile (fingerprints)."""
+    query = _runs_with(metric).where(tables.Environment.torch_version.in_(set(versions)))
+    columns = tables.Environment.torch_version, tables.Hardware.fingerprint, tables.Profile.fingerprint
+    with database.reading() as connection:
+        found = connection.execute(query.with_only_columns(*columns).distinct())
+        return frozenset((version, where, how) for version, where, how in found)
+
+
+def version_harnesses(
+    database: Database, version: str, metric: str
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By hardware and profile (fingerprints), the harnesses of runs with a point of a version and metric."""
+    columns = tables.Hardware.fingerprint, tables.Profile.fingerprint, tables.Run.harness
+    query = _runs_with(metric).where(tables.Environment.torch_version == version)
+    query = query.with_only_columns(*columns).distinct()
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    with database.reading() as connection:
+        for where, how, harness in sorted(
+            connection.execute(query.with_only_columns(*columns).distinct()).all()
+        ):
+            found[where, how] = (*found.get((where, how), ()), harness)
+    return found
+
+
+def points_of_version(
+    database: Database,
+    metric: str,
+    version: str,
+    *,
+    hardware: str | None = None,
+    profile: str | None = None,
+    techniques: bool = False,
+    newest: int = 1,
+) -> list[tuple[SeriesKey, SeriesPoint]]:
+    """The newest points of one PyTorch version in every series of `metric`, by case, oldest run first.
+
+    All series, or those of a hardware and a profile (fingerprints), or of cases under a technique. Each has
+    what lies among its `newest` points up to the version's last, whatever version the others are of.
+    """
+    names = series_of_metric(metric, hardware, profile, techniques=techniques)
+    with database.reading() as connection:
+        keys = {row.id: series_key(row) for row in connection.execute(names)}
+        cases = {series: key.case for series, key in keys.items()}
+        rows = connection.execute(_last_of_version(version, ids_of(names), newest)).all()
+    return [(keys[series], point) for series, point in points(rows, cases)]
+
+
+def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
+    """The measurements of a version in some series, from the `newest`th before its last one on."""
+    table, environment, point = tables.Measurement, tables.Environment, aliased(tables.Measurement)
+    own = select(environment.id).where(environment.torch_version == version)
+    span = version_spans([version]).subquery()
+    ends = (
+        select(
+            point.series_id,
+            func.min(point.started_at).label("first"),
+            func.max(point.started_at).label("last"),
+        )
+        .join(span, point.started_at.between(span.c.first, span.c.last))
+        .where(point.series_id.in_(ids), point.environment_id.in_(own))
+        .group_by(point.series_id)
+        .cte("ends")
+    )
+    since: ColumnElement[datetime] = ends.c.last
+    if newest > 1:
+        earlier = (
+            select(point.started_at)
+            .where(point.series_id == ends.c.series_id, point.started_at <= ends.c.last)
+            .order_by(point.started_at.desc())
+            .limit(1)
+            .offset(newest - 1)
+            .correlate(ends)
+            .scalar_subquery()
+        )
+        since = func.coalesce(earlier, ends.c.first)
+    of_series = table.series_id == ends.c.series_id
+    return (
+        measured()
+        .join(ends, of_series & table.started_at.between(since, ends.c.last))
+        .where(table.environment_id.in_(own))
+    )
+
+
+def _runs_with(metric: str) -> AnySelect:
+    """Runs, each with its hardware, profile and the environments that have a point of `metric` in it."""
+    run, environment, link = tables.Run, tables.Environment, tables.RunEnvironment
+    hardware, profile = tables.Hardware, tables.Profile
+    point, series = tables.Measurement, tables.Series
+    # A run that crashed, or measured something else, is in no median.
+    there = (
+        exists()
+        .where(point.run_number == run.number, point.environment_id == environment.id)
+        .where(series.id == point.series_id, series.metric == metric)
+    )
+    return (
+        select(run.number)
+        .select_from(environment)
+        .join(link, link.environment_id == environment.id)
+        .join(run, run.number == link.run_number)
+        .join(hardware, hardware.id == run.hardware_id)
+        .join(profile, profile.id == run.profile_id)
+        .where(there)
+    )
+
+
+def _in_a_run_with(environment: type[tables.Environment]) -> tuple[ColumnElement[bool], ...]:
+    """That a measurement is of an environment: found by the runs that had it, not among all there are."""
+    point, link = tables.Measurement, tables.RunEnvironment
+    return (
+        link.environment_id == environment.id,
+        point.run_number == link.run_number,
+        point.environment_id == environment.id,
+    )
