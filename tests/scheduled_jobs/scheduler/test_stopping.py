@@ -140,6 +140,7 @@ def test_a_database_that_is_away_meanwhile_is_put_up_with(stopping: Stopping) ->
         place.may_go["quick"].set()
         until(lambda: place.events("database away"), "it was missed")
     until(lambda: place.now(place.quick).state == "waiting", "it is given back")
+    until(lambda: place.events("database back"), "it is back")
     place.end()
     assert place.now(place.slow).state == "done"
     assert len(place.events("database away")) == len(place.events("database back")) == 1
