@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
 #: Where SM utilisation or GPU busy time comes from, best first. `gpm`: hardware counters, true SM
-#: utilisation; `dcgm`: the same through a DCGM host engine. `samples` and `polling`: the share of time in
+#: utilisation; `dcgm`: the same through a DCGM host engine, in recordings up to 0.1.0.
+#: `samples` and `polling`: the share of time in
 #: which at least one kernel ran, from the driver's buffer or asked for again and again. Numbers of two
 #: rungs are never joined in one line.
 Rung = Literal["gpm", "dcgm", "samples", "polling", "none"]

@@ -11,7 +11,7 @@ from .columns import COLUMNS, Summary
 #: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
 _LEAST_ROWS = 3
 #: What the driver averages over up to a second still holds what was before the window (NVML's utilisation
-#: counters; nvml.h: 1 s down to 1/6 s), and so does what a DCGM host engine tells late: by its interval of
+#: counters; nvml.h: 1 s down to 1/6 s), and so did rows of a DCGM host engine: by its interval of
 #: 0.2 s, and 0.3 s were seen (github.com/NVIDIA/DCGM, issue 170). Counters of the hardware that we read
 #: ourselves are read at both ends of each row.
 _SETTLING_NS: Mapping[str, int] = {"dcgm": 500_000_000, "samples": 1_000_000_000, "polling": 1_000_000_000}

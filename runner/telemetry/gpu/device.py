@@ -54,7 +54,6 @@ class GpuDevice:
         self.xids: list[int] = []
         self.lost = ""
         #: Whether the driver has seen a kernel run since the first row began.
-        self.busy = False
         self._absent: set[str] = set()
         self._notes: dict[str, str] = {}
         gpm = gpm_of(handle, parent)
@@ -86,29 +85,21 @@ class GpuDevice:
             None if running is None else self._pids.told(running),
         )
 
-    def begin(self, hz: float, spool: Spool, may_be_better: bool = False) -> float:
-        """Start the first row; answers the seconds from row to row that this device allows.
-
-        With `may_be_better` its rung is still open, and somebody else says which it is.
-        """
-        self.declare(spool, "none" if may_be_better else self.rung)
-        self.busy = False
+    def begin(self, hz: float, spool: Spool) -> float:
+        """Start the first row; return the seconds from row to row that this device allows."""
+        spool.device(self.uuid, self.name, self.rung)
         seconds = 1 / hz
         if self._gpm:
             # A tenth more than the limit: a row that begins late must not end too early.
             seconds = max(seconds, 1.1 * SHORTEST_WINDOW_SECONDS)
         if self._buffer and not self.lost:
             self._buffer.start()
-            if self.rung == "samples" and not may_be_better:
+            if self.rung == "samples":
                 seconds = max(seconds, _ROW_SPACINGS * self._buffer.spacing_ns / 1e9)
         self._next_fetch = time.monotonic() + _FETCH_SECONDS
         self._started_ns = self._start_gpm() or time.monotonic_ns()
         self._deltas(1.0)
         return seconds
-
-    def declare(self, spool: Spool, rung: Rung) -> None:
-        """Write what its rows are about."""
-        spool.device(self.uuid, self.name, rung)
 
     def row(self, spool: Spool) -> None:
         """End a row and start the next; a row too short for the hardware counters goes on instead."""
@@ -137,7 +128,6 @@ class GpuDevice:
             spool.note(self.uuid, "the clock was set meanwhile: busy time of that moment cannot be placed")
         else:
             for span in spans:
-                self.busy |= span.value > 0
                 spool.sample(self.uuid, "gpu_busy", span.started_ns, span.ended_ns, span.value)
 
     def tell(self, spool: Spool) -> None:
@@ -219,7 +209,6 @@ class GpuDevice:
         if self._buffer is None:
             rates = self._ask("busy time", N.nvmlDeviceGetUtilizationRates, h)
             values["gpu_busy_polled"] = None if rates is None else rates.gpu
-            self.busy |= bool(values["gpu_busy_polled"])
         return values
 
     def _process_memory(self) -> float | None:

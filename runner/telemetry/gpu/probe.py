@@ -6,11 +6,10 @@ As a program (`python -m runner.telemetry.gpu.probe`) it asks and prints one lin
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ..capability import Capability, GpuCapabilities, Probe, Rung
-from .dcgm import trial
 from .nvml import (
     Absent,
     N,
@@ -54,12 +53,9 @@ def ask_all() -> Probe:
         driver, version = text(ask(N.nvmlSystemGetDriverVersion)), ask(N.nvmlSystemGetCudaDriverVersion)
         cuda = "" if isinstance(version, Absent) else f"{version // 1000}.{version % 1000 // 10}"
         found: list[GpuCapabilities] = []
-        handles = gpus()
-        lacking = (text(ask(N.nvmlDeviceGetUUID, each)) for each in handles if _no_gpm(each))
-        dcgm = trial([uuid for uuid in lacking if uuid])
-        for index, handle in enumerate(handles):
-            found.append(_gpu(index, handle, dcgm))
-            found += [_gpu(index, mig, {}, handle) for mig in mig_devices(handle)]
+        for index, handle in enumerate(gpus()):
+            found.append(_gpu(index, handle))
+            found += [_gpu(index, mig, handle) for mig in mig_devices(handle)]
         return Probe(driver, cuda, tuple(found), "" if found else "the driver lists no GPU")
 
 
@@ -81,8 +77,8 @@ _READINGS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-def _gpu(index: int, handle: Any, dcgm: Mapping[str, str], parent: Any = None) -> GpuCapabilities:
-    rung, utilisation = _utilisation(handle, dcgm, parent)
+def _gpu(index: int, handle: Any, parent: Any = None) -> GpuCapabilities:
+    rung, utilisation = _utilisation(handle, parent)
     capabilities = [utilisation, _busy(handle)]
     for name, (how, read) in _READINGS.items():
         answer = read(handle)
@@ -98,29 +94,14 @@ def _gpu(index: int, handle: Any, dcgm: Mapping[str, str], parent: Any = None) -
     )
 
 
-def _utilisation(handle: Any, dcgm: Mapping[str, str], parent: Any) -> tuple[Rung, Capability]:
-    """The best rung, and whether true SM utilisation is among what it gives.
-
-    `dcgm` says by UUID why a host engine does not tell it, and nothing where it does.
-    """
+def _utilisation(handle: Any, parent: Any) -> tuple[Rung, Capability]:
+    """The best rung, and whether SM utilisation is among what it gives."""
     name = "sm_utilisation"
-    absent = _no_gpm(handle, parent)
-    if absent is None:
-        return "gpm", Capability(name, True, "hardware counters (GPM)")
-    why = dcgm.get(text(ask(N.nvmlDeviceGetUUID, handle)))
-    if why == "":
-        return "dcgm", Capability(name, True, "hardware counters through a DCGM host engine")
-    reason = f"{absent.reason}; by DCGM: {why}" if why else absent.reason
-    return busy_rung(handle), Capability(name, False, reason)
-
-
-def _no_gpm(handle: Any, parent: Any = None) -> Absent | None:
-    """Why a device's hardware counters cannot be read through NVML; None where they can."""
     gpm = gpm_of(handle, parent)
     if isinstance(gpm, Absent):
-        return gpm
+        return busy_rung(handle), Capability(name, False, gpm.reason)
     gpm.close()
-    return None
+    return "gpm", Capability(name, True, "hardware counters (GPM)")
 
 
 def _busy(handle: Any) -> Capability:

@@ -1,12 +1,10 @@
 """The GPUs as the sampler reads them, found by UUID."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..counters import GpuCounters
 from ..sample_log import Spool, bare
-from .dcgm import ROW_SECONDS, Dcgm, engine
 from .device import GpuDevice
 from .nvml import Absent, N, ask, gpus, mig_devices, text
 from .processes import Pids
@@ -25,7 +23,6 @@ class GpuSource:
         #: By UUID as it was given: why there is nothing to tell of it.
         self._missing: dict[str, str] = {}
         self._events: Any = None
-        self._dcgm: Dcgm | None = None
 
     def open(self) -> str:
         """Start NVML and find the devices; answers why some of them are missing, or the empty string."""
@@ -40,9 +37,6 @@ class GpuSource:
             else:
                 self._missing[uuid] = f"NVML lists no device {uuid}"
         self._listen({bare(device.board) for device in self._devices}, known)
-        lacking = [each.uuid for each in self._devices if each.rung != "gpm" and each.whole and not each.lost]
-        if lacking and shutil.which("dcgmi"):
-            self._dcgm = Dcgm(engine(lacking), self._declare_dcgm, lambda uuid: self._device(uuid).busy)
         return "; ".join(self._missing.values())
 
     def mark(self, root: int) -> tuple[tuple[GpuCounters, ...], str]:
@@ -57,36 +51,19 @@ class GpuSource:
         for uuid, reason in self._missing.items():
             spool.device(uuid, "", "none")
             spool.note(uuid, reason)
-        better = self._dcgm.candidates if self._dcgm else frozenset[str]()
-        periods = [device.begin(hz, spool, device.uuid in better) for device in self._devices]
-        if self._dcgm:
-            self._dcgm.begin()
-        return max(periods + [ROW_SECONDS] * bool(better), default=1 / hz)
+        return max((device.begin(hz, spool) for device in self._devices), default=1 / hz)
 
     def row(self, spool: Spool) -> None:
         """End each device's row and start the next."""
         for device in self._devices:
             device.row(spool)
-        if self._dcgm:
-            self._dcgm.row(spool)
 
     def end(self, spool: Spool) -> None:
         """Take over what is still buffered elsewhere."""
         for device in self._devices:
             device.fetch(spool)
-        if self._dcgm:
-            hoped = self._dcgm.hoped
-            self._dcgm.end(spool)
-            for uuid in hoped - self._dcgm.told:
-                self._device(uuid).declare(spool, self._device(uuid).rung)
         for device in self._devices:
             device.tell(spool)
-
-    def _device(self, uuid: str) -> GpuDevice:
-        return next(device for device in self._devices if device.uuid == uuid)
-
-    def _declare_dcgm(self, spool: Spool, uuid: str) -> None:
-        self._device(uuid).declare(spool, "dcgm")
 
     def _listen(self, boards: set[str], known: dict[str, tuple[Any, Any]]) -> None:
         """Have Xids of these GPUs kept for us; what does not offer that is silent."""
