@@ -14,7 +14,7 @@ from runner import machine
 from runner.execution import harness as harnesses
 from runner.multi_node.remote_ranks import Offer
 from runner.multi_node.server import Lender
-from runner.worker.gang_wire import host_and_port, listen
+from runner.worker.distributed.tcp_channel import host_and_port, listen
 
 from ..context import Context, UsageError, context, in_one_sentence, say
 from ..interrupts import Interrupts, interruptible

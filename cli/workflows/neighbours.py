@@ -19,7 +19,7 @@ from runner.multi_node.client import Neighbours
 from runner.multi_node.handshake import terms_of
 from runner.profile import Profile
 from runner.worker.case_key import CaseKey
-from runner.worker.gang_wire import host_and_port
+from runner.worker.distributed.tcp_channel import host_and_port
 
 from ..context import Context, UsageError
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..errors import NeighbourFailed
 from ..machine import MachineFacts
-from ..worker.gang_line import Line
-from ..worker.gang_wire import WireError, call, host_and_port
+from ..worker.distributed.local_channel import Line
+from ..worker.distributed.tcp_channel import WireError, call, host_and_port
 from .handshake import Terms
 
 

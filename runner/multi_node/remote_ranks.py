@@ -18,7 +18,7 @@ from ..execution.process import TOKEN_VARIABLE, inherited_variables, listed, swe
 from ..execution.supervised_popen import start_held
 from ..profile import Profile
 from ..worker.case_key import CaseKey
-from ..worker.gang_mate import KEY_VARIABLE
+from ..worker.distributed.remote_agent import KEY_VARIABLE
 from .handshake import Terms, terms_of
 
 _SUPERVISOR = Path(__file__).parents[1] / "execution" / "supervisor.py"

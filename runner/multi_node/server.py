@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from .. import machine
 from ..execution.launch.launch import CannotLaunch, allowed_cpus
 from ..worker.case_key import CaseKeyError
-from ..worker.gang_wire import Call, Refused, answer
+from ..worker.distributed.tcp_channel import Call, Refused, answer
 from .handshake import Terms, difference
 from .remote_ranks import Asked, LentGang, Offer
 

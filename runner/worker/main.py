@@ -32,7 +32,7 @@ def main(harness: str, user_cases: list[str]) -> None:
     if arguments.mode == "member":
         _be_member(arguments, user_cases)
     if arguments.mode == "mate":
-        from .gang_mate import serve
+        from .distributed.remote_agent import serve
 
         serve(arguments.leader, arguments.neighbour)
         return
@@ -53,7 +53,7 @@ def main(harness: str, user_cases: list[str]) -> None:
         out.write(_describe(broken) + "\n")
         out.flush()
         return
-    from .serve import Worker
+    from .worker_loop import Worker
 
     worker = Worker(out, lambda: load_user_cases(user_cases))
     worker.hello(harness, seconds)
@@ -64,15 +64,15 @@ def main(harness: str, user_cases: list[str]) -> None:
 def _be_member(arguments: argparse.Namespace, user_cases: list[str]) -> NoReturn:
     """Join the gang of its leader, first of all to be on the right CPUs when torch is imported."""
     if arguments.neighbour:
-        from .gang_mate import join_from_afar
+        from .distributed.remote_agent import join_from_afar
 
         line = join_from_afar(arguments.leader, arguments.neighbour, arguments.rank)
     else:
-        from .gang_line import join
+        from .distributed.local_channel import join
 
         line = join(arguments.leader, arguments.rank)
     load_cases([])
-    from .gang_member import Member
+    from .distributed.member import Member
 
     Member(line, lambda: load_user_cases(user_cases)).serve()
     _leave()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.worker import gang_wire
-from runner.worker.gang_clock import offset
-from runner.worker.gang_wire import (
+from runner.worker.distributed import tcp_channel
+from runner.worker.distributed.clock import offset
+from runner.worker.distributed.tcp_channel import (
     Call,
     Refused,
     WireError,
@@ -103,7 +103,7 @@ def test_who_does_not_know_it_is_refused(there: Listening, name: str, key: bytes
 def test_a_stranger_that_says_a_byte_now_and_then_does_not_stay(
     there: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gang_wire, "_REACH_SECONDS", 0.3)
+    monkeypatch.setattr(tcp_channel, "_REACH_SECONDS", 0.3)
     gone = threading.Event()
     with socket.create_connection(there.address) as stranger:
 

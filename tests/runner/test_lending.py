@@ -22,7 +22,7 @@ from runner.multi_node.handshake import Terms, difference
 from runner.multi_node.remote_ranks import Offer
 from runner.multi_node.server import Lender
 from runner.profile import Profile
-from runner.worker.gang_wire import Call, call, listen
+from runner.worker.distributed.tcp_channel import Call, call, listen
 
 SECRET = b"0123456789abcdef"
 CASE = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"

@@ -15,7 +15,7 @@ from two_machines import ADDRESS, AHEAD_SECONDS, NAME, Machines, next_of, outcom
 from db.connection.engine import open_database
 from db.queue.queries import tasks
 from db.runs.queries import outcomes_of_run, run_record
-from runner.worker.gang_wire import DEAD_SECONDS
+from runner.worker.distributed.tcp_channel import DEAD_SECONDS
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

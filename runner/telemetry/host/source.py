@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.worker.placement import cpus_in, pages_local
+from runner.worker.measurements.affinity_check import cpus_in, pages_local
 
 from ..sample_log import Spool
 from ..samples import HOST, HostCounters

@@ -8,10 +8,10 @@ import select
 import time
 from dataclasses import replace
 
-from .gang_line import Line, welcomed
-from .gang_node import MemberFailed, Order, OwnNode, used
-from .gang_shares import NoRoom
-from .gang_wire import call, host_and_port, interface_to
+from .cpu_partition import NoRoom
+from .local_channel import Line, welcomed
+from .local_node import MemberFailed, Order, OwnNode, used
+from .tcp_channel import call, host_and_port, interface_to
 
 #: The key by which a neighbour's processes prove themselves to the leader. Children of torchrun inherit it.
 KEY_VARIABLE = "PYROMETER_GANG_KEY"

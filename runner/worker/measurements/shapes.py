@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from .stage import Shapes
+from ..prepared_case import Shapes
 
 
 def calls_of_each(shapes: Sequence[Shapes]) -> int:

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import torch
 
-from . import answer, compiling, launch_bound, memory, shapes, timing
+from . import correctness
 from .case_key import CaseKey
+from .measurements import compiling, launch_bound, memory, shapes, timing
 from .messages import Block, Window
 from .techniques.apply import build
 
@@ -44,7 +45,7 @@ class Performer(Protocol):
         """What is known at the end, after the last block, and is no matter of blocks."""
         ...
 
-    def check(self) -> answer.Check:
+    def check(self) -> correctness.Check:
         """Whether the answer is right; asked last, for it takes memory and changes the model."""
         ...
 
@@ -62,13 +63,13 @@ class Solo:
         self._device = device
         self._seed = seed
         self.stage = build(key, device, seed)
-        self._course: answer.Course | None = None
+        self._course: correctness.Course | None = None
         self._calls_ns: list[int] = []
 
     def first_call(self) -> int:
         """The first step; of a training case, loss and gradients are kept for the answer's check."""
         returned = self._call()
-        self._course = answer.course(self.stage, returned)
+        self._course = correctness.course(self.stage, returned)
         return self._calls_ns[0]
 
     def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
@@ -115,15 +116,15 @@ class Solo:
             told |= compiling.report().metrics
         return told | dict(launch_bound.measure(self.stage.step, self._device, self._shapes))
 
-    def check(self) -> answer.Check:
+    def check(self) -> correctness.Check:
         """Compare with the eager fp32 reference; what cannot be compared is a note."""
         try:
-            return answer.check(self.stage, self._device, self._seed, self._course)
+            return correctness.check(self.stage, self._device, self._seed, self._course)
         except Exception as error:
             # Everything is measured; what the check cannot compare must not cost that.
             traceback.print_exc()
-            allowed = answer.tolerance(self.stage.key)
-            return answer.Check(None, allowed, note=f"not compared: {error}"[:500])
+            allowed = correctness.tolerance(self.stage.key)
+            return correctness.Check(None, allowed, note=f"not compared: {error}"[:500])
 
     def close(self) -> None:
         """Nothing of this process needs to be closed."""
@@ -141,9 +142,9 @@ class Solo:
 
     def _early_steps(self) -> None:
         stage = self.stage
-        compared = 1 if self._course is None else answer.STEPS
+        compared = 1 if self._course is None else correctness.STEPS
         while len(self._calls_ns) < max(compared, shapes.calls_of_each(stage.shapes)):
             returned = self._call()
             if len(self._calls_ns) <= compared:
-                self._course = answer.course(stage, returned, self._course)
+                self._course = correctness.course(stage, returned, self._course)
         stage.metrics |= shapes.costs(stage.shapes, self._calls_ns)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from .placement import cpus_in, snapshot
+from ..measurements.affinity_check import cpus_in, snapshot
 
 _CPU = Path("/sys/devices/system/cpu")
 _NUMACTL_SECONDS = 5.0

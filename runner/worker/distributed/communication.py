@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Protocol
 
-from .case_key import CaseKey
+from ..case_key import CaseKey
 
 MIB = 2**20
 #: Sizes of the table of bus bandwidths, in MiB.

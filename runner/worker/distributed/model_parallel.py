@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from .parallel_data import mesh_of
-from .stage import Act, Inputs, Unsupported, adamw
+from ..prepared_case import Act, Inputs, Unsupported, adamw
+from .data_parallel import mesh_of
 
 Loss = Callable[[Any], torch.Tensor]
 

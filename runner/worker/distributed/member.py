@@ -5,17 +5,17 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from . import memory, timing
-from .case import REGISTER
-from .case_key import CaseKey
-from .gang_line import Line
-from .messages import Block
+from ..case import REGISTER
+from ..case_key import CaseKey
+from ..measurements import memory, timing
+from ..measurements.affinity_check import Placement
+from ..messages import Block
+from ..prepared_case import Unsupported
+from ..single_process import Solo
+from ..worker_loop import failure
+from .local_channel import Line
 from .parallel import device_of
-from .parallel_rank import Rank
-from .placement import Placement
-from .serve import failure
-from .solo import Solo
-from .stage import Unsupported
+from .rank import Rank
 
 #: Sleeping is late by up to a scheduler's tick; the last stretch before a common start is spent looking.
 _LOOK_NS = 1_000_000

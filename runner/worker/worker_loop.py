@@ -9,13 +9,13 @@ from typing import TextIO
 
 import torch
 
-from . import compiling, memory, placement, timing, tracing
 from .case import REGISTER
 from .case_key import CaseKey
-from .gang_crew import GANG_AXES
-from .gang_lent import Neighbour
-from .gang_node import MemberFailed
-from .gang_shares import NoRoom
+from .distributed.cpu_partition import NoRoom
+from .distributed.local_node import MemberFailed
+from .distributed.members import GANG_AXES
+from .distributed.remote_node import Neighbour
+from .measurements import affinity_check, compiling, memory, timing, tracing
 from .messages import (
     PROTOCOL,
     Block,
@@ -37,8 +37,8 @@ from .messages import (
     parse,
     torch_build,
 )
-from .solo import Performer, Solo
-from .stage import UnknownCase, Unsupported
+from .prepared_case import UnknownCase, Unsupported
+from .single_process import Performer, Solo
 
 
 class Worker:
@@ -52,7 +52,7 @@ class Worker:
         self._neighbours: tuple[Neighbour, ...] = ()
         self._performer: Performer | None = None
         self._metrics: dict[str, float] = {}
-        self._placement = placement.Placement()
+        self._placement = affinity_check.Placement()
         self._allocates_elsewhere = False
 
     def hello(self, harness: str, import_seconds: float) -> None:
@@ -115,7 +115,7 @@ class Worker:
         key = CaseKey.parse(message.case)
         self._allocates_elsewhere = _allocates_elsewhere(key)
         self._enter("build")
-        started = placement.as_asked(key, torch.get_num_threads())
+        started = affinity_check.as_asked(key, torch.get_num_threads())
         if key.name not in REGISTER:
             self._load_user_cases()
         built = time.perf_counter_ns()
@@ -132,7 +132,11 @@ class Worker:
         timing.settle()
         memory.reset_cuda_peaks(message.device)
         self._rss_was_reset = memory.reset_peak_rss()
-        facts = {**started, **placement.in_use(message.device, torch.get_num_threads()), **staged.facts()}
+        facts = {
+            **started,
+            **affinity_check.in_use(message.device, torch.get_num_threads()),
+            **staged.facts(),
+        }
         facts["build_seconds"] = build_seconds
         steps = {
             "iterations": warm.iterations,
@@ -184,7 +188,7 @@ def perform(key: CaseKey, device: str, seed: int, neighbours: tuple[Neighbour, .
     """The case of `key` on stage, built and ready to be called: in this process, or in several it leads."""
     if any(axis in GANG_AXES for axis, _ in key.technique):
         # Here, because torch.distributed is no part of what other cases import.
-        from .gang import Gang
+        from .distributed.leader import Gang
 
         return Gang(key, device, seed, neighbours)
     return Solo(key, device, seed)
@@ -205,7 +209,7 @@ def failure(error: BaseException, phase: str) -> Failed:
     status = "crashed"
     if isinstance(error, MemberFailed):
         return Failed(error.status, str(error), phase, error.traceback)
-    if isinstance(error, (UnknownCase, Unsupported, NoRoom, placement.NotAsAsked)):
+    if isinstance(error, (UnknownCase, Unsupported, NoRoom, affinity_check.NotAsAsked)):
         status, reason = "unsupported", text
     elif isinstance(error, NotImplementedError):
         status = "unsupported"

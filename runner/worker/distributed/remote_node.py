@@ -11,13 +11,13 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .gang_clock import SAME, offset
-from .gang_line import Line
-from .gang_mate import LEAVE_SECONDS
-from .gang_node import GRACE_SECONDS, MemberFailed, Order
-from .gang_shares import Share
-from .gang_wire import WireError, call, host_and_port
-from .stage import Unsupported
+from ..prepared_case import Unsupported
+from .clock import SAME, offset
+from .cpu_partition import Share
+from .local_channel import Line
+from .local_node import GRACE_SECONDS, MemberFailed, Order
+from .remote_agent import LEAVE_SECONDS
+from .tcp_channel import WireError, call, host_and_port
 
 #: The first look at the other clock may take a while; later ones only follow its drift.
 _FIRST_PINGS, _PINGS = 20, 5

@@ -9,13 +9,15 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from . import answer, compiling, parallel_data, parallel_model, timing
-from .case import Workload
-from .case_key import CaseKey
+from .. import correctness
+from ..case import Workload
+from ..case_key import CaseKey
+from ..measurements import compiling, timing
+from ..prepared_case import Act, Stage, Unsupported, begin, finish
+from ..single_process import Solo
+from ..techniques import compiled, precision, storage
+from . import data_parallel, model_parallel
 from .parallel import BY_DDP, DATA_PARALLEL, part, part_key, store, whole
-from .solo import Solo
-from .stage import Act, Stage, Unsupported, begin, finish
-from .techniques import compiled, precision, storage
 
 #: All-reduces that are timed, after one that is not.
 _REDUCES = 3
@@ -110,24 +112,24 @@ class Rank(Solo):
         assert model is not None
         return {"loss": loss_of_all, "squares": squares(model)}
 
-    def check(self) -> answer.Check:
+    def check(self) -> correctness.Check:
         """Of an inference: this rank's output against the eager fp32 reference for the same inputs.
 
         All ranks have to take part, for their step is a common one.
         """
         self.stage.rewind()
         got = self.stage.step()
-        allowed = answer.tolerance(self._key)
+        allowed = correctness.tolerance(self._key)
         if not self.speaks:
-            return answer.Check(None, allowed, note="the output is on the last rank")
+            return correctness.Check(None, allowed, note="the output is on the last rank")
         try:
             with precision.exact_fp32():
                 eager = self._key.eager
                 expected = finish(begin(eager, self._device, self._workload(eager))).step()
-            return answer.compare(got, expected, allowed)
+            return correctness.compare(got, expected, allowed)
         except Exception as error:
             # Everything is measured; what the check cannot compare must not cost that.
-            return answer.Check(None, allowed, note=f"not compared: {error}"[:500])
+            return correctness.Check(None, allowed, note=f"not compared: {error}"[:500])
 
     # -- building -------------------------------------------------------------------------
 
@@ -145,11 +147,11 @@ class Rank(Solo):
         # DDP goes around what is compiled: Dynamo knows of it all the same, and splits the graph at buckets.
         compiled.apply(act)
         if parallel in BY_DDP:
-            self._ddp = parallel_data.zero1(act) if parallel == "zero1" else parallel_data.ddp(act)
+            self._ddp = data_parallel.zero1(act) if parallel == "zero1" else data_parallel.ddp(act)
         elif parallel == "fsdp2":
-            parallel_data.fsdp2(act)
+            data_parallel.fsdp2(act)
         elif parallel == "tp":
-            parallel_model.tensor_parallel(act)
+            model_parallel.tensor_parallel(act)
         else:
             self._pipeline(act)
         return finish(act)
@@ -158,7 +160,7 @@ class Rank(Solo):
         parts = [part(self._key, self._seed, rank, act.model) for rank in range(self._world)]
         micro = tuple(tensor.to(act.device) for tensor in parts[0].inputs)
         losses = [one.loss for one in parts if one.loss is not None]
-        parallel_model.pipeline_parallel(act, micro, losses)
+        model_parallel.pipeline_parallel(act, micro, losses)
 
 
 def meet(launcher: str, device: str, rank: int, world: int, met_at: tuple[str, int]) -> None:
@@ -189,13 +191,13 @@ def squares(model: torch.nn.Module) -> float:
             continue
         if hasattr(gradient, "full_tensor"):
             gradient = gradient.full_tensor()
-        total += answer.square_sum(gradient)
+        total += correctness.square_sum(gradient)
     return total
 
 
-def judge(key: CaseKey, courses: list[dict[str, Any]], reference: dict[str, float]) -> answer.Check:
+def judge(key: CaseKey, courses: list[dict[str, Any]], reference: dict[str, float]) -> correctness.Check:
     """The first step of all ranks against the reference; of a pipeline each has gradients of its own."""
-    allowed = answer.tolerance(key)
+    allowed = correctness.tolerance(key)
     losses = [course["loss"] for course in courses if course["loss"] is not None]
     pairs = [(sum(losses) / len(losses), reference["loss"])]
     own = [course["squares"] for course in courses]
@@ -205,5 +207,5 @@ def judge(key: CaseKey, courses: list[dict[str, Any]], reference: dict[str, floa
     note = "gradients not compared: GradScaler skipped the first step" if skipped else ""
     pairs += [] if skipped else [(norm, math.sqrt(reference["squares"]))]
     if not all(math.isfinite(number) for pair in pairs for number in pair):
-        return answer.Check(None, allowed, wrong=f"loss {pairs[0][0]}, gradient norm {norm}: not finite")
-    return answer.judged(max(answer.relative(got, want) for got, want in pairs), allowed, note=note)
+        return correctness.Check(None, allowed, wrong=f"loss {pairs[0][0]}, gradient norm {norm}: not finite")
+    return correctness.judged(max(correctness.relative(got, want) for got, want in pairs), allowed, note=note)

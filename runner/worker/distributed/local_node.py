@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .gang_clock import SAME, Offset
-from .gang_shares import Share, bind, cores_of, own_cpus, share_out
+from .clock import SAME, Offset
+from .cpu_partition import Share, bind, cores_of, own_cpus, share_out
 
 _GLOO = "GLOO_SOCKET_IFNAME"
 #: How long a dead member's parent may take to learn how it died.

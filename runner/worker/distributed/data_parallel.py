@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from .axes import AXES
-from .stage import Act, Unsupported, adamw
+from ..axes import AXES
+from ..prepared_case import Act, Unsupported, adamw
 
 #: Plain averaging until this step: PowerSGD's warm start needs one step behind it. Source: PowerSGDState.
 _POWERSGD_FROM = 2

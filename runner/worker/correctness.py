@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .case_key import CaseKey
-from .stage import Stage
+from .prepared_case import Stage
 from .techniques import precision, storage
 from .techniques.apply import build
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .gang_lent import LentNode, Neighbour
-from .gang_line import Line, Listener
-from .gang_mate import LEAVE_SECONDS
-from .gang_node import GRACE_SECONDS, MemberFailed, Node, Order, OwnNode
-from .gang_shares import Share
-from .gang_wire import Door, interface_to, listen
-from .stage import Unsupported
+from ..prepared_case import Unsupported
+from .cpu_partition import Share
+from .local_channel import Line, Listener
+from .local_node import GRACE_SECONDS, MemberFailed, Node, Order, OwnNode
+from .remote_agent import LEAVE_SECONDS
+from .remote_node import LentNode, Neighbour
+from .tcp_channel import Door, interface_to, listen
 
 #: The axes that take several processes, or make sense for several only.
 GANG_AXES = ("instances", "parallel", "ranks", "nodes", "scaling", "launcher", "hook", "bucket", "ddp")

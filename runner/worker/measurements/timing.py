@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .messages import Block, Window
+from ..messages import Block, Window
 
 #: Two windows of warm-up whose fastest steps differ by less than this are called steady.
 STEADY = 0.02

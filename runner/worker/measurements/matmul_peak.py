@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from ..case_key import CaseKey
 from . import timing
-from .case_key import CaseKey
 
 #: Sides of a square product: large enough that no other is faster, on the grid of every tensor core.
 _SIDE = {"cuda": 8192, "cpu": 1024}

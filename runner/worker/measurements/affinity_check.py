@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .case_key import CaseKey
-from .messages import Block
+from ..case_key import CaseKey
+from ..messages import Block
 
 _SELF = Path("/proc/self")
 #: In /proc/PID/stat: CPU time in ticks, and the CPU last run on, counted from the state (proc(5) counts from

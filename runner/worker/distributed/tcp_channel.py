@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .gang_line import Line
+from .local_channel import Line
 
 #: Raised by one when what is said before the proofs changes its meaning.
 _WIRE = 1

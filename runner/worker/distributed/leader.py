@@ -14,15 +14,17 @@ from typing import Any
 
 import torch
 
-from . import answer, communication, timing
-from .case_key import CaseKey
-from .gang_crew import Crew, Muster
-from .gang_lent import Neighbour
-from .gang_node import used
-from .gang_shares import cores_of, own_cpus, seen
-from .messages import Block, Window
+from .. import correctness
+from ..case_key import CaseKey
+from ..measurements import timing
+from ..messages import Block, Window
+from . import communication
+from .cpu_partition import cores_of, own_cpus, seen
+from .local_node import used
+from .members import Crew, Muster
 from .parallel import BY_DDP, part_key, refuse, store
-from .parallel_rank import judge
+from .rank import judge
+from .remote_node import Neighbour
 
 _MOMENT_NS = 1_000_000
 #: Steps between two orders while warming up and while observed.
@@ -172,11 +174,11 @@ class Gang:
             self._facts |= found.facts
         return known
 
-    def check(self) -> answer.Check:
+    def check(self) -> correctness.Check:
         """Every member's answer; of a training over ranks, the first step of all against one process's."""
         if self._parallel and self._key.phase == "train":
             return judge(self._key, self._courses, self._crew.ask_one(0, "reference"))
-        checks = [answer.Check(**one) for one in self._crew.ask("check")]
+        checks = [correctness.Check(**one) for one in self._crew.ask("check")]
         compared = [one for one in checks if one.error is not None or one.wrong] or checks
         wrong = [one for one in compared if one.wrong]
         return wrong[0] if wrong else max(compared, key=lambda one: one.error or 0.0)

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from .case import Workload
-from .case_key import CaseKey
-from .stage import Inputs, Unsupported, make
+from ..case import Workload
+from ..case_key import CaseKey
+from ..prepared_case import Inputs, Unsupported, make
 
 #: Every rank has the whole model, or shards of it, and its own part of the batch.
 DATA_PARALLEL = ("ddp", "zero1", "fsdp2")

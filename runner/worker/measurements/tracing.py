@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile, schedule
 
-from .messages import Traced
+from ..messages import Traced
 from .timing import Step, synchronize
 
 #: Steps under the profiler that are thrown away: its own first steps are slow.
