@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,12 +22,13 @@ from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.machine import MachineFacts
-from runner.multi_node.client import Neighbours
+from runner.multi_node.nodes import Node, NodeMachines, inspect
 from runner.profile import Profile
 from runner.records import Outcome, Planned, Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
+from runner.worker.case_key import CaseKey
 from workflows.errors import CannotResume, NothingToMeasure, NothingToResume
 from workflows.ingest import FORGOTTEN
 from workflows.measure import new_run_id
@@ -35,11 +36,8 @@ from workflows.run_header import Header, environment_body, machine_body, profile
 from workflows.upgrade import without_again
 
 from ..context import Context, UsageError, say
-from .neighbours import Side
 from .resolve_environment import Ready
 
-#: Has the neighbours of a run lent to it again.
-Borrow = Callable[[Header, Side], Neighbours | None]
 #: The option by which the scheduler names a run before it begins.
 RUN_ID = "--run-id"
 #: And that by which it says that a session is about findings.
@@ -68,7 +66,7 @@ class Prepared:
     profile: Profile
     harness: Harness
     known: tuple[Outcome, ...] = ()
-    neighbours: Neighbours | None = None
+    nodes: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +132,14 @@ def prepare(
     asked: Asked,
     plan: Plan,
     run: str | None = None,
-    neighbours: Neighbours | None = None,
+    nodes: tuple[Node, ...] = (),
 ) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
     `run` is its name where `--run-id` gives one; raises UsageError where a run of that name began already,
     where the environments do not see the same GPUs, and where device `cuda` sees none.
-    `neighbours` are the machines that take part: what is measured is measured on all of them together.
+    `nodes` are those of a run over several machines, this one first: their hardware is that of all together.
+    Raises NodeFailed for one that cannot measure the same.
     """
     begun = here.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
@@ -155,12 +154,13 @@ def prepare(
             "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
         )
     traced = plan.timing.trace_steps > 0
+    machines = reach(nodes, described[0], harness, profile, [p.case for p in plan.planned], bool(gpus))
     header = Header(
         run=run or new_run_id(),
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=typed(),
-        machine=machine_of(machine.describe(gpus), neighbours),
+        machine=machine_of(machine.describe(gpus), machines),
         environments=tuple(environment_body(one) for one in described),
         profile=profile_body(profile),
         harness=harness.version,
@@ -178,14 +178,39 @@ def prepare(
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
-    return Prepared(header, profile, harness, neighbours=neighbours)
+    return Prepared(header, profile, harness, nodes=nodes)
 
 
-def machine_of(here: MachineFacts, neighbours: Neighbours | None) -> dict[str, Any]:
+def reach(
+    nodes: tuple[Node, ...],
+    environment: Environment,
+    harness: Harness,
+    profile: Profile,
+    cases: Iterable[str],
+    on_gpus: bool,
+) -> NodeMachines:
+    """The machines of the other nodes; raises UsageError for more nodes than any of `cases` is spread over.
+
+    They would stand idle. Raises NodeFailed for one that is not reached, or cannot measure the same.
+    """
+    if not nodes:
+        return NodeMachines()
+    keys = [key for key in map(CaseKey.parse, cases) if key.count("nodes") > 1]
+    most = max((key.count("nodes") for key in keys), default=1)
+    if len(nodes) > most:
+        needs = (
+            f"no case of this run needs more than {most}"
+            if keys
+            else "no case of this run needs any (axis nodes)"
+        )
+        raise UsageError(f"--nodes names {len(nodes)} nodes, and {needs}")
+    gpus = max(key.count("ranks") // key.count("nodes") for key in keys) if on_gpus else 0
+    return inspect(nodes, environment, harness, profile, gpus)
+
+
+def machine_of(here: MachineFacts, others: NodeMachines) -> dict[str, Any]:
     """This machine, or all that take part as one, for a run's header."""
-    if neighbours is None:
-        return machine_body(here)
-    return machine_body(machine.together(here, neighbours.machines), neighbours.facts())
+    return machine_body(machine.together(here, others.machines), others.facts())
 
 
 def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
@@ -252,21 +277,21 @@ def _stored_timing(timing: Timing) -> dict[str, Any]:
     return body
 
 
-def _borrow_nobody(header: Header, side: Side) -> None:
-    """For runs that never have neighbours."""
-
-
-def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
+def prepare_again(folder: Path, nodes: tuple[Node, ...] = ()) -> Prepared:
     """A run that goes on where it stopped; raises CannotResume where that would be another run.
 
-    `borrow` gets back the neighbours that it had.
+    `nodes` are those that one over several machines has now.
     """
     header, harness, contents = resumable(folder)
     p = header.profile
     profile = Profile(
         p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
     )
-    neighbours: Neighbours | None = None
+    if header.nodes and len(nodes) != len(header.nodes) + 1:
+        names = ", ".join(str(node["name"]) for node in header.nodes)
+        raise UsageError(f"run {header.run} measures together with {names}: resume it with the same --nodes")
+    nodes = nodes if header.nodes else ()
+    others: NodeMachines | None = None
     known: dict[str, Environment] = {}
     for target in header.targets.values():
         # One that is compared with itself is asked once.
@@ -278,20 +303,21 @@ def prepare_again(folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
             )
         gpus = gpus_in_use(described, header.device)
-        if header.neighbours and neighbours is None:
-            neighbours = borrow(header, Side(harness, described, profile, bool(gpus)))
-        now = machine_of(machine.describe(gpus), neighbours)
+        if others is None:
+            cases = [planned.case for planned in header.replicates]
+            others = reach(nodes, described, harness, profile, cases, bool(gpus))
+        now = machine_of(machine.describe(gpus), others)
         if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
-        for before, after in zip(header.neighbours, now.get("neighbours", ()), strict=True):
+        for before, after in zip(header.nodes, now.get("nodes", ()), strict=True):
             if after["fingerprint"] != before["fingerprint"]:
                 raise CannotResume(
-                    f"run {header.run} had machine {before['name']} as neighbour {before['address']}, "
-                    f"where {after['name']} lends itself now; start a new run"
+                    f"run {header.run} was measured on node {before['name']}, which is another machine than "
+                    f"node {after['name']} now; start a new run"
                 )
     for line in contents.set_aside:
         say(f"note: journal {line}; set aside, its case is measured again")
-    return Prepared(header, profile, harness, contents.outcomes, neighbours)
+    return Prepared(header, profile, harness, contents.outcomes, nodes)
 
 
 def find_run(here: Context, run: str) -> Path:

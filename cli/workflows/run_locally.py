@@ -59,7 +59,7 @@ def _watched(
             watcher,
             interrupts.asked,
             Kept(here.settings.telemetry_days, here.settings.samples_days),
-            prepared.neighbours,
+            prepared.nodes,
         )
         watcher.finished(result)
     conclude(console, header, result)

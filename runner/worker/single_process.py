@@ -15,7 +15,7 @@ from .techniques.apply import build
 
 
 class Performer(Protocol):
-    """What stands on stage: one process, or a gang of them."""
+    """What stands on stage: one process, or a group of them."""
 
     def first_call(self) -> int:
         """The first step, in nanoseconds."""

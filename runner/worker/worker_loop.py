@@ -12,9 +12,7 @@ import torch
 from .case import REGISTER
 from .case_key import CaseKey
 from .distributed.cpu_partition import NoRoom
-from .distributed.local_node import MemberFailed
-from .distributed.members import GANG_AXES
-from .distributed.remote_node import Neighbour
+from .distributed.members import GROUP_AXES, MemberFailed
 from .measurements import affinity_check, compiling, memory, timing, tracing
 from .messages import (
     PROTOCOL,
@@ -26,7 +24,7 @@ from .messages import (
     Hello,
     Measure,
     Message,
-    Neighbours,
+    Nodes,
     Observe,
     Phase,
     Prepare,
@@ -40,6 +38,8 @@ from .messages import (
 from .prepared_case import UnknownCase, Unsupported
 from .single_process import Performer, Solo
 
+_ONE_NODE = Nodes(())
+
 
 class Worker:
     """One contender: at most one case is prepared in the life of a worker."""
@@ -49,7 +49,7 @@ class Worker:
         self._load_user_cases = load_user_cases
         self._phase = "hello"
         self._prepare: Prepare | None = None
-        self._neighbours: tuple[Neighbour, ...] = ()
+        self._nodes = _ONE_NODE
         self._performer: Performer | None = None
         self._metrics: dict[str, float] = {}
         self._placement = affinity_check.Placement()
@@ -74,8 +74,8 @@ class Worker:
     def _do(self, message: Message) -> None:
         if isinstance(message, Prepare):
             self._say(self._prepared(message))
-        elif isinstance(message, Neighbours):
-            self._neighbours = tuple(Neighbour(**one) for one in message.lent)
+        elif isinstance(message, Nodes):
+            self._nodes = message
         elif isinstance(message, Measure):
             self._phase = "measure"
             self._say(self._block(message.iterations))
@@ -119,7 +119,7 @@ class Worker:
         if key.name not in REGISTER:
             self._load_user_cases()
         built = time.perf_counter_ns()
-        self._performer = staged = perform(key, message.device, message.seed, self._neighbours)
+        self._performer = staged = perform(key, message.device, message.seed, self._nodes)
         build_seconds = (time.perf_counter_ns() - built) / 1e9
         self._enter("first_call")
         first_ns = staged.first_call()
@@ -184,13 +184,15 @@ class Worker:
         self._out.flush()
 
 
-def perform(key: CaseKey, device: str, seed: int, neighbours: tuple[Neighbour, ...] = ()) -> Performer:
+def perform(key: CaseKey, device: str, seed: int, nodes: Nodes = _ONE_NODE) -> Performer:
     """The case of `key` on stage, built and ready to be called: in this process, or in several it leads."""
-    if any(axis in GANG_AXES for axis, _ in key.technique):
+    if any(axis in GROUP_AXES for axis, _ in key.technique):
         # Here, because torch.distributed is no part of what other cases import.
-        from .distributed.leader import Gang
+        from .distributed.leader import RankGroup
+        from .distributed.torchrun import NodeSpec
 
-        return Gang(key, device, seed, neighbours)
+        specs = tuple(NodeSpec(each["name"], each["address"], tuple(each["command"])) for each in nodes.nodes)
+        return RankGroup(key, device, seed, specs, nodes.cpus)
     return Solo(key, device, seed)
 
 

@@ -11,12 +11,12 @@ import pytest
 from in_process import typed
 from journals import a_header
 from measuring_site import Done, Site
+from runner.multi_node.client import Neighbours
 
 from cli.context import context
 from cli.workflows.plan_run import find_run, machine_of, prepare_again
 from runner import journal, machine
 from runner.machine import MachineFacts
-from runner.multi_node.client import Neighbours
 from workflows.errors import CannotResume, NothingToResume
 
 pytestmark = pytest.mark.torch
@@ -137,31 +137,25 @@ def test_the_latest_is_the_newest_of_this_machine(
     assert find_run(context(), "latest").name == "20990102-000000-ffffffff"
 
 
-def test_with_another_neighbour_of_the_same_kind_a_run_is_not_resumed(half: tuple[Site, str]) -> None:
+def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
+    half: tuple[Site, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     site, run = half
     here = machine.describe([])
-    now = StandIn((replace(here, name="gpu-b", fingerprint="b" * 16),))
-    before = StandIn((replace(here, name="gpu-a", fingerprint="a" * 16),))
+    nodes = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
+    now, before = (
+        NodeMachines(nodes, (replace(here, name=name, fingerprint=name * 8),)) for name in ("gb", "ga")
+    )
     change_header(site.journal(run), lambda body: body.update(machine=machine_of(here, before)))
     folder = site.journal(run).parent
-    assert prepare_again(folder, lambda *_: before).header.run == run
-    refused = f"run {run} had machine gpu-a as neighbour there:7391, where gpu-b lends itself now"
+    with pytest.raises(UsageError, match="measures together with second: resume it with the same --nodes"):
+        prepare_again(folder)
+    monkeypatch.setattr(PLAN_RUN, "reach", lambda *_: before)
+    assert prepare_again(folder, nodes).header.run == run
+    monkeypatch.setattr(PLAN_RUN, "reach", lambda *_: now)
+    refused = f"run {run} was measured on node second, which is another machine than node second now"
     with pytest.raises(CannotResume, match=refused):
-        prepare_again(folder, lambda *_: now)
-
-
-class StandIn(Neighbours):
-    """Neighbours that nobody was asked for."""
-
-    def __init__(self, machines: tuple[MachineFacts, ...]) -> None:
-        self._facts = machines
-
-    @property
-    def machines(self) -> tuple[MachineFacts, ...]:
-        return self._facts
-
-    def facts(self) -> list[dict[str, Any]]:
-        return [asdict(each) | {"address": "there:7391"} for each in self._facts]
+        prepare_again(folder, nodes)
 
 
 def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, str]) -> None:

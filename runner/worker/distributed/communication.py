@@ -44,7 +44,7 @@ class Found:
     facts: dict[str, Any]
 
 
-def measure(gang: Ranks, key: CaseKey) -> Found:
+def measure(group: Ranks, key: CaseKey) -> Found:
     """Blocks of steps with and without communication, taken A B B A, and all-reduces of several sizes.
 
     Exposed communication is the step less the same under `no_sync()`; skew compares the ranks' steps under
@@ -55,13 +55,13 @@ def measure(gang: Ranks, key: CaseKey) -> Found:
     facts: dict[str, Any] = {}
     # The sharded optimizer of ZeRO-1 sends the weights round, also under no_sync().
     if key.axis("compile") == "none" and key.axis("parallel") == "ddp":
-        metrics |= _exposed(gang)
-    if gang.ranks > 1:
-        own = gang.gradient_bytes()
+        metrics |= _exposed(group)
+    if group.ranks > 1:
+        own = group.gradient_bytes()
         sizes = [own, *(mib * MIB for mib in _TABLE)]
         bandwidths = [
-            bus_bandwidth(size, seconds, gang.ranks)
-            for size, seconds in zip(sizes, gang.all_reduce(sizes), strict=True)
+            bus_bandwidth(size, seconds, group.ranks)
+            for size, seconds in zip(sizes, group.all_reduce(sizes), strict=True)
         ]
         metrics["bus_bandwidth"] = bandwidths[0]
         facts["bus_bandwidth_gb_per_second"] = dict(zip(map(str, _TABLE), bandwidths[1:], strict=True))
@@ -77,16 +77,16 @@ def bus_bandwidth(size: int, seconds: float, ranks: int) -> float:
     return size / seconds * 2 * (ranks - 1) / ranks / 1e9
 
 
-def _exposed(gang: Ranks) -> dict[str, float]:
-    common = gang.common_steps()
-    local = gang.local_steps()
-    for own, more in zip(local, gang.local_steps(), strict=True):
+def _exposed(group: Ranks) -> dict[str, float]:
+    common = group.common_steps()
+    local = group.local_steps()
+    for own, more in zip(local, group.local_steps(), strict=True):
         own += more
-    common += gang.common_steps()
+    common += group.common_steps()
     step = median(common)
     of_ranks = [median(own) for own in local]
     exposed = step - max(of_ranks)
     found = {"exposed_communication": exposed / 1e6, "exposed_share": exposed / step}
-    if gang.ranks > 1:
+    if group.ranks > 1:
         found["rank_skew"] = (max(of_ranks) - min(of_ranks)) / max(of_ranks)
     return found

@@ -1,4 +1,4 @@
-"""Who gets which CPUs: equal shares of the leader's CPUs for the members of a gang, by whole cores."""
+"""Who gets which CPUs: equal shares of the leader's CPUs for the members of a group, by whole cores."""
 
 import os
 import shutil

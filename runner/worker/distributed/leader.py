@@ -20,11 +20,10 @@ from ..measurements import timing
 from ..messages import Block, Window
 from . import communication
 from .cpu_partition import cores_of, own_cpus, seen
-from .local_node import used
-from .members import Crew, Muster
+from .members import GroupSpec, LocalMembers, Members
 from .parallel import BY_DDP, part_key, refuse, store
 from .rank import judge
-from .remote_node import Neighbour
+from .torchrun import THIS, NodeSpec, TorchrunMembers
 
 _MOMENT_NS = 1_000_000
 #: Steps between two orders while warming up and while observed.
@@ -43,28 +42,40 @@ _ADDED = ("switches", "migrations", "alloc_retries", "ceiling_tflops")
 _OF_THE_GPU = ("ceiling_tflops",)
 
 
-class Gang:
-    """Leader of the members of one case; raises Unsupported, and MemberFailed for whoever fails or dies."""
+class RankGroup:
+    """Leader of the members of one case; raises Unsupported, and MemberFailed for one that fails or dies.
 
-    def __init__(self, key: CaseKey, device: str, seed: int, neighbours: tuple[Neighbour, ...] = ()) -> None:
-        refuse(key, device, len(neighbours))
+    `nodes` are those of the run, this machine first; members on the others keep to `cpus` (none: all there).
+    """
+
+    def __init__(
+        self,
+        key: CaseKey,
+        device: str,
+        seed: int,
+        nodes: tuple[NodeSpec, ...] = (),
+        cpus: tuple[int, ...] = (),
+    ) -> None:
+        refuse(key, device, max(1, len(nodes)))
         self._key = key
         self._device = device
         self._parallel = key.axis("parallel") != "none"
         self._count = key.count("ranks" if self._parallel else "instances")
         part_key(key)
-        muster = Muster(
+        spec = GroupSpec(
             word="rank" if self._parallel else "instance",
             count=self._count,
             each=self._cores_each(),
             threads=None if key.axis("threads") == "profile" else key.count("threads"),
-            torchrun=key.axis("launcher") == "torchrun",
-            case=str(key),
-            neighbours=neighbours[: key.count("nodes") - 1],
         )
-        self._crew = Crew(muster)
+        self._torchrun = key.axis("launcher") == "torchrun" or key.count("nodes") > 1
+        self._members: Members
+        if self._torchrun:
+            self._members = TorchrunMembers(spec, (nodes or (THIS,))[: key.count("nodes")], cpus)
+        else:
+            self._members = LocalMembers(spec)
         # Kept as long as the members need it to find each other.
-        self._store = store(self._crew.host, 0, leads=True) if self._parallel else None
+        self._store = store(0, leads=True) if self._parallel and not self._torchrun else None
         self._samples: list[list[int]] = [[] for _ in range(self._count)]
         self._courses: list[dict[str, Any]] = []
         self._seen: dict[int, Mapping[str, Any]] = {}
@@ -72,11 +83,11 @@ class Gang:
         self._late_ns = 0
         self._iterations = _FIRST_ROUND
         self._last_samples = 0
-        self._tell_to_build(device, seed)
+        self._build(device, seed)
 
     def first_call(self) -> int:
         """The first step of all; of a training case, losses and gradients are kept for the answer's check."""
-        told = self._crew.ask("first_call", start_ns=self._crew.soon())
+        told = self._members.ask("first_call", start_ns=self._members.soon())
         self._courses = [one["course"] for one in told if one["course"] is not None]
         return max(one["ns"] for one in told)
 
@@ -86,14 +97,14 @@ class Gang:
         started = time.perf_counter_ns()
         count = _FIRST_ROUND
         while True:
-            told = self._crew.ask("steps", count=count, start_ns=self._crew.soon())
+            told = self._members.ask("steps", count=count, start_ns=self._members.soon())
             steps += _slowest(told, ranks=self._parallel)
             elapsed = (time.perf_counter_ns() - started) / 1e9
             ended = "steady" if elapsed >= min_seconds and timing.steady(steps) else ""
             ended = ended or ("cap" if elapsed >= max_seconds else "")
             last = round(median(steps[-3:]))
             if ended:
-                self._crew.ask("settle")
+                self._members.ask("settle")
                 return timing.WarmUp(len(steps), elapsed, ended, last, timing.reached(steps, elapsed))
             count = max(1, _ROUND_NS // max(1, last))
 
@@ -113,46 +124,46 @@ class Gang:
         for samples in self._samples:
             del samples[len(samples) - self._last_samples :]
         self._last_samples = 0
-        self._crew.ask("forget")
+        self._members.ask("forget")
 
     def observe(self, seconds: float) -> Window:
         """Free-running steps for `seconds`; the iterations are those of each member, who all do as many.
 
         In few long rounds: between two of them the members wait, which is no part of what is looked at.
         """
-        started = self._crew.soon()
+        started = self._members.soon() or time.monotonic_ns()
         ended, iterations, count = started, 0, self._iterations
         while (left := seconds * 1e9 - (ended - started)) > 0:
             if iterations:
                 count = max(1, ceil(left * iterations / (ended - started)))
-            self._crew.ask("observe", count=count, start_ns=self._crew.soon())
+            self._members.ask("observe", count=count, start_ns=self._members.soon())
             iterations += count
             ended = time.monotonic_ns()
         return Window(started, ended, iterations)
 
     def facts(self) -> dict[str, Any]:
         """What describes the case as a whole; `members` says it of each, placement included."""
-        told: list[dict[str, Any]] = self._crew.ask("facts")
+        told: list[dict[str, Any]] = self._members.ask("facts")
         known = {**told[0], **self._facts}
         if not self._parallel:
             known["items"] = sum(one["items"] for one in told)
             known["flops"] = sum(one["flops"] for one in told) if told[0]["flops"] else None
         # CPU 3 of another machine is not ours.
-        here = [told[number]["affinity"] for number in self._crew.own]
+        here = [told[number]["affinity"] for number in self._members.own]
         known["affinity"] = {
             "allowed": sorted({text for one in here for text in one["allowed"]}),
             "seen": sorted({cpu for one in here for cpu in one["seen"]}),
         }
-        known["members"] = [self._member(number, one) for number, one in enumerate(told)]
+        known["members"] = [self._facts_of(number, one) for number, one in enumerate(told)]
         if notes := [one["ceiling_note"] for one in told if "ceiling_note" in one]:
             # What one of them lacks the case has not.
             known["ceiling_note"] = notes[0]
-        known["members_pinned_by"] = self._crew.pinned_by
-        if self._crew.lent:
-            known["neighbours"] = [node.facts for node in self._crew.lent]
-            known["interface"] = used(self._crew.interface)
-            known["looked_at"] = "threads, counters and memory of this machine; of others what members tell"
-        known["started_apart_us"] = self._late_ns / 1e3
+        known["members_pinned_by"] = self._members.pinned_by
+        known |= self._members.facts()
+        if self._members.one_clock:
+            known["started_apart_us"] = self._late_ns / 1e3
+        else:
+            known["looked_at"] = "threads, counters and memory of this machine; of others what members report"
         if not self._device.startswith("cuda"):
             known["cpus_in_use"] = self._cpus_in_use(told)
         return known
@@ -161,9 +172,9 @@ class Gang:
         """Throughput of all members, peaks of the largest, and of ranks what their communication costs."""
         one_gpu = not self._parallel and self._device.startswith("cuda")
         if one_gpu:
-            told = [self._crew.ask_one(number, "metrics") for number in range(self._count)]
+            told = [self._members.ask_one(number, "metrics") for number in range(self._count)]
         else:
-            told = self._crew.ask("metrics")
+            told = self._members.ask("metrics")
         known = of_all(told, one_gpu=one_gpu)
         if not self._parallel:
             # Where no block counts there is none.
@@ -177,15 +188,15 @@ class Gang:
     def check(self) -> correctness.Check:
         """Every member's answer; of a training over ranks, the first step of all against one process's."""
         if self._parallel and self._key.phase == "train":
-            return judge(self._key, self._courses, self._crew.ask_one(0, "reference"))
-        checks = [correctness.Check(**one) for one in self._crew.ask("check")]
+            return judge(self._key, self._courses, self._members.ask_one(0, "reference"))
+        checks = [correctness.Check(**one) for one in self._members.ask("check")]
         compared = [one for one in checks if one.error is not None or one.wrong] or checks
         wrong = [one for one in compared if one.wrong]
         return wrong[0] if wrong else max(compared, key=lambda one: one.error or 0.0)
 
     def close(self) -> None:
         """Have the members leave."""
-        self._crew.close()
+        self._members.close()
 
     # -- for the cost of communication ----------------------------------------------------
 
@@ -200,15 +211,15 @@ class Gang:
 
     def local_steps(self) -> list[list[int]]:
         """The same steps of every rank without communication."""
-        return self._crew.ask("local", iterations=self._iterations, start_ns=self._crew.soon())
+        return self._members.ask("local", iterations=self._iterations, start_ns=self._members.soon())
 
     def all_reduce(self, sizes: list[int]) -> list[float]:
         """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
-        return [max(own) for own in zip(*self._crew.ask("all_reduce", sizes=sizes), strict=True)]
+        return [max(own) for own in zip(*self._members.ask("all_reduce", sizes=sizes), strict=True)]
 
     def gradient_bytes(self) -> int:
         """The size of all gradients of one rank."""
-        return self._crew.ask_one(0, "facts")["gradient_bytes"]
+        return self._members.ask_one(0, "facts")["gradient_bytes"]
 
     # -- members --------------------------------------------------------------------------
 
@@ -220,27 +231,26 @@ class Gang:
             return max(1, len(cores_of(own_cpus())) // torch.cuda.device_count())
         return 1 if self._key.axis("threads") == "profile" else self._key.count("threads")
 
-    def _tell_to_build(self, device: str, seed: int) -> None:
-        met_at = None if self._store is None else (self._crew.host, self._store.port)
+    def _build(self, device: str, seed: int) -> None:
+        store_port = None if self._store is None else self._store.port
         about = {"case": str(self._key), "device": device, "seed": seed, "world": self._count}
         for number in range(self._count):
-            local = number - self._crew.node_of(number).order.first
-            self._crew.order_one(number, "build", rank=number, local=local, met_at=met_at, **about)
-        self._crew.gather()
+            local = self._members.local_number(number)
+            self._members.order_one(number, "build", rank=number, local=local, store_port=store_port, **about)
+        self._members.gather()
 
     def _blocks(self, iterations: int) -> list[Block]:
         # Ranks wait for each other in every step; instances keep each other company to the end.
         on = not self._parallel
-        start = self._crew.soon()
-        self._crew.order("block", iterations=iterations, start_ns=start, on=on)
+        start = self._members.soon()
+        self._members.order("block", iterations=iterations, start_ns=start, on=on)
         looked = 0 if self._seen else self._look_at_threads(start)
         if on:
-            self._crew.gather()
-            self._crew.order("halt")
-        told: list[dict[str, Any]] = self._crew.gather()
-        blocks = [self._in_our_time(number, one) for number, one in enumerate(told)]
+            self._members.gather()
+            self._members.order("halt")
+        blocks = self._in_our_time(self._members.gather())
         if looked:
-            here = [blocks[number] for number in self._crew.own]
+            here = [blocks[number] for number in self._members.own]
             within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in here)
             self._facts["seen_within_block"] = within
         return blocks
@@ -250,37 +260,46 @@ class Gang:
 
         Once, in the first block: it costs the members a millisecond or so.
         """
+        start_ns = start_ns or time.monotonic_ns()
         time.sleep(max(0.0, (start_ns + _MOMENT_NS - time.monotonic_ns()) / 1e9))
         looked = time.monotonic_ns()
-        pids, shares = self._crew.pids, self._crew.shares
-        self._seen = {number: seen(pids[number], shares[number]) for number in self._crew.own}
+        pids, shares = self._members.pids, self._members.shares
+        self._seen = {number: seen(pids[number], shares[number]) for number in self._members.own}
         return looked
 
-    def _in_our_time(self, number: int, told: dict[str, Any]) -> Block:
-        """A member's block, whose beginning it told by its own machine's clock."""
-        samples, started = told.pop("samples_ns"), told.pop("started_ns")
-        ours = self._crew.node_of(number).clock.ours(started)
-        return Block(samples_ns=tuple(samples), started_ns=ours, **told)
+    def _in_our_time(self, reports: list[dict[str, Any]]) -> list[Block]:
+        """The members' blocks. Those of other machines have begun, by our clock, when the first here did.
+
+        That is right to what a message takes: members wait for each other before a block.
+        """
+        own = self._members.own
+        began = min(reports[number]["started_ns"] for number in own)
+        blocks: list[Block] = []
+        for number, report in enumerate(reports):
+            samples, started = report.pop("samples_ns"), report.pop("started_ns")
+            started = started if number in own else began
+            blocks.append(Block(samples_ns=tuple(samples), started_ns=started, **report))
+        return blocks
 
     def _throughput(self) -> float:
         """Items a second of all instances, each in its own time."""
-        items = [one["items"] for one in self._crew.ask("facts")]
+        items = [one["items"] for one in self._members.ask("facts")]
         latencies = [median(samples) / 1e9 for samples in self._samples]
         return sum(own / seconds for own, seconds in zip(items, latencies, strict=True))
 
     def _cpus_in_use(self, told: list[dict[str, Any]]) -> int:
         """On how many CPUs the members compute at once, at most."""
-        pairs = zip(told, self._crew.shares, strict=True)
+        pairs = zip(told, self._members.shares, strict=True)
         return sum(min(one["threads"], len(share)) for one, share in pairs)
 
-    def _member(self, number: int, told: Mapping[str, Any]) -> dict[str, Any]:
+    def _facts_of(self, number: int, report: Mapping[str, Any]) -> dict[str, Any]:
         samples = self._samples[number]
-        where = self._crew.node_of(number).order.where
+        node = self._members.node_of(number)
         return {
-            **({"neighbour": where} if where else {}),
-            "pid": self._crew.pids[number],
-            "cpus": list(self._crew.shares[number]),
-            "threads": told["threads"],
+            **({"node": node} if node else {}),
+            "pid": self._members.pids[number],
+            "cpus": list(self._members.shares[number]),
+            "threads": report["threads"],
             "latency_ms": median(samples) / 1e6 if samples else None,
             "during_block": dict(self._seen[number]) if number in self._seen else None,
         }

@@ -1,4 +1,4 @@
-"""A member of a gang: builds its part of the case and does what the leader orders, step for step."""
+"""A member of a group: builds its part of the case and does what the leader orders, step for step."""
 
 import time
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from ..worker_loop import failure
 from .local_channel import Line
 from .parallel import device_of
 from .rank import Rank
+from .store_channel import StoreChannel
 
 #: Sleeping is late by up to a scheduler's tick; the last stretch before a common start is spent looking.
 _LOOK_NS = 1_000_000
@@ -24,7 +25,7 @@ _LOOK_NS = 1_000_000
 class Member:
     """One instance or rank of a case; at most one is built in the life of a member."""
 
-    def __init__(self, line: Line, load_user_cases: Callable[[], object]) -> None:
+    def __init__(self, line: Line | StoreChannel, load_user_cases: Callable[[], object]) -> None:
         self._line = line
         self._load_user_cases = load_user_cases
         self._device = "cpu"
@@ -45,7 +46,7 @@ class Member:
             "local": self._local,
             "all_reduce": self._all_reduce,
             "facts": self._facts,
-            "metrics": self._told,
+            "metrics": self._report,
             "reference": self._reference,
             "check": self._check,
         }
@@ -69,7 +70,7 @@ class Member:
         return self._part
 
     def _build(
-        self, case: str, device: str, seed: int, rank: int, local: int, world: int, met_at: list[Any] | None
+        self, case: str, device: str, seed: int, rank: int, local: int, world: int, store_port: int | None
     ) -> None:
         key = CaseKey.parse(case)
         if key.name not in REGISTER:
@@ -81,18 +82,17 @@ class Member:
                 # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
                 raise Unsupported("instances are not measured with inputs of several shapes")
         else:
-            assert met_at is not None, "ranks have to meet"
-            self._part = Rank(key, device_of(device, local), seed, rank, world, (met_at[0], met_at[1]))
+            self._part = Rank(key, device_of(device, local), seed, rank, world, store_port)
 
     def _first_call(self, start_ns: int) -> dict[str, Any]:
-        wait_until(start_ns)
+        self._await_start(start_ns)
         taken = self._built.first_call()
         memory.let_go(self._device)
         course = self._part.course if isinstance(self._part, Rank) else None
         return {"ns": taken, "course": course}
 
     def _steps(self, count: int, start_ns: int) -> list[int]:
-        wait_until(start_ns)
+        self._await_start(start_ns)
         return [timing.first_call(self._built.stage.step, self._device) for _ in range(count)]
 
     def _settle(self) -> None:
@@ -118,7 +118,7 @@ class Member:
         return asdict(block)
 
     def _observe(self, count: int, start_ns: int) -> None:
-        wait_until(start_ns)
+        self._await_start(start_ns)
         for _ in range(count):
             self._built.stage.step()
         timing.synchronize(self._device)
@@ -127,7 +127,14 @@ class Member:
         return list(self._timed(self._rank.local_step, iterations, start_ns).samples_ns)
 
     def _timed(self, step: timing.Step, iterations: int, start_ns: int) -> Block:
-        return timing.block(step, self._device, iterations, lambda: wait_until(start_ns))
+        return timing.block(step, self._device, iterations, lambda: self._await_start(start_ns))
+
+    def _await_start(self, start_ns: int) -> None:
+        """Return at `start_ns` of the machine's clock; with 0 as soon as every rank has come this far."""
+        if start_ns or isinstance(self._line, Line):
+            wait_until(start_ns)
+        else:
+            self._line.meet()
 
     def _all_reduce(self, sizes: list[int]) -> list[float]:
         return [self._rank.all_reduce_seconds(size) for size in sizes]
@@ -135,13 +142,13 @@ class Member:
     def _facts(self) -> dict[str, Any]:
         return {**self._placement.facts(), **self._built.facts()}
 
-    def _told(self) -> dict[str, float]:
+    def _report(self) -> dict[str, float]:
         # Peaks first: what is measured last takes memory of its own.
-        told = self._metrics | memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        known = self._metrics | memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
         after = memory.peak_rss_mib()
         if after is not None and self._rss_was_reset:
-            told["rss_peak_steady"] = after
-        return {**told, **self._placement.metrics(self._device), **self._built.metrics()}
+            known["rss_peak_steady"] = after
+        return {**known, **self._placement.metrics(self._device), **self._built.metrics()}
 
     def _reference(self) -> dict[str, float]:
         return self._rank.reference()

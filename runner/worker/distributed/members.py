@@ -1,115 +1,105 @@
-"""The member processes of a gang as their leader holds them, wherever they are: let in, spoken to, buried."""
+"""The member processes of a case as their leader holds them: started, ordered, heard, and ended.
+
+`Members` is what both kinds share. `LocalMembers` are children of this process, each with a channel of its
+own; `torchrun.TorchrunMembers` are started by torch.distributed.run, on one node or several.
+"""
 
 import contextlib
+import os
 import select
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from ..prepared_case import Unsupported
-from .cpu_partition import Share
+from .cpu_partition import Share, bind, cores_of, own_cpus, share_out
 from .local_channel import Line, Listener
-from .local_node import GRACE_SECONDS, MemberFailed, Node, Order, OwnNode
-from .remote_agent import LEAVE_SECONDS
-from .remote_node import LentNode, Neighbour
-from .tcp_channel import Door, interface_to, listen
 
 #: The axes that take several processes, or make sense for several only.
-GANG_AXES = ("instances", "parallel", "ranks", "nodes", "scaling", "launcher", "hook", "bucket", "ddp")
-_LOOK_SECONDS = 0.2
-#: How far ahead of now a common start lies: time for the order to reach everyone.
+GROUP_AXES = ("instances", "parallel", "ranks", "nodes", "scaling", "launcher", "hook", "bucket", "ddp")
+#: How long members may take to leave when ordered to.
+LEAVE_SECONDS = 10.0
+LOOK_SECONDS = 0.2
+#: How long a dead member's parent may take to learn how it died.
+_GRACE_SECONDS = 1.0
+#: How far ahead of now a common start lies: time for the order to reach every member.
 _AHEAD_NS = 10_000_000
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
+
+
+class MemberFailed(Exception):
+    """A member could not go on; the text says which and why, `status` what kind of outcome that is."""
+
+    def __init__(self, status: str, reason: str, traceback: str = "") -> None:
+        super().__init__(reason)
+        self.status = status
+        self.traceback = traceback
 
 
 @dataclass(frozen=True, slots=True)
-class Muster:
-    """Who makes up a crew: `count` members called `word` (rank, instance), as many on each machine.
+class GroupSpec:
+    """The members of one case: `count`, called `word` (rank, instance).
 
-    `each` and `threads` are as in `Order`; with `torchrun` torch.distributed.run starts them. `case` is for
-    the neighbours, each of which starts what it takes for that.
+    Each has `each` cores (None: its part of all there are) and computes with `threads` (None: one a core).
     """
 
     word: str
     count: int
     each: int | None
     threads: int | None
-    torchrun: bool
-    case: str = ""
-    neighbours: tuple[Neighbour, ...] = ()
 
 
-class Crew:
-    """Live members, numbered from 0: first those of this machine, then those of each neighbour."""
+class Members(ABC):
+    """Live members, numbered from 0."""
 
-    def __init__(self, muster: Muster) -> None:
-        self.word = muster.word
-        self.pids: list[int] = [0] * muster.count
-        #: By which address of ours, and by which interface, the others are reached.
-        self.host, self.interface = "127.0.0.1", "lo"
-        self.nodes: list[Node] = []
-        #: The neighbours among them.
-        self.lent: list[LentNode] = []
-        self._lines: list[Line] = []
-        self._listener = Listener()
-        self._doors: list[Listener | Door] = [self._listener]
-        try:
-            self._start(muster)
-            self._lines = self._let_in()
-        except BaseException:
-            self._kill()
-            raise
-        finally:
-            for door in self._doors:
-                door.close()
+    #: By which address of ours, and by which interface, members meet.
+    host: str = "127.0.0.1"
+    interface: str = "lo"
+    #: Whether all members share this machine's monotonic clock.
+    one_clock: bool = True
 
-    @property
-    def shares(self) -> tuple[Share, ...]:
-        """Each member's CPUs, by its machine's numbers."""
-        return tuple(share for node in self.nodes for share in node.shares)
-
-    @property
-    def pinned_by(self) -> str:
-        """What keeps members to their CPUs, on every machine."""
-        return "numactl" if all(node.pinned_by == "numactl" for node in self.nodes) else "affinity"
+    def __init__(self, spec: GroupSpec) -> None:
+        self.spec = spec
+        self.pids: list[int] = [0] * spec.count
+        #: Each member's CPUs, by its machine's numbers.
+        self.shares: tuple[Share, ...] = ()
+        #: What keeps members to their CPUs.
+        self.pinned_by = "affinity"
 
     @property
     def own(self) -> range:
         """The numbers of the members on this machine."""
-        return self.nodes[0].order.numbers
+        return range(self.spec.count)
 
-    def node_of(self, number: int) -> Node:
-        """Where a member is."""
-        return next(node for node in self.nodes if number in node.order.numbers)
+    def node_of(self, number: int) -> str:
+        """The name of the node of a member that is on another machine; empty on this one."""
+        return ""
+
+    def local_number(self, number: int) -> int:
+        """A member's number among those of its machine."""
+        return number
+
+    def facts(self) -> dict[str, Any]:
+        """What an outcome says of the nodes."""
+        return {}
 
     def soon(self) -> int:
-        """A moment of our monotonic clock by which an order given now has reached everyone."""
-        for node in self.nodes:
-            node.look_at_clock()
-        # There and back took twice the doubt about a clock.
-        trip = max(node.clock.error_ns for node in self.nodes) * 2
-        return time.monotonic_ns() + _AHEAD_NS + trip
+        """A moment by which an order given now has reached every member; 0 where no clock is common."""
+        return time.monotonic_ns() + _AHEAD_NS
 
     def order(self, do: str, **details: Any) -> None:
-        """Tell every member to do something; raises MemberFailed for one that is gone.
-
-        `start_ns` is a moment of our clock: each is told it in its own.
-        """
-        for number in range(len(self._lines)):
+        """Order every member to do something; raises MemberFailed for one that is gone."""
+        for number in range(self.spec.count):
             self.order_one(number, do, **details)
-
-    def order_one(self, number: int, do: str, **details: Any) -> None:
-        """Tell one member."""
-        if "start_ns" in details:
-            details["start_ns"] = self.node_of(number).clock.theirs(details["start_ns"])
-        try:
-            self._lines[number].say({"do": do, **details})
-        except OSError:
-            raise self._trouble(number, None) from None
 
     def gather(self) -> list[Any]:
         """One answer from every member, by number; raises MemberFailed as soon as one fails or dies."""
-        return [answer for _, answer in sorted(self._hear(set(range(len(self._lines)))).items())]
+        return [answer for _, answer in sorted(self.receive({*range(self.spec.count)}).items())]
 
     def ask(self, do: str, **details: Any) -> list[Any]:
         """`order` and `gather`."""
@@ -117,127 +107,137 @@ class Crew:
         return self.gather()
 
     def ask_one(self, number: int, do: str, **details: Any) -> Any:
-        """The answer of one member, the others being left alone."""
+        """The answer of one member."""
         self.order_one(number, do, **details)
-        return self._hear({number})[number]
+        return self.receive({number})[number]
 
+    def name(self, number: int) -> str:
+        """A member for people: `rank 1`, `rank 3 on gpu-b`."""
+        node = self.node_of(number)
+        return f"{self.spec.word} {number}" + (f" on {node}" if node else "")
+
+    def reported(self, number: int, failed: Mapping[str, str]) -> MemberFailed:
+        """What a member said of its own failure."""
+        reason = failed["reason"]
+        if failed["status"] != "unsupported":
+            reason = f"{self.name(number)}: {reason}"
+        return MemberFailed(failed["status"], reason, failed["traceback"])
+
+    @abstractmethod
+    def order_one(self, number: int, do: str, **details: Any) -> None:
+        """Order one member to do something."""
+
+    @abstractmethod
+    def receive(self, numbers: Collection[int]) -> dict[int, Any]:
+        """The next answer of each of these members."""
+
+    @abstractmethod
     def close(self) -> None:
-        """Have all members leave; whoever does not is killed."""
-        for line in self._lines:
-            with contextlib.suppress(OSError):
-                line.say({"do": "leave"})
-        give_up = time.monotonic() + LEAVE_SECONDS
-        for node in self.nodes:
-            node.wait(give_up)
-        self._kill()
+        """Have all members leave; one that does not is killed."""
 
-    # -- starting -------------------------------------------------------------------------
 
-    def _start(self, muster: Muster) -> None:
-        nodes = len(muster.neighbours) + 1
-        count = muster.count // nodes
-        plain = Order(muster.word, 0, count, muster.each, muster.threads, "", muster.torchrun, nodes=nodes)
-        own = replace(plain, leader=self._listener.name)
-        if muster.neighbours:
-            own = replace(own, **self._reach(muster.neighbours))
-            door = Door(self.host)
-            self._doors.append(door)
-            for number, node in enumerate(self.lent, 1):
-                door.keys[str(number)] = node.key
-                order = replace(own, first=number * count, leader=f"{self.host}:{door.port}", node=number)
-                node.start(replace(order, where=node.name), muster.case, door.port)
-        self.nodes = [OwnNode(own), *self.lent]
+class LocalMembers(Members):
+    """Members that are children of this process; raises NoRoom, or OSError where none can be started."""
 
-    def _reach(self, neighbours: Sequence[Neighbour]) -> dict[str, Any]:
-        """Call the lenders; answers where all of them find this machine, for the orders."""
-        for neighbour in neighbours:
-            self.lent.append(LentNode(neighbour))
-        ours = sorted({node.ends[0] for node in self.lent})
-        if len(ours) > 1:
-            raise Unsupported(f"the neighbours are reached from {' and '.join(ours)}: ranks speak from one")
-        self.host, self.interface = ours[0], interface_to(self.lent[0].ends[1])
-        with listen((self.host, 0)) as free:
-            return {"host": self.host, "port": free.getsockname()[1], "interface": self.interface}
+    def __init__(self, spec: GroupSpec) -> None:
+        super().__init__(spec)
+        self.shares = share_out(own_cpus(), spec.count, spec.word, spec.each)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._lines: list[Line] = []
+        self._oom_kills = oom_kills()
+        listener = Listener()
+        try:
+            self._start(listener.name)
+            self._lines = self._admit(listener)
+        except BaseException:
+            self._kill()
+            raise
+        finally:
+            listener.close()
 
-    def _let_in(self) -> list[Line]:
-        lines: dict[int, Line] = {}
-        while len(lines) < len(self.pids):
-            callers, _, _ = select.select(self._doors, [], [], _LOOK_SECONDS)
-            for door in callers:
-                self._greet(door, lines)
-            if not callers:
-                for node in self.nodes:
-                    if trouble := node.missing(lines):
-                        raise trouble
-        return [lines[number] for number in range(len(self.pids))]
+    def order_one(self, number: int, do: str, **details: Any) -> None:
+        """Order one member to do something."""
+        try:
+            self._lines[number].say({"do": do, **details})
+        except OSError:
+            raise self._cause(number, None) from None
 
-    def _greet(self, door: Listener | Door, lines: dict[int, Line]) -> None:
-        """Let in who calls: a mate, or a member that has not come yet."""
-        if isinstance(door, Listener):
-            node, line = self.nodes[0], door.accept()
-        else:
-            call = door.accept()
-            node, line = (self.nodes[int(call.name)], call.line) if call else (self.nodes[0], None)
-        hello = None if line is None else line.hear()
-        if line is None or hello is None:
-            return
-        if "mate" in hello and isinstance(node, LentNode):
-            node.meet(line)
-            return
-        number = hello["rank"]
-        if number not in node.order.numbers or number in lines:
-            line.close()
-            return
-        self.pids[number] = hello["pid"]
-        with contextlib.suppress(OSError):
-            line.say({"cpus": list(self.shares[number])})
-        lines[number] = line
-
-    # -- listening ------------------------------------------------------------------------
-
-    def _hear(self, numbers: set[int]) -> dict[int, Any]:
+    def receive(self, numbers: Collection[int]) -> dict[int, Any]:
+        """The next answer of each of these members."""
         answers: dict[int, Any] = {}
         poller = select.poll()
         by_descriptor = {self._lines[number].fileno(): number for number in numbers}
         for descriptor in by_descriptor:
             poller.register(descriptor, select.POLLIN)
         while len(answers) < len(numbers):
-            ready = poller.poll(_LOOK_SECONDS * 1000)
+            ready = poller.poll(LOOK_SECONDS * 1000)
             if not ready:
-                self._look_for_silenced(numbers - answers.keys())
+                # A member may be dead while a process that it forked keeps its channel open.
+                for number in self._silenced({*numbers} - answers.keys()):
+                    raise self._death(number)
             for descriptor, _ in ready:
                 number = by_descriptor[descriptor]
                 heard = self._lines[number].hear()
                 if heard is None or "failed" in heard:
-                    raise self._trouble(number, heard)
+                    raise self._cause(number, heard)
                 answers[number] = heard["done"]
                 poller.unregister(descriptor)
         return answers
 
-    def _look_for_silenced(self, numbers: Collection[int]) -> None:
-        """Raise MemberFailed for a member that is dead while a process it forked keeps its line open."""
-        for number in self._silenced(numbers):
-            raise self.node_of(number).death(number)
-        for node in self.nodes:
-            waited_for = [number for number in numbers if number in node.order.numbers]
-            if waited_for and node.gave_up() and not self._speaking(waited_for):
-                sentence = f"torchrun{node.order.at} ended before every rank was done"
-                raise MemberFailed("crashed", f"{sentence}; its report is in the log")
+    def close(self) -> None:
+        """Have all members leave; one that does not is killed."""
+        for line in self._lines:
+            with contextlib.suppress(OSError):
+                line.say({"do": "leave"})
+        give_up = time.monotonic() + LEAVE_SECONDS
+        for process in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, give_up - time.monotonic()))
+        self._kill()
+
+    def _start(self, leader: str) -> None:
+        command = (sys.executable, "-I", sys.argv[0], "member", "--leader", leader)
+        variables = {GLOO_INTERFACE: self.interface, **os.environ, **threads_of(self.spec, self.shares)}
+        prefixes = [bind(share) for share in self.shares]
+        if all(prefixes):
+            self.pinned_by = "numactl"
+        for number, prefix in enumerate(prefixes):
+            whole = (*prefix, *command, "--rank", str(number))
+            self._processes.append(subprocess.Popen(whole, stdin=subprocess.DEVNULL, env=variables))
+
+    def _admit(self, listener: Listener) -> list[Line]:
+        lines: dict[int, Line] = {}
+        while len(lines) < self.spec.count:
+            callers, _, _ = select.select([listener], [], [], LOOK_SECONDS)
+            line = listener.accept() if callers else None
+            hello = None if line is None else line.hear()
+            if line is not None and hello is not None and hello["rank"] not in lines:
+                number = hello["rank"]
+                self.pids[number] = hello["pid"]
+                with contextlib.suppress(OSError):
+                    line.say({"cpus": list(self.shares[number])})
+                lines[number] = line
+            if not callers:
+                missing = [number for number in range(self.spec.count) if number not in lines]
+                for number in missing:
+                    if self._ended(number):
+                        raise self._death(number)
+        return [lines[number] for number in range(self.spec.count)]
+
+    def _ended(self, number: int) -> bool:
+        return self._processes[number].poll() is not None
 
     def _silenced(self, numbers: Collection[int]) -> list[int]:
         """Members that have ended, with nothing left to hear from them."""
         # In this order: what a member says, it says before it ends.
-        ended = [number for number in numbers if self.node_of(number).ended(number)]
-        return [number for number in ended if not self._speaking([number])]
+        ended = [number for number in numbers if self._ended(number)]
+        return [number for number in ended if not self._lines[number].waiting()]
 
-    def _speaking(self, numbers: Collection[int]) -> bool:
-        return any(self._lines[number].waiting() for number in numbers)
-
-    def _trouble(self, number: int, heard: Mapping[str, Any] | None) -> MemberFailed:
+    def _cause(self, number: int, heard: Mapping[str, Any] | None) -> MemberFailed:
         """The cause, once one member has failed: a dead member before what others make of its death."""
         troubles = {number: heard}
         others = {self._lines[n].fileno(): n for n in range(len(self._lines)) if n != number}
-        give_up = time.monotonic() + GRACE_SECONDS
+        give_up = time.monotonic() + _GRACE_SECONDS
         while heard is not None and others and (left := give_up - time.monotonic()) > 0:
             ready, _, _ = select.select(list(others), [], [], left)
             for descriptor in ready:
@@ -247,15 +247,53 @@ class Crew:
                     troubles[other] = said
         troubles |= dict.fromkeys(self._silenced(others.values()))
         if dead := [n for n, said in troubles.items() if said is None]:
-            return self.node_of(dead[0]).death(dead[0])
-        failed: dict[str, str] = dict((heard or {})["failed"])
-        reason = failed["reason"]
-        if failed["status"] != "unsupported":
-            reason = f"{self.node_of(number).order.called(number)}: {reason}"
-        return MemberFailed(failed["status"], reason, failed["traceback"])
+            return self._death(dead[0])
+        return self.reported(number, (heard or {})["failed"])
+
+    def _death(self, number: int) -> MemberFailed:
+        """How a member ended that speaks no more; waits a moment to learn it."""
+        try:
+            code = self._processes[number].wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return MemberFailed("crashed", f"{self.name(number)} closed its channel to the leader")
+        status, how = ending(code, out_of_memory=oom_kills() > self._oom_kills)
+        return MemberFailed(status, f"{self.name(number)} {how}")
 
     def _kill(self) -> None:
-        for node in self.nodes or self.lent:
-            node.kill()
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
         for line in self._lines:
             line.close()
+
+
+def ending(code: int, *, out_of_memory: bool) -> tuple[str, str]:
+    """Status, and the end of a sentence, of a member that ended with `code` before it was done.
+
+    A negative code is a signal; with `out_of_memory` the kernel killed some process for lack of memory.
+    """
+    if code >= 0:
+        return "crashed", f"exited with code {code}, before it was done"
+    if -code == signal.SIGKILL and out_of_memory:
+        return "oom", "was killed by the kernel: out of memory"
+    name = signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"
+    return "crashed", f"was killed by {name}"
+
+
+def threads_of(spec: GroupSpec, shares: Collection[Share]) -> dict[str, str]:
+    """The variables for a member's threads: one a core, unless the case says otherwise.
+
+    Shares are equal, so one number fits all.
+    """
+    threads = str(spec.threads or len(cores_of(next(iter(shares)))))
+    return {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for lack of memory since it booted."""
+    try:
+        text = Path("/proc/vmstat").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill ")), 0)

@@ -25,8 +25,8 @@ _PRECISIONS = {
 }
 
 
-def refuse(key: CaseKey, device: str, neighbours: int = 0) -> None:
-    """Raise Unsupported for axes that do not go together, or where too few machines lend themselves."""
+def refuse(key: CaseKey, device: str, nodes: int = 1) -> None:
+    """Raise Unsupported for axes that do not go together, or where the run has too few nodes."""
     parallel, instances = key.axis("parallel"), key.count("instances")
     if parallel == "none":
         if out_of_place := [axis for axis, _ in key.technique if axis in _OF_PARALLEL]:
@@ -47,7 +47,7 @@ def refuse(key: CaseKey, device: str, neighbours: int = 0) -> None:
             raise Unsupported(f"{axis}={key.axis(axis)} takes the model out of reach of parallel={parallel}")
     if key.axis("precision") not in _PRECISIONS[parallel]:
         raise Unsupported(f"precision={key.axis('precision')} is not measured under parallel={parallel}")
-    _refuse_nodes(key, neighbours)
+    _refuse_nodes(key, nodes)
     _refuse_devices(key, device)
 
 
@@ -60,7 +60,7 @@ def _refuse_beside_ddp(key: CaseKey, parallel: str) -> None:
         raise Unsupported("parallel=pp traces the blocks, and their recomputation (checkpoint=on) is lost")
 
 
-def _refuse_nodes(key: CaseKey, neighbours: int) -> None:
+def _refuse_nodes(key: CaseKey, available: int) -> None:
     nodes, ranks = key.count("nodes"), key.count("ranks")
     if nodes == 1:
         return
@@ -70,11 +70,10 @@ def _refuse_nodes(key: CaseKey, neighbours: int) -> None:
         )
     if key.axis("compile") != "none":
         raise Unsupported("torch.compile is not measured over several machines: each has a cache of its own")
-    if neighbours < nodes - 1:
-        lent = {0: "none lends itself", 1: "1 lends itself"}.get(neighbours, f"{neighbours} lend themselves")
+    if available < nodes:
         raise Unsupported(
-            f"nodes={nodes} takes {nodes - 1} {'neighbour' if nodes == 2 else 'neighbours'} and {lent}: "
-            "`pyrometer lend` there, --neighbour here"
+            f"nodes={nodes} takes {nodes} nodes and the run has {available}: submit it to a fleet with "
+            f"nodes = {nodes}, or give it a file of nodes by --nodes"
         )
 
 
@@ -96,10 +95,10 @@ def device_of(device: str, local: int) -> str:
     return f"cuda:{local}" if device.startswith("cuda") else device
 
 
-def store(host: str, port: int, *, leads: bool) -> Any:
-    """Where ranks find each other: served by the leader on a free port (0), asked by each at that port."""
+def store(port: int, *, leads: bool) -> Any:
+    """Where the ranks of one machine meet: served by the leader on a free port (0), joined by each rank."""
     tcp = torch.distributed.TCPStore  # pyright: ignore[reportPrivateImportUsage]
-    return tcp(host, port, None, leads, wait_for_workers=False)
+    return tcp("127.0.0.1", port, None, leads, wait_for_workers=False)
 
 
 def part_key(key: CaseKey) -> CaseKey:

@@ -24,13 +24,13 @@ _REDUCES = 3
 
 
 class Rank(Solo):
-    """One rank; `rank` of `world` on `device`, the others met through the leader's store at `met_at`.
+    """One rank; `rank` of `world` on `device`. It meets the others as `meet` says.
 
     Where a loss or an output is only on some ranks, `speaks` tells whether it is on this one.
     """
 
     def __init__(
-        self, key: CaseKey, device: str, seed: int, rank: int, world: int, met_at: tuple[str, int]
+        self, key: CaseKey, device: str, seed: int, rank: int, world: int, store_port: int | None
     ) -> None:
         if key.axis("compile") != "none":
             compiling.keep_headers_beside_the_cache()
@@ -42,7 +42,7 @@ class Rank(Solo):
         self._ddp: DistributedDataParallel | None = None
         self.course: dict[str, float | None] | None = None
         self.speaks = key.axis("parallel") != "pp" or rank == world - 1
-        meet(key.axis("launcher"), device, rank, world, met_at)
+        meet(device, rank, world, store_port)
         self.stage = self._staged()
 
     def first_call(self) -> int:
@@ -163,20 +163,19 @@ class Rank(Solo):
         model_parallel.pipeline_parallel(act, micro, losses)
 
 
-def meet(launcher: str, device: str, rank: int, world: int, met_at: tuple[str, int]) -> None:
+def meet(device: str, rank: int, world: int, store_port: int | None) -> None:
     """Form the process group: nccl on CUDA, else gloo.
 
-    torchrun has told each rank by variables where to meet; for the others it is the leader's store at
-    `met_at`, host and port.
+    Without a port of the leader's store, the variables that torchrun sets say where.
     """
     backend = "gloo"
     if device.startswith("cuda"):
         backend = "nccl"
         torch.cuda.set_device(device)
-    if launcher == "torchrun":
+    if store_port is None:
         dist.init_process_group(backend)
         return
-    dist.init_process_group(backend, store=store(*met_at, leads=False), rank=rank, world_size=world)
+    dist.init_process_group(backend, store=store(store_port, leads=False), rank=rank, world_size=world)
 
 
 def squares(model: torch.nn.Module) -> float:

@@ -82,7 +82,7 @@ def reset_cuda_peaks(device: str) -> None:
 
 
 def _in_use(device: str) -> bool:
-    """Whether this process works on the CUDA device; the leader of a gang does not."""
+    """Whether this process works on the CUDA device; the leader of a group does not."""
     return device.startswith("cuda") and torch.cuda.is_initialized()
 
 
