@@ -28,7 +28,7 @@ from nodes.deaths import deaths, told
 from nodes.head import until
 from nodes.night import FEW, KINDS, Night, a_night
 
-from db.queue.records import machine_of
+from records.tasks import machine_of
 
 PARTS = ("night", "cost", "deaths")
 #: The goal of the engine's cost, in milliseconds a case.

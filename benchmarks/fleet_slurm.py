@@ -22,7 +22,7 @@ from nodes.head import Head, cases_file, schedule, suite, until
 from slurm_cluster import SlurmCluster, missing_programs
 
 from db.connection.engine import open_database
-from db.queue.records import Task, machine_of
+from records.tasks import Task, machine_of
 
 #: By node, a label that no other has; both have the last one.
 LABELS, BOTH = {"alpha": "a10", "beta": "h200"}, "rack7"

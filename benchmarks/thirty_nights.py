@@ -28,9 +28,9 @@ from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.findings import store as stored
 from db.findings.notices import notices
-from db.findings.records import Finding
 from db.findings.store import findings
 from db.queue.queries import fires, schedulers, tasks
+from records.findings import Finding
 from reports.text.finding_text import because
 from scheduled_jobs.jobs.context import MEASURING, THINKING
 from scheduled_jobs.jobs.registry import JOBS

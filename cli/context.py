@@ -1,66 +1,57 @@
-"""What every command needs first: settings, places, and one sentence instead of a traceback."""
+"""What every command begins with: its context, and errors as sentences and exit codes."""
 
+import shlex
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from configuration.data_dirs import Places, resolve_places
+from configuration.data_dirs import resolve_places
 from configuration.errors import ConfigurationError
-from configuration.settings import Settings, load_settings
+from configuration.settings import load_settings
 from db.errors import DatabaseError
-from runner.errors import JournalError, RunnerError
-from workflows.errors import CANNOT_RESUME, CannotResume, JobError
+from runner.errors import RunnerError
+from workflows.app_context import AppContext
+from workflows.errors import CANNOT_RESUME, CannotResume, Interrupted, JobError
 
-if TYPE_CHECKING:
-    from db.connection.engine import Database
+from .output.reporter import JsonReporter, TerminalReporter, say
 
 #: Exit codes: 0 all is well, 1 something measured is not, 2 the call cannot be carried out; 4 stands beside
 #: CannotResume.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-
-class UsageError(Exception):
-    """The command line asks for something that does not exist; the text is one sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Settings with the places that can really be written."""
-
-    settings: Settings
-    places: Places
-
-    @property
-    def runs(self) -> Path:
-        """The folder that holds one folder per run."""
-        return self.places.data_dir / "runs"
-
-    @property
-    def open_database(self) -> "Callable[[], Database]":
-        """Opens the database; raises DatabaseError."""
-        # SQLAlchemy takes a third of a second to import: no command waits for it that opens no database.
-        from db.connection.engine import open_database
-
-        return partial(open_database, self.places.database_url)
+#: The option by which the scheduler names a run before it begins.
+_RUN_ID = "--run-id"
+#: And that by which it says that a session is about findings.
+_CONFIRMS = "--confirms"
 
 
-def context(config: Path | None = None, *, reading: bool = False, noting: bool = True) -> Context:
+def context(
+    config: Path | None = None, *, reading: bool = False, noting: bool = True, as_json: bool = False
+) -> AppContext:
     """Settings and places of the current folder; raises ConfigurationError.
 
     With `reading` the database of a command that can do without writing need not be writable. Says where data
     goes that cannot go where it was to, but not with `noting` false: for a command that tells of it itself.
+    With `as_json` what is waited for and what is measured are events on stdout.
     """
     settings = load_settings(config)
     places = resolve_places(settings, reading=reading)
+    reporter = JsonReporter() if as_json else TerminalReporter()
     for note in places.notes if noting else ():
-        say(f"note: {note}")
-    return Context(settings, places)
+        reporter.note(note)
+    return AppContext(settings, places, reporter, command_line())
+
+
+def command_line() -> str:
+    """The command line, to be typed again: without the options that only the scheduler gives."""
+    arguments = [each for each in sys.argv[1:] if each != _CONFIRMS]
+    if _RUN_ID in arguments:
+        at = arguments.index(_RUN_ID)
+        arguments = arguments[:at] + arguments[at + 2 :]
+    return shlex.join(["pyrometer", *arguments]).encode(errors="replace").decode()
 
 
 @contextmanager
@@ -68,7 +59,10 @@ def in_one_sentence() -> Generator[None]:
     """Turn the errors that are the user's to mend into one sentence and exit code 2."""
     try:
         yield
-    except (UsageError, ConfigurationError, RunnerError, JobError, DatabaseError) as error:
+    except Interrupted as error:
+        say(str(error))
+        raise typer.Exit(INTERRUPTED) from None
+    except (ConfigurationError, RunnerError, JobError, DatabaseError) as error:
         say(f"pyrometer: {error}")
         raise typer.Exit(USAGE) from None
     except BrokenPipeError:
@@ -88,59 +82,3 @@ def refused_for_good() -> Generator[None]:
     except CannotResume as error:
         say(f"pyrometer: {error}")
         raise typer.Exit(CANNOT_RESUME) from None
-
-
-def store_pending(here: Context) -> None:
-    """Store what earlier commands could only journal; says what it did, never fails the command."""
-    from workflows.ingest import ingest_pending
-
-    try:
-        with here.open_database() as database:
-            for done in ingest_pending(here.places.data_dir, database):
-                if isinstance(done, JournalError):
-                    say(f"note: {done}; it is left alone")
-                    continue
-                if done.new_outcomes:
-                    say(f"note: stored {done.new_outcomes} outcomes of run {done.run} from its journal")
-                for line in done.set_aside:
-                    say(f"note: run {done.run}: journal {line}; set aside")
-    except DatabaseError as error:
-        say(f"note: {error}")
-
-
-def store_beside_looking(here: Context) -> None:
-    """`store_pending` where the database is this folder's; of another one only say what it lacks.
-
-    A variable that names a database, and no data folder with it, points elsewhere: at a copy, at a backup.
-    Who looks at one wants nothing stored in it.
-    """
-    from db.runs.replicates import stored_outcomes
-    from workflows.ingest import pending
-
-    named = here.settings.by_variable
-    if "database_url" not in named or "data_dir" in named:
-        store_pending(here)
-        return
-    try:
-        with here.open_database() as database:
-            left = len(pending(here.places.data_dir, stored_outcomes(database)))
-    except DatabaseError as error:
-        say(f"note: {error}")
-        return
-    if left:
-        runs, them = ("1 run", "it") if left == 1 else (f"{left} runs", "them")
-        say(
-            f"note: {runs} of {here.runs} would be stored in the database that PYROMETER_DATABASE_URL names, "
-            f"but not by looking at it: `pyrometer run` and `pyrometer report` store {them}"
-        )
-
-
-def say(sentence: str) -> None:
-    """For people, beside whatever stdout carries for machines."""
-    sys.stderr.write(sentence + "\n")
-    sys.stderr.flush()
-
-
-def plural(many: int, noun: str) -> str:
-    """`1 case`, `2 cases`; not that of `analysis.words`, which would make `--help` and lists import numpy."""
-    return f"{many:,} {noun}" + ("" if many == 1 else "s")

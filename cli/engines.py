@@ -1,11 +1,11 @@
 """Which engine carries the fleet of this place, if there is one."""
 
 from fleet.engine import Engine
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
 
-from .context import Context, UsageError
 
-
-def engine_of(here: Context, *, looks: bool = False) -> Engine:
+def engine_of(here: AppContext, *, looks: bool = False) -> Engine:
     """The engine that [fleet] names; with `looks` one that is only asked what there is.
 
     Raises UsageError where no fleet is wanted, and JobError where the engine cannot be had.

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-from configuration.schema import SCALARS, SECTIONS, TABLES, Table, Wanted
+from configuration.schema import SCALARS, SECTIONS, TABLES, SettingsFile, Table
 
 from .output.suite_page import overview
 from .registry import app
@@ -42,7 +42,7 @@ _SETTINGS_HEAD = f"""{_GENERATED}# Configuration
 
 No setting is required. Settings are read from `pyrometer.toml` in the current folder, or from the file that
 `PYROMETER_CONFIG` names. Relative paths count from the folder of that file. An unknown key or a wrong value
-is an error with its line and the nearest valid name.
+is an error with its key and the nearest valid name.
 
 An environment variable overrides the file: `PYROMETER_PROFILE`, `PYROMETER_DATA_DIR`, and with two
 underscores for tables `PYROMETER_SUITES__SMOKE__REPLICATES=5`. A database URL with a password belongs in
@@ -92,7 +92,7 @@ def _argument(parameter: Any) -> str:
 
 def settings_page() -> str:
     """docs/configuration.md: every key of pyrometer.toml, table by table."""
-    top = {name: Wanted.model_fields[name] for name in SCALARS}
+    top = {name: SettingsFile.model_fields[name] for name in SCALARS}
     parts = [_SETTINGS_HEAD, "## Top level\n", *_fields(top)]
     tables = {f"[{name}]": table for name, table in SECTIONS.items()}
     tables |= {f"[{name}.NAME]": table for name, table in TABLES.items()}

@@ -1,16 +1,12 @@
 """From pydantic's errors to the one sentence that people read."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from .errors import ConfigurationError, UnknownKey, WrongValue
-from .lines import line_of
-from .overrides import KeyPath
-from .schema import SCALARS, SECTIONS, TABLES, Wanted
+from .errors import ConfigurationError, KeyPath, Origin, UnknownKey, WrongValue
+from .schema import SCALARS, SECTIONS, TABLES, SettingsFile
 from .suggestions import unknown
 from .tables.dashboard import SECRETS
 
@@ -24,29 +20,6 @@ _SECRETS: tuple[KeyPath, ...] = (
 )
 #: So may what is in these.
 _SECRET_LISTS: tuple[KeyPath, ...] = (("alerts", "targets"),)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where values came from: the file as people call it, its text, and the variables laid over it."""
-
-    file: str
-    variables: Mapping[KeyPath, str]
-    text: str = ""
-
-    def of(self, path: KeyPath) -> str:
-        """The name of one value: its variable, or file, line and dotted key."""
-        return self.variables.get(path) or f"{self._place(path)}: {'.'.join(path)}"
-
-    def table(self, path: KeyPath) -> str:
-        """The name of the table that holds `path`, for a complaint about the key itself."""
-        if path in self.variables:
-            return self.variables[path]
-        return ": ".join(part for part in (self._place(path), ".".join(path[:-1])) if part)
-
-    def _place(self, path: KeyPath) -> str:
-        line = line_of(self.text, path)
-        return f"{self.file}, line {line}" if line else self.file
 
 
 def complain(error: ValidationError, origin: Origin) -> ConfigurationError:
@@ -78,13 +51,13 @@ def _sentence(kind: str, path: KeyPath, given: object, origin: Origin) -> str:
 
 
 def _keys(table: KeyPath) -> list[str]:
-    return list(({**TABLES, **SECTIONS}[table[0]] if table else Wanted).model_fields)
+    return list(({**TABLES, **SECTIONS}[table[0]] if table else SettingsFile).model_fields)
 
 
 def _expected(path: KeyPath) -> str:
     """What a field takes, from its description in the schema."""
     if path[0] in SCALARS or len(path) == 1:
-        return str(Wanted.model_fields[path[0]].description)
+        return str(SettingsFile.model_fields[path[0]].description)
     if path[0] in SECTIONS:
         return str(SECTIONS[path[0]].model_fields[path[1]].description)
     if len(path) == 2:

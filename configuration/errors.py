@@ -1,4 +1,4 @@
-"""What can be wrong with what is wanted.
+"""Errors of the settings, and where a value came from.
 
 * ConfigurationError
   * UnreadableFile     the file is missing, may not be read, or is not TOML
@@ -6,6 +6,30 @@
   * WrongValue         a known key with a value it cannot take
   * UnwritablePlace    a folder where data should go refuses it
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Keys from the root of the file.
+KeyPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where values came from: the file as people call it, and the variables that override it."""
+
+    file: str
+    variables: Mapping[KeyPath, str]
+
+    def of(self, path: KeyPath) -> str:
+        """The name of one value: its variable, or file and dotted key."""
+        return self.variables.get(path) or f"{self.file}: {'.'.join(path)}"
+
+    def table(self, path: KeyPath) -> str:
+        """The name of the table that holds `path`, for a message about the key itself."""
+        if path in self.variables:
+            return self.variables[path]
+        return ": ".join(part for part in (self.file, ".".join(path[:-1])) if part)
 
 
 class ConfigurationError(Exception):

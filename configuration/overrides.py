@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .errors import UnknownKey
+from .errors import KeyPath, UnknownKey
 from .schema import BASES, POLICY, SCALARS, SECTIONS, TABLES
 from .suggestions import unknown
 
@@ -41,8 +41,6 @@ COMPOSED = frozenset(
         "per_hour",
     )
 )
-
-KeyPath = tuple[str, ...]
 
 
 def overrides(environ: Mapping[str, str], values: Mapping[str, Any]) -> dict[KeyPath, str]:

@@ -30,8 +30,8 @@ def find_file(path: Path | None, cwd: Path, environ: Mapping[str, str]) -> Path 
     return file
 
 
-def read_file(file: Path, label: str, content: bytes | None = None) -> tuple[dict[str, Any], str]:
-    """The file's tables and its text; raises UnreadableFile with the line where TOML is malformed.
+def read_file(file: Path, label: str, content: bytes | None = None) -> dict[str, Any]:
+    """The file's tables; raises UnreadableFile with the line where TOML is malformed.
 
     With `content` that is what the file holds, whatever stands there.
     """
@@ -46,7 +46,7 @@ def read_file(file: Path, label: str, content: bytes | None = None) -> tuple[dic
         line = content[: error.start].count(b"\n") + 1
         raise UnreadableFile(f"{label}, line {line}: not UTF-8") from error
     try:
-        return tomllib.loads(text), text
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UnreadableFile(_malformed(str(error), text, label)) from error
     except RecursionError as error:

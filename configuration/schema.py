@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from .database_url import usable
@@ -14,7 +12,6 @@ from .fields import (
     COUNT,
     SECONDS,
     SHARE,
-    Address,
     Change,
     Count,
     Name,
@@ -28,12 +25,12 @@ from .fields import (
     Text,
     Texts,
     Variable,
-    Wheel,
     Words,
     no_bool,
 )
 from .tables.alerts import AlertSettings
 from .tables.dashboard import DashboardSettings
+from .tables.environments import EnvironmentSettings
 from .tables.fleet import FleetSettings
 from .tables.prices import PriceSettings
 from .tables.schedules import Labels, ScheduleSettings, ZoneName
@@ -59,18 +56,6 @@ def _cpu_list(text: str) -> str:
     return text.replace(" ", "")
 
 
-def _torch(text: str) -> str:
-    kind, _, day = text.partition(" ")
-    try:
-        if kind != "nightly":
-            Version(text)
-        elif day:
-            date.fromisoformat(day)
-    except InvalidVersion:
-        raise ValueError("not a version") from None
-    return text
-
-
 class ProfileSettings(Table):
     """`[profiles.NAME]`: a measurement profile, written as what it changes about its base.
 
@@ -85,29 +70,6 @@ class ProfileSettings(Table):
     cpus: Annotated[str, AfterValidator(_cpu_list)] | None = Field(
         default=None, description='a list of processors like "0-3,8"'
     )
-
-
-class EnvironmentSettings(Table):
-    """`[environments.NAME]`: an interpreter with the PyTorch to measure, or what to build one from.
-
-    Exactly one of `python`, `torch` and `wheel` is given; the other keys are for the latter two. `index`
-    replaces the package index that pip is configured with, `find_links` adds to it; `packages` are installed
-    beside torch and the `usual_packages`; `base_python` makes the virtual environment.
-    """
-
-    python: PathText | None = Field(default=None, description="the path of a Python interpreter")
-    torch: Annotated[str, AfterValidator(_torch)] | None = Field(
-        default=None, description='a version such as "2.13.0", "nightly", or "nightly 2026-11-20"'
-    )
-    wheel: Wheel | None = Field(default=None, description="the path or URL of a torch wheel (.whl)")
-    index: Address | None = Field(default=None, description="the URL of a package index")
-    find_links: Texts = Field(default=(), description="a list of folders or pages with wheels")
-    packages: Texts = Field(default=(), description='a list of requirements such as "torchao==0.15"')
-    usual_packages: bool = Field(default=True, description="true or false")
-    base_python: PathText | None = Field(
-        default=None, description="the path of the Python interpreter to build it with"
-    )
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description='"auto", "cpu" or "cuda"')
 
 
 class MatrixSettings(BaseModel):
@@ -203,7 +165,7 @@ class PolicySettings(Table):
     false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
 
 
-class Wanted(Table):
+class SettingsFile(Table):
     """The whole file, before defaults that depend on where it lies."""
 
     data_dir: PathText = Field(default=Path(".pyrometer"), description="the path of a folder")
@@ -263,5 +225,5 @@ SECTIONS: Mapping[str, type[Table]] = {
     "slurm": SlurmSettings,
 }
 SCALARS: tuple[str, ...] = tuple(
-    name for name in Wanted.model_fields if name not in TABLES and name not in SECTIONS
+    name for name in SettingsFile.model_fields if name not in TABLES and name not in SECTIONS
 )

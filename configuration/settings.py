@@ -7,29 +7,26 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .database_url import absolute, anchored
-from .error_messages import Origin, complain
-from .errors import UnknownKey, WrongValue
+from .error_messages import complain
+from .errors import Origin, UnknownKey, WrongValue
 from .overrides import overlaid, overrides
 from .reading import FILE_NAME, find_file, label_of, read_file
 from .schema import (
     BASES,
     POLICY,
-    EnvironmentSettings,
     PolicySettings,
     ProfileSettings,
+    SettingsFile,
     SuiteSettings,
-    Wanted,
 )
 from .secret_files import with_secrets
 from .suggestions import unknown
 from .tables.alerts import AlertSettings
-from .tables.dashboard import DashboardSettings
-from .tables.environments import settled_environment
+from .tables.dashboard import DashboardSettings, resolve_dashboard
+from .tables.environments import EnvironmentSettings, resolve_environment
 from .tables.fleet import FleetSettings
 from .tables.prices import PriceSettings
-from .tables.schedules import ScheduleSettings
-from .tables.settled_dashboard import settled_dashboard
-from .tables.settled_schedules import settled_schedules
+from .tables.schedules import ScheduleSettings, resolve_schedules
 from .tables.slurm import SlurmSettings
 
 DEFAULT_ENVIRONMENT = "default"
@@ -93,17 +90,17 @@ def load_settings(
     file = absolute(path, cwd) if path and content is not None else find_file(path, cwd, environ)
     label = label_of(file, cwd) if file else FILE_NAME
     environ = with_secrets(environ, cwd)
-    values, text = read_file(file, label, content) if file else ({}, "")
-    origin = Origin(label, overrides(environ, values), text)
+    values = read_file(file, label, content) if file else {}
+    origin = Origin(label, overrides(environ, values))
     try:
-        wanted = Wanted.model_validate(overlaid(values, origin.variables, environ))
+        wanted = SettingsFile.model_validate(overlaid(values, origin.variables, environ))
     except ValidationError as error:
         # Not chained: pydantic repeats the input, and the input may hold a password.
         raise complain(error, origin) from None
-    return _settled(wanted, file, cwd, origin)
+    return _resolved(wanted, file, cwd, origin)
 
 
-def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Settings:
+def _resolved(wanted: SettingsFile, file: Path | None, cwd: Path, origin: Origin) -> Settings:
     folder = file.parent if file else cwd
 
     def base_of(*path: str) -> Path:
@@ -113,7 +110,7 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
     default = data_dir / "environments" / DEFAULT_ENVIRONMENT / "bin" / "python"
     environments = {DEFAULT_ENVIRONMENT: EnvironmentSettings(python=default)}
     for name, environment in wanted.environments.items():
-        environments[name] = settled_environment(name, environment, base_of, origin)
+        environments[name] = resolve_environment(name, environment, base_of, origin)
     profiles = _profiles(wanted.profiles, origin)
     if wanted.profile not in profiles:
         sentence = unknown("profile", wanted.profile, profiles)
@@ -122,7 +119,7 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
     if wanted.policy not in policies:
         sentence = unknown("policy", wanted.policy, policies)
         raise UnknownKey(f"{origin.table(('policy',))}: {sentence}")
-    schedules, built_in = settled_schedules(wanted.schedules, origin)
+    schedules, built_in = resolve_schedules(wanted.schedules, origin)
     return Settings(
         file=file,
         explicit=frozenset(wanted.model_fields_set),
@@ -144,7 +141,7 @@ def _settled(wanted: Wanted, file: Path | None, cwd: Path, origin: Origin) -> Se
         schedules=schedules,
         built_in_schedules=built_in,
         alerts=_alerts(wanted.alerts, base_of),
-        dashboard=settled_dashboard(wanted.dashboard, base_of, origin),
+        dashboard=resolve_dashboard(wanted.dashboard, base_of, origin),
         prices=wanted.prices,
         fleet=_fleet(wanted.fleet, base_of, origin),
         slurm=_slurm(wanted.slurm, base_of),

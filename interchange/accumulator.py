@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from db.records import MetricDefinition
+from records.outcomes import MetricDefinition
 
 from .errors import BadFile, Place
 from .foreign_runs import Failure, Origin, Point, assembled

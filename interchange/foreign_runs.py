@@ -12,16 +12,10 @@ from typing import Any
 
 from analysis.metrics import METRICS, Better
 from analysis.replicates import summarise
-from db.records import (
-    Environment,
-    Hardware,
-    Machine,
-    Measurement,
-    MetricDefinition,
-    Outcome,
-    Profile,
-    Run,
-)
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Profile, Run
 
 from .errors import Place
 from .imported import ImportedRun, Problem

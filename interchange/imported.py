@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from db.records import Measurement, MetricDefinition, Outcome, Run
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Run
 
 from .errors import Place
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from analysis.metrics import METRICS
-from db.records import Measurement, MetricDefinition, Outcome, Run
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Run
 
 from .errors import BadFile, Place
 from .exporters.exported import Catalogue, ExportedRun

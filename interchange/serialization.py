@@ -7,17 +7,11 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from analysis.metrics import Metric
-from db.records import (
-    Environment,
-    Hardware,
-    Machine,
-    Measurement,
-    MetricDefinition,
-    Outcome,
-    Profile,
-    Recording,
-    Run,
-)
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Profile, Run
+from records.telemetry import Recording
 
 from .errors import BadFile
 from .reading import At

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from analysis.comparison.case_results import BROKEN, CaseResult, Side
 from analysis.comparison.reasons import Decision, Reason
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade
@@ -174,3 +175,24 @@ def moment(when: datetime | None) -> str:
 def counted(words: Iterable[str]) -> str:
     """`2 slower, 5 same`, in the order in which they first come."""
     return ", ".join(f"{many} {word}" for word, many in Counter(words).items())
+
+
+def case_result(result: CaseResult, metric: str) -> str:
+    """What one case of an upgrade says, in a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
+    if result.broke:
+        return f"broke: {_ended(result.new)}"
+    if result.old.status in BROKEN:
+        return f"the good one is no use: it {_ended(result.old)}"
+    judged = result.verdicts.get(metric)
+    if not result.works:
+        return f"the good one {_ended(result.old)}, the other {_ended(result.new)}"
+    if judged is None:
+        return f"no pair has {metric}"
+    parts = [verdict(judged)]
+    if judged.low is not None:
+        parts.append(f"{change(judged)} [{interval(judged.low, judged.high)}]")
+    return ", ".join((*parts, plural(judged.n, "pair")))
+
+
+def _ended(side: Side) -> str:
+    return f"ended {side.status}" + (f" ({side.reason})" if side.reason else "")

@@ -24,14 +24,17 @@ FILE = "journal.jsonl"
 #: Set aside at the start of a run and given back when the disk is full, so that the lines of the outcomes
 #: still to come find room.
 _RESERVE_BYTES = 8 << 20
+#: A journal is read back in pieces of so many bytes.
+_PIECE_BYTES = 16 << 20
 #: `in_use` holds the lock for a moment when it asks; a writer waits that long and much longer.
 _LOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a journal holds. `header` is the run's description; `ended` its last word, if it had one.
+    """What a journal, or a part of one, holds. `header` is the run's description, empty in a part without it.
 
+    `ended` is the run's last word, if it had one.
     `canaries` are the canary's outcomes, which no plan asks for.
     """
 
@@ -105,6 +108,13 @@ class Journal:
         """The lines that could not be written, as they would stand in the file."""
         return b"".join(self._unwritten)
 
+    def since(self, offset: int) -> tuple[bytes, bytes]:
+        """What is written from `offset` on, and the lines that wait to be."""
+        written = bytearray()
+        while piece := os.pread(self._file, _PIECE_BYTES, offset + len(written)):
+            written += piece
+        return bytes(written), self.unwritten()
+
     def _locked(self) -> bool:
         give_up = time.monotonic() + _LOCK_SECONDS
         while True:
@@ -164,12 +174,20 @@ class Journal:
 
 def read(path: Path) -> Contents:
     """What a journal holds, each outcome once (the first counts); raises JournalError without a header."""
-    header: Mapping[str, Any] | None = None
+    contents = parse(_bytes(path))
+    if not contents.header:
+        raise JournalError(f"{path} has no readable header")
+    return contents
+
+
+def parse(data: bytes, first: int = 1) -> Contents:
+    """What lines of a journal hold, each outcome once (the first counts); `first` is their first number."""
+    header: Mapping[str, Any] = {}
     outcomes: dict[Planned, Outcome] = {}
     canaries: dict[Planned, Outcome] = {}
     ended: Mapping[str, Any] | None = None
     aside: list[str] = []
-    for number, kind, body, problem in _lines(path):
+    for number, kind, body, problem in _lines(data, first):
         if problem:
             aside.append(f"line {number}: {problem}")
         elif kind == "header":
@@ -185,14 +203,12 @@ def read(path: Path) -> Contents:
             ended = body
         else:
             aside.append(f"line {number}: unknown kind {kind!r}, perhaps from a newer Pyrometer")
-    if header is None:
-        raise JournalError(f"{path} has no readable header")
     return Contents(header, tuple(outcomes.values()), ended, tuple(aside), tuple(canaries.values()))
 
 
 def read_header(path: Path) -> Mapping[str, Any]:
     """The run's description alone, without what was measured; raises JournalError where it has none."""
-    for _, kind, body, _ in _lines(path):
+    for _, kind, body, _ in _lines(_bytes(path)):
         if kind == "header":
             return body
     raise JournalError(f"{path} has no readable header")
@@ -223,12 +239,15 @@ def left_alone(path: Path) -> Generator[bool]:
             yield True
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str, dict[str, Any], str]]:
+def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror or error}") from error
-    for number, raw in enumerate(data.split(b"\n"), start=1):
+
+
+def _lines(data: bytes, first: int = 1) -> Iterator[tuple[int, str, dict[str, Any], str]]:
+    for number, raw in enumerate(data.split(b"\n"), start=first):
         if not raw:
             continue
         try:

@@ -1,5 +1,6 @@
 """Pages in a real browser as people look at them, and everything that may not happen meanwhile."""
 
+import re
 from collections.abc import MutableMapping
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect
@@ -64,8 +65,10 @@ class Visitor:
 
 
 def complaint(message: ConsoleMessage) -> str:
-    """What a browser's console says, if it is an error."""
-    return f"{message.text} {message.location}" if message.type == "error" else ""
+    """An error in a browser's console; Streamlit's search for its server below a page's path is none."""
+    if message.type != "error" or re.search(r"/[a-z]+/_stcore/", message.location.get("url", "")):
+        return ""
+    return f"{message.text} {message.location}"
 
 
 def elsewhere(url: str, home: str) -> str:

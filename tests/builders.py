@@ -7,16 +7,11 @@ from datetime import UTC, datetime, timedelta
 from statistics import median, stdev
 from typing import Any
 
-from db.records import (
-    Environment,
-    Hardware,
-    Machine,
-    Measurement,
-    Outcome,
-    Profile,
-    Recording,
-    Run,
-)
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.outcomes import Measurement, Outcome
+from records.runs import Profile, Run
+from records.telemetry import Recording
 
 #: When the first night was; `a_night(3)` is three days later.
 FIRST_NIGHT = datetime(2026, 9, 1, 2, 0, tzinfo=UTC)

@@ -14,7 +14,7 @@ from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from db.connection.engine import open_database
-from db.records import Environment
+from records.environments import Environment
 from runner.journal import Journal
 from runner.records import Outcome, Planned
 from workflows.ingest import ingest

@@ -13,8 +13,8 @@ from watched_nights import METRIC, Nights, a_regression
 
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.findings.records import NewFinding
 from db.runs import queries
+from records.findings import NewFinding
 from workflows.ingest import ingest
 
 #: The days that have passed since the quiet nights.

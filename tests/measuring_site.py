@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from db.records import Measurement, Outcome
+from records.outcomes import Measurement, Outcome
 from runner import journal
 
 ROOT = Path(__file__).resolve().parents[1]

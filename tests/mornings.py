@@ -11,10 +11,10 @@ from builders import BERT, MLP, RESNET, a_machine, a_run, an_environment, an_out
 from configuration.settings import load_settings
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.findings.records import Finding, NewFinding
 from db.queue import commands as queue
-from db.queue.records import NewTask, SchedulerSeen
 from db.runs import queries, store
+from records.findings import Finding, NewFinding
+from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.advertised_schedules import served
 
 CASES = (MLP, RESNET, BERT)

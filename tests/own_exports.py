@@ -8,10 +8,11 @@ from pathlib import Path
 
 from builders import BERT, MLP, a_recording, a_run, an_outcome, measurements_for
 
-from db.records import MetricDefinition, Run
 from interchange import own
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.imported import Imported, ImportedRun
+from records.outcomes import MetricDefinition
+from records.runs import Run
 
 WRITTEN = datetime(2026, 11, 21, 20, 15, tzinfo=UTC)
 SPEEDUP = MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")

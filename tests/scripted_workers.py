@@ -26,7 +26,7 @@ from runner.execution.executor import Attempt, Ended, Event, Measured
 from runner.execution.session import Conditions
 from runner.records import Outcome, Planned
 from workflows import measure
-from workflows.bisect_state import Shelf
+from workflows.bisection.state import Shelf
 
 CASE = "planted/infer/-/eager"
 WORKLOAD = {"name": "planted", "phases": ["infer"], "grid": {}, "source": "user_cases.planted"}

@@ -10,8 +10,11 @@ from builders import FIRST_NIGHT, a_machine, a_profile, a_run, an_environment, a
 from analysis.speedups import Gain
 from dashboard.techniques.results import Reading, read
 from db.connection.engine import open_database
-from db.records import Environment, Machine, Outcome, Profile, Run
 from db.runs.store import save_measurements, save_outcomes, save_run
+from records.environments import Environment
+from records.machines import Machine
+from records.outcomes import Outcome
+from records.runs import Profile, Run
 
 RESNET, BERT = "resnet50/infer/batch=8,image=64", "bert_base/infer/batch=4,tokens=128"
 TRAIN = "bert_base/train/batch=1,tokens=128"

@@ -9,8 +9,10 @@ from typing import Any
 from builders import BERT, MLP, RESNET, RESNET_COMPILED, a_machine, a_night, a_run, an_outcome
 
 from db.connection.engine import open_database
-from db.records import Machine, Outcome, Recording
 from db.runs.store import save_outcomes, save_run
+from records.machines import Machine
+from records.outcomes import Outcome
+from records.telemetry import Recording
 
 H200 = "GPU-5d0c4f0a-1111-2222-3333-444455556666"
 H200_TWO = "GPU-9e77b1d2-1111-2222-3333-444455556666"

@@ -5,9 +5,9 @@ from typing import Any
 
 from builders import RESNET
 
-from db.findings.records import Finding
-from db.queue.records import SchedulerSeen, Task
-from db.records import SeriesKey
+from records.findings import Finding
+from records.series import SeriesKey
+from records.tasks import SchedulerSeen, Task
 from scheduled_jobs.notifications.digest import Night, Ran
 
 #: When the digest of the night is made, and when the one before was.

@@ -15,11 +15,11 @@ from configuration.settings import Settings, load_settings
 from db.connection.engine import Database, open_database
 from db.findings import notices
 from db.findings import store as findings
-from db.findings.records import Finding, NewFinding, Notice
 from db.queue import commands as queue
-from db.queue.records import NewTask, Task
 from db.runs.queries import series_keys
 from db.runs.store import save_measurements, save_outcomes, save_run
+from records.findings import Finding, NewFinding, Notice
+from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, Ended, Hands
 from scheduled_jobs.jobs.digest import check, tell_digest
 

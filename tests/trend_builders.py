@@ -7,8 +7,8 @@ from builders import MLP, a_night
 
 from dashboard.trends import lines
 from dashboard.trends.lines import Line
-from db.findings.records import Finding, MeasuredFor
-from db.records import SeriesKey, SeriesPoint
+from records.findings import Finding
+from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
 XEON, EPYC = "Xeon 6430, 2 cores", "EPYC, 64 cores"
 

@@ -17,12 +17,14 @@ from analysis.comparison.policy import Policy
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.findings.records import Finding, NewFinding
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.queue.records import NewTask, Task
-from db.records import Environment, Machine, Measurement
 from db.runs import queries, store
+from records.environments import Environment
+from records.findings import Finding, NewFinding
+from records.machines import Machine
+from records.outcomes import Measurement
+from records.tasks import NewTask, Task
 from runner.journal import Journal
 from runner.records import Outcome, Timing
 from scheduled_jobs.jobs.context import Done, Ended, Hands

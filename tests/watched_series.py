@@ -7,8 +7,8 @@ from typing import Any
 from builders import MLP, a_night
 
 from analysis.detection.nights import Change, Judged
-from db.findings.records import Finding, HistoryPoint, HistoryRun, Track
-from db.records import SeriesKey
+from records.findings import Finding
+from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
 from scheduled_jobs.detection.findings import MachineSeries, seen
 
 KEY = SeriesKey(MLP, "latency_floor", "hardware", "Xeon", "profile", "quiet")

@@ -1,6 +1,8 @@
 """What can go wrong with a job.
 
 * JobError
+  * UsageError         the request names or combines what does not exist
+  * Interrupted        a run was stopped at once
   * NothingToMeasure   the selection matches no case
   * CannotResume       the run to resume is unknown, forgotten, or no longer the same thing
   * NothingToResume    the run to resume is complete, or there is none at all
@@ -13,6 +15,14 @@
 
 class JobError(Exception):
     """Base of everything this folder raises; its text is one sentence for people."""
+
+
+class UsageError(JobError):
+    """The request asks for something that does not exist; the text is one sentence."""
+
+
+class Interrupted(JobError):
+    """A run was stopped at once; the text says how to go on with it."""
 
 
 class NothingToMeasure(JobError):

@@ -3,21 +3,25 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
+from analysis.comparison.comparison import compared
 from configuration.suggestions import unknown
-from db import records
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
 from db.runs.replicates import stored_outcomes
 from interchange.formats import came_from
+from records.outcomes import MetricDefinition
+from records.outcomes import Outcome as StoredOutcome
+from records.runs import Run
+from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
 
-from .errors import NoSuchRun
+from .errors import NoSuchRun, UsageError
 from .ingest import FORGOTTEN, pending
 from .measure import RunResult
 from .recorder import OpenDatabase
@@ -40,10 +44,8 @@ class Told:
     planned: int
     traced: bool
     header: Header | None = None
-    stored: records.Run | None = None
-    defined: Mapping[str, records.MetricDefinition] = field(
-        default_factory=dict[str, records.MetricDefinition]
-    )
+    stored: Run | None = None
+    defined: Mapping[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
 
     @staticmethod
     def of(header: Header, result: RunResult) -> "Told":
@@ -129,7 +131,7 @@ def _from_database(database: Database, name: str) -> Told:
     )
 
 
-def _measured(outcome: records.Outcome) -> Outcome:
+def _measured(outcome: StoredOutcome) -> Outcome:
     """An outcome as the controller knows it, without its samples."""
     facts = dict(outcome.facts)
     return Outcome(
@@ -146,3 +148,25 @@ def _measured(outcome: records.Outcome) -> Outcome:
         facts=facts,
         log_tail=outcome.log_tail,
     )
+
+
+def judge_run(header: Header, result: RunResult) -> Judged:
+    """The verdict on what was measured so far."""
+    comparison = header.compared
+    assert comparison is not None
+    # Of a run that was told of later its end is not known here.
+    ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
+    return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
+
+
+def judge_told(told: Told) -> Judged | None:
+    """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
+    if told.header is not None:
+        return judge_run(told.header, told.result) if told.header.comparison is not None else None
+    if told.stored is None:
+        return None
+    try:
+        comparison = compared(told.stored.facts)
+        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
+    except ValueError as error:
+        raise UsageError(f"run {told.stored.id} holds {error}") from error

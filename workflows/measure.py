@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from runner import journal
 from runner.errors import JournalError
@@ -26,6 +25,7 @@ from runner.telemetry.sampler_client import Sampler
 
 from .recorder import OpenDatabase, Recorder
 from .remaining import Durations, UnderWay
+from .reporter import Watcher
 from .retention import FOR_EVER, Kept
 from .run_header import Header
 from .session_queue import InOrder, Pairs, Queue
@@ -38,30 +38,6 @@ _INTERRUPT_PATIENCE_SECONDS = 60.0
 _CANARY_REST_SECONDS = 3.0
 #: How often somebody's wish to end is looked for while a session runs.
 _POLL_SECONDS = 0.25
-
-
-class Watcher(Protocol):
-    """Whoever looks on while a run is measured."""
-
-    def began(self, header: Header, todo: tuple[Planned, ...], seconds: float) -> None:
-        """The run starts; `seconds` is the estimate."""
-        ...
-
-    def entered(self, planned: Planned, phase: str, seconds_left: float) -> None:
-        """A contender entered a phase."""
-        ...
-
-    def measured(self, outcome: Outcome) -> None:
-        """An outcome is known and in the journal."""
-        ...
-
-    def spared(self, case: str, replicates: int, reason: str) -> None:
-        """So many planned replicates of a case are not needed."""
-        ...
-
-    def note(self, sentence: str) -> None:
-        """Something people should know."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +144,6 @@ class _Boundaries:
     def __init__(
         self, header: Header, profile: Profile, recorder: Recorder, known: tuple[Outcome, ...]
     ) -> None:
-        self.known = known
         self.differs = False
         self._run = header.run
         self._recorder = recorder
@@ -227,7 +202,7 @@ class _Run:
             self._durations.learn(outcome)
         self._look_ahead()
         self._watcher.began(self._header, self._todo, self._later)
-        self._recorder.begin(known, self._boundaries.known)
+        self._recorder.begin()
         if self._boundaries.differs:
             self._watcher.note("the canary is another than when this run began: it is left out from here on")
         started = time.monotonic()

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from db.connection.engine import Database
 from db.errors import DatabaseError
-from db.runs import store
 from runner.journal import Journal
 from runner.records import Outcome
 
-from .ingest import ingest, mark_stored, measurements, stored_outcome
+from .ingest import Position, Read, mark_stored
 from .retention import FOR_EVER, Kept, prune
 from .run_header import Header
 
@@ -43,30 +42,22 @@ class Recorder:
         self._note = note
         self._kept = kept
         self._database: Database | None = None
-        self._outcomes: list[Outcome] = []
-        self._unstored: list[Outcome] = []
-        self._canaries: list[Outcome] = []
+        self._position = Position()
         self._troubled = ""
         self._retry_at = 0.0
         self._full = False
 
-    def begin(self, known: tuple[Outcome, ...], canaries: tuple[Outcome, ...]) -> None:
-        """Make the run visible as running; `known` and `canaries` are from earlier parts of the same run."""
-        self._outcomes = list(known)
-        self._unstored = list(known)
-        self._canaries = list(canaries)
+    def begin(self) -> None:
+        """Make the run visible as running, with what earlier parts of it have measured."""
         self._store()
 
     def outcome(self, outcome: Outcome) -> None:
         """Write an outcome through to the disk."""
         self._written(self._journal.outcome(outcome))
-        self._outcomes.append(outcome)
-        self._unstored.append(outcome)
 
     def canary(self, outcome: Outcome) -> None:
         """Write an outcome of the canary through to the disk."""
         self._written(self._journal.canary(outcome))
-        self._canaries.append(outcome)
 
     def _written(self, written: bool) -> None:
         if not written and not self._full:
@@ -82,17 +73,17 @@ class Recorder:
 
     def end(self, state: str) -> bool:
         """Write the last word, store everything; False if the database has to wait for the next command."""
-        at = datetime.now(UTC).isoformat()
-        self._journal.ended({"at": at, "state": state})
+        self._journal.ended({"at": datetime.now(UTC).isoformat(), "state": state})
+        written, waiting = self._journal.since(self._position.size)
         if left := self.abandon():
             self._note(left)
         try:
-            if self._journal.waiting:
-                # The journal holds less than memory does: reading it back would store less.
-                self._save(state, at)
-                mark_stored(self._journal.path, self._journal.path.stat().st_size, 0)
-            else:
-                ingest(self._journal.path, self._opened())
+            read = Read.after(self._position, self._journal.path, written, waiting)
+            read.store(self._opened())
+            # The mark of a journal that holds less than was stored promises no outcome.
+            outcomes = 0 if self._journal.waiting else len(read.position.outcomes)
+            size = self._journal.path.stat().st_size
+            mark_stored(self._journal.path, size, outcomes, read.position.set_aside)
         except DatabaseError as error:
             self._trouble(error)
             return False
@@ -114,24 +105,19 @@ class Recorder:
             self._note(f"{error} Old telemetry or samples are still there; the next run deletes them.")
 
     def _store(self) -> None:
+        """Ingest the journal from where it was ingested last."""
         try:
-            self._save("running", None)
+            database = self._opened()
+            written, waiting = self._journal.since(self._position.size)
+            read = Read.after(self._position, self._journal.path, written, waiting, running=True)
+            read.store(database)
+            self._position = read.position
         except DatabaseError as error:
             self._trouble(error)
             return
         if self._troubled:
             self._note("the database is back and holds everything")
         self._troubled = ""
-
-    def _save(self, state: str, ended_at: str | None) -> None:
-        cases = {(outcome.case, outcome.environment) for outcome in self._unstored}
-        concerned = [o for o in self._outcomes if (o.case, o.environment) in cases]
-        database, run = self._opened(), self._header.run
-        store.save_run(database, self._header.run_record(state, ended_at))
-        store.save_outcomes(database, run, [stored_outcome(o) for o in self._unstored])
-        store.save_outcomes(database, run, [stored_outcome(o) for o in self._canaries], planned=False)
-        store.save_measurements(database, run, measurements(concerned + self._canaries))
-        self._unstored = []
 
     def _opened(self) -> Database:
         if self._database is None:
@@ -144,7 +130,8 @@ class Recorder:
             self._note(f"{error} {where} is in the journal; the next command stores it.")
         self._troubled = str(error)
         self._retry_at = time.monotonic() + _RETRY_SECONDS
-        # Opened anew next time: it may be another file by then.
+        # Opened anew next time: it may be another database by then, which has nothing of this run.
+        self._position = Position()
         if self._database is not None:
             self._database.close()
             self._database = None

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from db.admin.prune import prune_queue, prune_samples, prune_telemetry
+from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
 from db.connection.engine import Database
-from db.records import Pruned
 from runner import journal
 
 

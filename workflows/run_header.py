@@ -6,7 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from analysis.comparison.comparison import COMPARED, Comparison
-from db import records
+from records.environments import Environment as StoredEnvironment
+from records.machines import Hardware, Machine
+from records.runs import Profile as StoredProfile
+from records.runs import Run
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
@@ -111,25 +114,25 @@ class Header:
                 f"run {self.run} was begun by Pyrometer {self.version or 'of another version'}: {error}"
             ) from error
 
-    def run_record(self, state: str, ended_at: str | None) -> records.Run:
+    def run_record(self, state: str, ended_at: str | None) -> Run:
         """This run as the database knows it."""
-        hardware = records.Hardware(
+        hardware = Hardware(
             self.machine["hardware_fingerprint"], self.machine["hardware_label"], self.machine["hardware"]
         )
-        return records.Run(
+        return Run(
             id=self.run,
             suite=self.suite,
             started_at=datetime.fromisoformat(self.started_at),
             ended_at=datetime.fromisoformat(ended_at) if ended_at else None,
             state=state,
-            machine=records.Machine(self.machine["fingerprint"], self.machine["name"], hardware),
+            machine=Machine(self.machine["fingerprint"], self.machine["name"], hardware),
             environments=tuple(
-                records.Environment(
+                StoredEnvironment(
                     e["fingerprint"], e["name"], e["facts"].get("torch", ""), e["facts"]["python"], e["facts"]
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
-            profile=records.Profile(
+            profile=StoredProfile(
                 self.profile["fingerprint"], self.profile["name"], self.profile["settings"]
             ),
             harness=self.harness,

@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from db.records import Environment, Hardware, Machine, Measurement, Outcome, Profile, Recording, Run
 from db.runs import sample_codec
 from db.telemetry.queries import stored_values
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.outcomes import Measurement, Outcome
+from records.runs import Profile, Run
+from records.telemetry import Recording
 
 SEED = 20261121
 #: The night after the last one of every history that ends at no other time.

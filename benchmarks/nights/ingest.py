@@ -9,9 +9,10 @@ from db.connection.aggregates import middle
 from db.connection.engine import Database
 from db.connection.sorted_points import as_bytes, with_more
 from db.connection.transaction import together
-from db.records import Measurement, Outcome, Run
 from db.runs import sample_codec, store
 from db.schema import core_tables as tables
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
 
 from .filling import Names, Rows, Values, run_row
 from .history import REPLICATES, History, Night, Row, environment

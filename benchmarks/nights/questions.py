@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from db.connection.engine import Database
-from db.records import SeriesKey
 from db.runs import metric_definitions, queries, traces
 from db.series import rollups
 from db.telemetry import queries as telemetry
+from records.series import SeriesKey
 
 from .history import CASES, MACHINES, History, Night, case, environment
 

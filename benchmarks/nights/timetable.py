@@ -8,11 +8,11 @@ from sqlalchemy import insert
 
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.findings.records import NewFinding
 from db.queue import commands as queue
-from db.queue.records import SchedulerSeen
 from db.runs import queries
 from db.schema import queue_tables
+from records.findings import NewFinding
+from records.tasks import SchedulerSeen
 
 from .history import MACHINES, History, Night, case, environment
 

@@ -9,8 +9,8 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from db.connection.engine import Database
 from db.connection.transaction import together
-from db.records import Outcome
 from db.runs import store
+from records.outcomes import Outcome
 
 from .history import CASES, SEED, History, Night, case, environment
 

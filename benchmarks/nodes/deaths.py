@@ -11,7 +11,7 @@ from nodes.head import until
 from nodes.night import Night
 from ray_fleet import Member
 
-from db.queue.records import Task, machine_of
+from records.tasks import Task, machine_of
 
 _WORKER = r"^\S+ -I \S+harness-[0-9a-f-]+\.zip serve"
 _RUN = r"cli\.app.*run .*--run-id|cli\.app.*run .*--resume"

@@ -11,9 +11,9 @@ from ray_fleet import until as wait_until
 
 from db.connection.engine import Database
 from db.queue.queries import attempts, task, tasks
-from db.queue.records import Attempt, Task
-from db.records import Outcome
 from db.runs.queries import outcomes_of_run
+from records.outcomes import Outcome
+from records.tasks import Attempt, Task
 
 #: Cases of this name are those that are asked for; the canary's are not.
 WORKLOAD = "layer"

@@ -5,9 +5,10 @@ from urllib.parse import urlencode
 
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.records import RunSummary, SeriesKey
 from db.runs import queries
 from db.telemetry import queries as telemetry
+from records.runs import RunSummary
+from records.series import SeriesKey
 
 Query = Mapping[str, object]
 

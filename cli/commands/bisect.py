@@ -12,21 +12,24 @@ from analysis.comparison.comparison import MOST_PAIRS, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.metrics import COLD
+from common.interrupts import Interrupts, interruptible
 from runner.execution import harness as harnesses
-from workflows.bisect_state import Bisection
+from workflows.app_context import AppContext
+from workflows.bisection.bisector import LARGER, Bisector, shelf
+from workflows.bisection.candidates import choose_candidates
+from workflows.bisection.state import Bisection
+from workflows.errors import Interrupted, UsageError
+from workflows.ingest import store_pending
 from workflows.measure import new_run_id
+from workflows.planning.plan_run import timing_of
+from workflows.planning.plan_upgrade import pairs_plan
+from workflows.planning.policies import choose_policy, following, paired
+from workflows.planning.select_cases import choose_profile, choose_suite, spelled
 
-from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
-from ..interrupts import Interrupts, interruptible
+from ..context import INTERRUPTED, context, in_one_sentence, say
 from ..options import CaseFiles, Device, finite
-from ..output.bisect_report import Teller
-from ..workflows.bisect import LARGER, Bisector, shelf
-from ..workflows.bisect_candidates import choose_candidates
-from ..workflows.plan_run import timing_of, typed
-from ..workflows.policies import choose_policy, following, paired
-from ..workflows.select_cases import choose_profile, choose_suite, spelled
+from ..output.bisect_report import JsonBisection, TerminalBisection, write_bisection
 from .report import report_console
-from .upgrade import pairs_plan
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
@@ -124,35 +127,39 @@ def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) ->
     if resumed is not None:
         if replace(request, report=None, json=False) != BisectRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        here = context()
+        here = context(as_json=request.json)
         bisection = shelf(here).load(resumed)
     else:
         if not (request.good and request.bad and request.case):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
-        here = context()
+        here = context(as_json=request.json)
         bisection = _begin(here, request)
     store_pending(here)
-    teller = Teller(report_console(), request.json)
+    reporter = JsonBisection(report_console()) if request.json else TerminalBisection(report_console())
     with shelf(here).held(bisection.id):
         # Whoever held it until now may have got further.
         bisection = shelf(here).load(bisection.id) if resumed else bisection
-        bisector = Bisector(here, bisection, teller, interrupts)
+        bisector = Bisector(here, bisection, reporter, interrupts)
         end = None
         try:
             end = bisector.to_its_end()
-        except (KeyboardInterrupt, typer.Exit):
-            # Asked twice, or while nothing was measured.
+        except Interrupted as error:
+            say(str(error))
+        except KeyboardInterrupt:
+            # While nothing was measured.
             end = None
         finally:
             if end is None and bisector.begun:
                 say(f"go on with: pyrometer bisect --resume {bisection.id}")
     if end is None:
         return INTERRUPTED
-    teller.ended(bisector.bisection, end, request.report)
+    reporter.ended(bisector.bisection, end)
+    if request.report:
+        write_bisection(bisector.bisection, end, request.report)
     return CODES[end.kind]
 
 
-def _begin(here: Context, request: BisectRequest) -> Bisection:
+def _begin(here: AppContext, request: BisectRequest) -> Bisection:
     """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
     settings = here.settings
     policy = following(choose_policy(settings, request.policy), request.metric)
@@ -165,7 +172,7 @@ def _begin(here: Context, request: BisectRequest) -> Bisection:
     return Bisection(
         id=new_run_id(),
         started_at=datetime.now(UTC).isoformat(),
-        command=typed(),
+        command=here.command,
         candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
         case=spelled(request.case),
         suite=suite.name,

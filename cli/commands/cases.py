@@ -13,12 +13,13 @@ from runner.suites import plan
 from runner.suites.published_claims import Claim, claims_for
 from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
+from workflows.errors import UsageError
+from workflows.planning.select_cases import all_suites
 
-from ..context import UsageError, context, in_one_sentence
+from ..context import context, in_one_sentence
 from ..options import CaseFiles
 from ..output.case_names import CaseName
 from ..output.listings import Json, table, wide_console, workloads_of
-from ..workflows.select_cases import all_suites
 
 #: Below this many columns a list of workloads leaves out what each is; `cases show` says it.
 _WIDE = 120

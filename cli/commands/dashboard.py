@@ -2,7 +2,10 @@
 
 import os
 
-from ..context import UsageError, context, in_one_sentence, say, store_beside_looking
+from workflows.errors import UsageError
+from workflows.ingest import store_beside_looking
+
+from ..context import context, in_one_sentence, say
 from ..options import AllowHost, Host, Port
 
 

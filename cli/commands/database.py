@@ -22,10 +22,11 @@ from db.runs.metric_definitions import correct_metric, metric_definitions
 from db.series.rollups import rebuild_rollups
 from workflows import retention
 from workflows.delete_run import forget as forget_run
+from workflows.errors import UsageError
 from workflows.integrity_check import check as check_all
 from workflows.retention import Kept
 
-from ..context import FAILED, UsageError, context, in_one_sentence
+from ..context import FAILED, context, in_one_sentence
 
 app = typer.Typer(help="Look after the database.", no_args_is_help=True)
 

@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
+from common.atomic_file import write_whole
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
 from db.findings.deliveries import Delivery, deliveries
-from db.findings.records import Notice
+from records.findings import Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
 from scheduled_jobs.notifications.collect import gather, night_of, stored_digest, usual_span
 from scheduled_jobs.notifications.delivery import MOST_TRIES, Message, deliver, post, targets
 from scheduled_jobs.notifications.digest import digest as digest_of
+from workflows.errors import UsageError
 
-from ..context import FAILED, UsageError, context, in_one_sentence, say
-from ..whole_file import write_whole
+from ..context import FAILED, context, in_one_sentence, say
 
 alerts = typer.Typer(help="Who is told, and whether it arrives.", no_args_is_help=True)
 

@@ -13,11 +13,12 @@ from runner.execution import harness
 from runner.telemetry.capability import Capability, Probe
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
+from workflows.app_context import AppContext
+from workflows.planning.resolve_environment import declared, present, store_of
+from workflows.planning.select_cases import choose_profile
 from workflows.run_header import telemetry_body
 
-from ..context import Context, context, in_one_sentence
-from ..workflows.resolve_environment import declared, present, store_of
-from ..workflows.select_cases import choose_profile
+from ..context import context, in_one_sentence
 
 
 def doctor(
@@ -42,7 +43,7 @@ def doctor(
         typer.echo(f"cannot     {note}")
 
 
-def examine(here: Context) -> dict[str, Any]:
+def examine(here: AppContext) -> dict[str, Any]:
     """Everything `doctor` says, as plain values."""
     profile = choose_profile(here.settings, None)
     built = harness.build(here.places.data_dir / "harness")

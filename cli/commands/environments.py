@@ -8,18 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from common.interrupts import interruptible
 from runner.environments import package_index
 from runner.environments.interpreter import installed_torch, look_at
 from runner.environments.recipe import Device, Recipe
 from runner.environments.store import FREEZE, Built
 from runner.environments.versions import date_of, is_it, parse
 from runner.errors import BrokenEnvironment
-
-from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say
-from ..interrupts import interruptible
-from ..output.listings import Json, table, wide_console
-from ..workflows.environment_file import add_table
-from ..workflows.resolve_environment import (
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.planning.environment_file import add_table
+from workflows.planning.resolve_environment import (
     built_alone,
     built_of,
     declared,
@@ -28,6 +27,9 @@ from ..workflows.resolve_environment import (
     store_of,
     wanted,
 )
+
+from ..context import INTERRUPTED, context, in_one_sentence, say
+from ..output.listings import Json, table, wide_console
 
 app = typer.Typer(help="The environments that can be measured, and building them.", no_args_is_help=True)
 
@@ -82,7 +84,7 @@ def _when(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def _rows(here: Context) -> list[dict[str, Any]]:
+def _rows(here: AppContext) -> list[dict[str, Any]]:
     store, rows, shown = store_of(here), list[dict[str, Any]](), set[str]()
     for name, one in declared(here.settings).items():
         built = built_of(store, one.recipe) if one.recipe else None
@@ -259,7 +261,7 @@ def show_environment(name: str, as_json: Json = False) -> None:
         typer.echo(f"{key:15} {str(shown).strip()}")
 
 
-def _meant(here: Context, text: str) -> Built:
+def _meant(here: AppContext, text: str) -> Built:
     """What was built that `text` means; raises UsageError where that is nothing, or several."""
     store, names = store_of(here), declared(here.settings)
     # A declared name means its own recipe and nothing that happens to be of the same version.

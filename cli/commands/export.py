@@ -12,11 +12,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from common.interrupts import interruptible
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.ingest import store_pending
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import OF_TABLES, Exported, Format
 
-from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say, store_pending
-from ..interrupts import interruptible
+from ..context import INTERRUPTED, context, in_one_sentence, say
 
 STDOUT = "-"
 #: What is written to a file whose name ends so; `.gz` after it compresses.
@@ -107,7 +110,7 @@ def _form(file: str, form: Format | None, table: str | None) -> Format:
     return form
 
 
-def _written(here: Context, runs: Sequence[str], sink: BinaryIO, form: Format, table: str) -> Exported:
+def _written(here: AppContext, runs: Sequence[str], sink: BinaryIO, form: Format, table: str) -> Exported:
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with (

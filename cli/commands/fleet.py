@@ -18,8 +18,10 @@ from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray
 from runner.telemetry.gpu import probe
 from scheduled_jobs.scheduler.process_identity import machine_name
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
 
-from ..context import USAGE, Context, UsageError, context, in_one_sentence, say
+from ..context import USAGE, context, in_one_sentence, say
 from ..output.fleet_tables import examined_table, nodes_table, waiting_table
 from ..output.listings import Json, wide_console
 from ..workflows.fleet_status import Standing, standing
@@ -252,7 +254,7 @@ def accelerator_labels(name: str) -> dict[str, str]:
 
 
 @contextmanager
-def _alone(here: Context, role: str) -> Generator[Path]:
+def _alone(here: AppContext, role: str) -> Generator[Path]:
     """Ray's folder for a life in this role; raises UsageError while another process of this place has it."""
     data_dir = here.places.data_dir
     file = data_dir / "fleet" / f"{role}.lock"
@@ -265,7 +267,7 @@ def _alone(here: Context, role: str) -> Generator[Path]:
         yield ray.ray_folder(data_dir, role)
 
 
-def _stand(here: Context, role: str, command: list[str], variables: Mapping[str, str], told: str) -> int:
+def _stand(here: AppContext, role: str, command: list[str], variables: Mapping[str, str], told: str) -> int:
     """Stand until somebody asks for the end; says why where that cannot be."""
     log = here.places.data_dir / "fleet" / f"ray-{role}.log"
     foreground = Foreground(command, variables, log, ray.RAYS)

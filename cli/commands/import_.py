@@ -25,9 +25,11 @@ from interchange.foreign_runs import is_undated
 from interchange.formats import FORMATS, chosen
 from interchange.imported import Imported, Problem
 from interchange.overrides import JOURNAL, restated
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
 from workflows.transfer.import_runs import Amount, Arrived, Progress, arrive, files
 
-from ..context import FAILED, INTERRUPTED, Context, UsageError, context, in_one_sentence, say
+from ..context import FAILED, INTERRUPTED, context, in_one_sentence, say
 from ..options import named_file
 
 #: How many of what was set aside are shown without --verbose, of each file.
@@ -158,7 +160,7 @@ def _label(text: str | None) -> str | None:
 
 
 def _import(
-    here: Context, paths: list[Path], name: str | None, dry_run: bool, stated: "_Stated", teller: "_Teller"
+    here: AppContext, paths: list[Path], name: str | None, dry_run: bool, stated: "_Stated", teller: "_Teller"
 ) -> _Done:
     done = _Done()
     with _database(here, dry_run) as database, _progress() as bar:
@@ -183,7 +185,7 @@ def _import(
 
 
 @contextmanager
-def _database(here: Context, dry_run: bool) -> Generator[Database | None]:
+def _database(here: AppContext, dry_run: bool) -> Generator[Database | None]:
     """The database; None for a dry run where there is none yet, which a dry run does not change."""
     url = here.places.database_url
     file = sqlite_file(url)

@@ -13,15 +13,17 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from analysis.operators import Change, Origin, difference, operators, unlike
+from common.interrupts import interruptible
 from configuration.suggestions import unknown
 from db.connection.engine import Database
-from db.records import OperatorTable
 from db.runs.traces import operator_tables
 from interchange.exporters.tables import cell
+from records.outcomes import OperatorTable
 from runner.suites import plan
+from workflows.errors import UsageError
+from workflows.ingest import store_pending
 
-from ..context import UsageError, context, in_one_sentence, store_pending
-from ..interrupts import interruptible
+from ..context import context, in_one_sentence
 from ..options import CaseFiles, Device, RunId, finite
 from ..output.operator_tables import print_difference
 from . import run as runs
@@ -82,7 +84,9 @@ def trace(
         run_id=run_id,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(runs.exit_code(lambda: runs.start(context(noting=False), request, interrupts)))
+        raise typer.Exit(
+            runs.exit_code(lambda: runs.start(context(noting=False, as_json=as_json), request, interrupts))
+        )
 
 
 def _whole(case: str, against: str) -> str:

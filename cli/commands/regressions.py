@@ -16,20 +16,22 @@ from rich.markup import escape
 
 from analysis.ratios import in_ratios
 from analysis.words import printable
+from common.atomic_file import write_whole
 from configuration.suggestions import unknown
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings import store as stored
 from db.findings.counts import by_group
-from db.findings.records import Finding, FindingGroup
 from interchange.exporters.tables import cell
+from records.findings import Finding, FindingGroup
 from reports.text.finding_text import interval, kind
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
 
-from ..context import Context, UsageError, context, in_one_sentence
+from ..context import context, in_one_sentence
 from ..output.case_names import CaseName
 from ..output.finding_report import finding_lines
 from ..output.listings import LARGEST, Json, table, wide_console
-from ..whole_file import write_whole
 
 app = typer.Typer(
     help="What the nights found: candidates, regressions, improvements, and their triage.",
@@ -97,7 +99,7 @@ def _others(groups: Mapping[FindingGroup, int]) -> str:
     return ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counted if count)
 
 
-def _print(found: Sequence[Finding], now: datetime, here: Context) -> None:
+def _print(found: Sequence[Finding], now: datetime, here: AppContext) -> None:
     place = zone(here.settings.timezone)
     listed = table("id", "what", "change", "metric", "case", "on", "since", "torch", "triage")
     for one in found:

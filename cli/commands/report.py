@@ -18,16 +18,18 @@ from interchange.formats import came_from
 from reports import sentences
 from runner.records import Outcome
 from runner.suites.reference_cases import baselines
-from workflows.load_run import LATEST, Told, retell
+from workflows.errors import UsageError
+from workflows.ingest import store_pending
+from workflows.load_run import LATEST, Told, judge_told, retell
 
-from ..context import FAILED, UsageError, context, in_one_sentence, store_pending
+from ..context import FAILED, context, in_one_sentence
 from ..options import Reports
 from ..output.case_names import CaseName
 from ..output.foreign_report import print_foreign
 from ..output.gains import print_gains
 from ..output.operator_tables import print_traces
 from ..output.progress import JsonWatcher, duration, report_console
-from ..output.upgrade_result import check_reports, judge_told, tell, write_reports
+from ..output.upgrade_result import check_reports, tell, write_reports
 from ..output.wording import figure, times
 
 #: Columns of the table: metric and heading.

@@ -8,32 +8,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from common.interrupts import Interrupts, interruptible
 from configuration.settings import DEFAULT_ENVIRONMENT
 from runner import environment as environments
 from runner.execution import harness as harnesses
 from runner.multi_node import nodes as multi_node
 from runner.suites import plan
 from runner.suites.composing import with_baselines
-from workflows.errors import NothingToMeasure
+from workflows.app_context import AppContext
+from workflows.errors import NothingToMeasure, UsageError
+from workflows.ingest import store_pending
 from workflows.load_run import Told
 from workflows.measure import RunResult
-from workflows.run_header import Header
-
-from ..context import (
-    FAILED,
-    INTERRUPTED,
-    Context,
-    UsageError,
-    context,
-    in_one_sentence,
-    refused_for_good,
-    say,
-    store_pending,
-)
-from ..interrupts import Interrupts, interruptible
-from ..options import CaseFiles, Cases, Device, RunId, finite
-from ..output.upgrade_result import conclude_upgrade
-from ..workflows.plan_run import (
+from workflows.planning.plan_run import (
     Chosen,
     Plan,
     Prepared,
@@ -44,9 +31,8 @@ from ..workflows.plan_run import (
     resumable,
     timing_of,
 )
-from ..workflows.resolve_environment import Ready, choose_environment, wanted
-from ..workflows.run_locally import Conclude, alone, measured
-from ..workflows.select_cases import (
+from workflows.planning.resolve_environment import Ready, choose_environment, wanted
+from workflows.planning.select_cases import (
     CHOSEN,
     choose_cases,
     choose_profile,
@@ -58,6 +44,13 @@ from ..workflows.select_cases import (
     spelled,
     tracing_suite,
 )
+from workflows.run_header import Header
+from workflows.run_locally import Conclude, alone, measured
+
+from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
+from ..options import CaseFiles, Cases, Device, RunId, finite
+from ..output.reporter import concluding
+from ..output.upgrade_result import conclude_upgrade
 from .report import print_told
 
 HELP = """Measure this machine with a suite and keep every number.
@@ -163,22 +156,24 @@ def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> in
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
     if resumed is not None:
         with refused_for_good():
-            return exit_code(lambda: resume(context(noting=False), resumed, request, interrupts))
-    return exit_code(lambda: start(context(noting=False), request, interrupts))
+            return exit_code(
+                lambda: resume(context(noting=False, as_json=request.json), resumed, request, interrupts)
+            )
+    return exit_code(lambda: start(context(noting=False, as_json=request.json), request, interrupts))
 
 
-def start(here: Context, request: RunRequest, interrupts: Interrupts) -> RunResult:
+def start(here: AppContext, request: RunRequest, interrupts: Interrupts) -> RunResult:
     """Plan and measure a new run; raises UsageError, RunnerError or JobError with one sentence."""
     # What can be refused at once is not refused after a wait for another run's end.
     nodes = multi_node.read(request.nodes) if request.nodes else ()
     chosen = _choose(here, request)
     store_pending(here)
-    with alone(json=request.json):
+    with alone(here.reporter):
         prepared = _prepare(here, request, chosen, nodes)
-        return measured(here, prepared, request.json, interrupts, _conclude(here, request.json))
+        return measured(here, prepared, interrupts, _conclude(here, request.json))
 
 
-def resume(here: Context, run: str, request: RunRequest, interrupts: Interrupts) -> RunResult:
+def resume(here: AppContext, run: str, request: RunRequest, interrupts: Interrupts) -> RunResult:
     """Go on with a run that was interrupted or killed.
 
     Raises CannotResume where that would be another run, and UsageError, RunnerError or JobError besides.
@@ -189,12 +184,12 @@ def resume(here: Context, run: str, request: RunRequest, interrupts: Interrupts)
     store_pending(here)
     resumable(folder)
     nodes = multi_node.read(request.nodes) if request.nodes else ()
-    with alone(json=json):
-        prepared = prepare_again(folder, nodes)
+    with alone(here.reporter):
+        prepared = prepare_again(here, folder, nodes)
         conclude = _conclude(here, json)
         if prepared.header.comparison is not None:
             conclude = conclude_upgrade(as_json=json)
-        return measured(here, prepared, json, interrupts, conclude)
+        return measured(here, prepared, interrupts, conclude)
 
 
 def exit_code(run: Callable[[], RunResult]) -> int:
@@ -210,15 +205,15 @@ def exit_code(run: Callable[[], RunResult]) -> int:
     return 0 if all(outcome.status in well for outcome in result.outcomes) else FAILED
 
 
-def _conclude(here: Context, as_json: bool) -> Conclude:
-    def _concluded(console: Console, header: Header, result: RunResult) -> None:
+def _conclude(here: AppContext, as_json: bool) -> Conclude:
+    def show(console: Console, header: Header, result: RunResult) -> None:
         if not as_json:
             print_told(console, Told.of(header, result), here.runs / header.run)
 
-    return _concluded
+    return concluding(show, as_json=as_json)
 
 
-def _choose(here: Context, request: RunRequest) -> Chosen:
+def _choose(here: AppContext, request: RunRequest) -> Chosen:
     settings = here.settings
     profile = choose_profile(settings, request.profile)
     if request.trace_steps:
@@ -234,7 +229,7 @@ def _choose(here: Context, request: RunRequest) -> Chosen:
     return Chosen(profile, suite, harness)
 
 
-def _check_environment(here: Context, request: RunRequest) -> None:
+def _check_environment(here: AppContext, request: RunRequest) -> None:
     """Refuse what means no environment; what has to be built waits until nothing else is measured."""
     if request.python is not None:
         environments.check_interpreter(*choose_environment(here, request.environment, request.python))
@@ -246,7 +241,7 @@ def _check_environment(here: Context, request: RunRequest) -> None:
 
 
 def _prepare(
-    here: Context, request: RunRequest, chosen: Chosen, nodes: tuple[multi_node.Node, ...]
+    here: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[multi_node.Node, ...]
 ) -> Prepared:
     settings, suite = here.settings, chosen.suite
     asked = ask(chosen, [Ready(*choose_environment(here, request.environment, request.python))])

@@ -17,13 +17,15 @@ from db.errors import DatabaseError
 from db.queue import queries as queue_queries
 from db.queue import task_attempts
 from db.queue.commands import cancel as cancel_task
-from db.queue.records import Attempt, SchedulerSeen, Task
 from db.runs.queries import run_record
+from records.tasks import Attempt, SchedulerSeen, Task
 from runner import journal
 from scheduled_jobs.scheduler import planner, timetable
 from scheduled_jobs.scheduler.child_process import logs_of
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
 
-from ..context import FAILED, Context, UsageError, context, in_one_sentence, say
+from ..context import FAILED, context, in_one_sentence, say
 from ..output.listings import LARGEST, Json, table, wide_console
 from ..workflows.fleet_status import heard
 from .scheduler import check_schedules
@@ -58,7 +60,7 @@ def list_schedules(as_json: Json = False) -> None:
     console.print(f"times of {here.settings.timezone}", style="dim")
 
 
-def _rows(here: Context, now: datetime) -> list[dict[str, Any]]:
+def _rows(here: AppContext, now: datetime) -> list[dict[str, Any]]:
     settings, place = here.settings, zone(here.settings.timezone)
     try:
         with here.open_database() as database:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from common.interrupts import Interrupts, interruptible
 from configuration.errors import ConfigurationError
 from configuration.settings import Settings, load_settings
 from db.errors import DatabaseUnavailable
@@ -24,12 +25,13 @@ from scheduled_jobs.scheduler.log import Form, Log
 from scheduled_jobs.scheduler.process_identity import machine_name
 from scheduled_jobs.scheduler.scheduler import Service, Surroundings
 from scheduled_jobs.scheduler.worker_slot import Lane
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.planning.resolve_environment import wanted
+from workflows.planning.select_cases import choose_profile, choose_suite
 
-from ..context import INTERRUPTED, Context, UsageError, context, in_one_sentence, say
+from ..context import INTERRUPTED, context, in_one_sentence, say
 from ..engines import engine_of
-from ..interrupts import Interrupts, interruptible
-from ..workflows.resolve_environment import wanted
-from ..workflows.select_cases import choose_profile, choose_suite
 
 HELP = """Do by itself, night by night, what the timetable in pyrometer.toml says ([schedules.NAME]).
 
@@ -85,7 +87,7 @@ def live(
         signal.set_wakeup_fd(before)
 
 
-def serving_of(here: Context, form: Form | None, *, measuring: bool, settled: bool = False) -> Service:
+def serving_of(here: AppContext, form: Form | None, *, measuring: bool, settled: bool = False) -> Service:
     """The service of this place; with `settled` the machines of its fleet are known before it begins.
 
     Raises UsageError for a schedule that cannot be done, JobError for a fleet, and DatabaseError.
@@ -118,7 +120,7 @@ def serving_of(here: Context, form: Form | None, *, measuring: bool, settled: bo
     return Service(around, [*lanes, Lane("thinking", THINKING)], fleet_of(here, log, settled=settled))
 
 
-def fleet_of(here: Context, log: Log, *, settled: bool) -> FleetPlaces | None:
+def fleet_of(here: AppContext, log: Log, *, settled: bool) -> FleetPlaces | None:
     """The machines that measure for this one, where pyrometer.toml wants a fleet; raises JobError."""
     if here.settings.fleet.engine == "none":
         return None

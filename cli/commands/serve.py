@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import typer
 
+from common.interrupts import interruptible
 from runner.execution.supervisor import die_with
 
 from ..context import FAILED, context, in_one_sentence
-from ..interrupts import interruptible
 from ..options import AllowHost, Host, Port
 from .scheduler import LogForm, Measuring, live, serving_of
 

@@ -11,14 +11,15 @@ from typing import Annotated
 import typer
 
 from analysis.words import printable
-from db.records import Machine
 from interchange.errors import BadFile, Place
 from interchange.importers.submitted import Gpu
 from interchange.reading import MAX_BYTES, text_of
+from records.machines import Machine
+from workflows.errors import UsageError
 from workflows.transfer.import_runs import Amount
 from workflows.transfer.submit import machine_of, submit
 
-from ..context import FAILED, UsageError, context, in_one_sentence
+from ..context import FAILED, context, in_one_sentence
 from ..options import named_file
 from .import_ import described
 

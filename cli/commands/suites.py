@@ -6,18 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
+from common.text import plural
 from runner.errors import BrokenEnvironment
 from runner.suites import plan
 from runner.suites.matrix import is_glob, is_key
 from runner.suites.suite import Suite
 from runner.worker.case_key import CaseKey
+from workflows.app_context import AppContext
+from workflows.planning.select_cases import all_suites, expanded, refuse_unknown, suite_named
 
-from ..context import Context, context, in_one_sentence, plural, say
+from ..context import context, in_one_sentence, say
 from ..options import CaseFiles
 from ..output.case_names import CaseName
 from ..output.listings import Json, table, wide_console, workloads_of
 from ..output.suite_page import page
-from ..workflows.select_cases import all_suites, expanded, refuse_unknown, suite_named
 
 app = typer.Typer(help="The suites: curated lists of cases with a time budget.", no_args_is_help=True)
 
@@ -90,7 +92,7 @@ def show_suite(name: str, cases_files: CaseFiles = None, as_json: Json = False) 
     )
 
 
-def _offered(here: Context, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
+def _offered(here: AppContext, files: list[Path] | None, suite: Suite | None = None) -> list[str]:
     """Keys that globs stand for; checks a suite's cases on the way. Empty where nobody can be asked."""
     if suite and suite.name not in here.settings.suites:
         # Built in: without globs, and its cases are there.

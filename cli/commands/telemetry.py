@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from runner.telemetry.recording import MOST_HZ, NothingToRecord, record
+from workflows.errors import UsageError
 
-from ..context import UsageError, in_one_sentence, say
+from ..context import in_one_sentence, say
 
 app = typer.Typer(help="What the GPUs say about themselves.", no_args_is_help=True)
 

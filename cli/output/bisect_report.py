@@ -11,39 +11,20 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.bisection import End, Question, left
-from analysis.comparison.case_results import BROKEN, CaseResult, Side
 from analysis.words import printable
+from common.atomic_file import write_whole
 from reports import wording
-from workflows.bisect_state import Bisection, Step
+from workflows.bisection.state import Bisection, Step
+from workflows.measure import RunResult
+from workflows.run_header import Header
 
-from ..context import say
-from ..whole_file import write_whole
+from .reporter import concluding, say
+from .upgrade_result import conclude_upgrade
 
 SCHEMA = "pyrometer.bisection/1"
 
 _SIDES = {"good": "good", "bad": "bad", "unclear": "not told", "skip": "skipped"}
 _STYLES = {"good": "green", "bad": "red", "unclear": "yellow", "skip": "yellow"}
-
-
-def told(result: CaseResult, metric: str) -> str:
-    """What one case of an upgrade says, in a line: `slower, +98.1 % [+95.0 % to +101.2 %], 12 pairs`."""
-    if result.broke:
-        return f"broke: {_ended(result.new)}"
-    if result.old.status in BROKEN:
-        return f"the good one is no use: it {_ended(result.old)}"
-    verdict = result.verdicts.get(metric)
-    if not result.works:
-        return f"the good one {_ended(result.old)}, the other {_ended(result.new)}"
-    if verdict is None:
-        return f"no pair has {metric}"
-    parts = [wording.verdict(verdict)]
-    if verdict.low is not None:
-        parts.append(f"{wording.change(verdict)} [{wording.interval(verdict.low, verdict.high)}]")
-    return ", ".join((*parts, wording.plural(verdict.n, "pair")))
-
-
-def _ended(side: Side) -> str:
-    return f"ended {side.status}" + (f" ({side.reason})" if side.reason else "")
 
 
 def headline(bisection: Bisection, end: End) -> str:
@@ -102,19 +83,14 @@ def _comparison(bisection: Bisection, step: Step) -> dict[str, Any]:
     }
 
 
-class Teller:
-    """Tells a bisection to people, or as one JSON object per line beside those of its upgrades."""
+class TerminalBisection:
+    """Reports a bisection to people."""
 
-    def __init__(self, console: Console, as_json: bool) -> None:
-        self.as_json = as_json
+    def __init__(self, console: Console) -> None:
         self._console = console
 
     def began(self, bisection: Bisection) -> None:
         """What is looked for, and among how many; for one that is gone on with, what is known already."""
-        if self.as_json:
-            known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
-            self._event("bisection", {**known, "steps": len(bisection.steps)})
-            return
         names = bisection.candidates
         self._line(
             f"bisection {bisection.id}: {bisection.case}, good in {names[0]}, bad in {names[-1]}, "
@@ -127,9 +103,6 @@ class Teller:
         """Which two are compared next, and about how many steps are left."""
         old, new = bisection.candidates[asked.old], bisection.candidates[asked.new]
         between, steps = left(len(bisection.candidates), bisection.answers)
-        if self.as_json:
-            self._event("comparing", {**asdict(asked), "names": [old, new], "open": between, "steps": steps})
-            return
         again = ", again with more pairs" if asked.again else ""
         if not bisection.steps:
             ahead = f"first the two ends, then about {wording.plural(steps, 'step')}"
@@ -139,25 +112,16 @@ class Teller:
             ahead = "the pair itself" if asked.old else "the two ends"
         self._line(f"{ahead}: {new} against {old}{again}")
 
+    def compared(self, header: Header, result: RunResult) -> None:
+        """The answer is reported, not the verdict of one comparison."""
+        concluding(lambda console, header, result: None, as_json=False)(header, result)
+
     def answered(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""
-        if self.as_json:
-            self._event("compared", _comparison(bisection, step))
-        else:
-            self._line(_says(bisection, step), _STYLES[step.said])
+        self._line(_says(bisection, step), _STYLES[step.said])
 
-    def ended(self, bisection: Bisection, end: End, file: Path | None) -> None:
-        """The end, and the report where one is wanted."""
-        body = bisection_json(bisection, end)
-        if self.as_json:
-            self._event("bisected", body)
-        else:
-            self._print(bisection, end)
-        if file:
-            write_whole(file, json.dumps(body, indent=2) + "\n")
-            say(f"report: {file}")
-
-    def _print(self, bisection: Bisection, end: End) -> None:
+    def ended(self, bisection: Bisection, end: End) -> None:
+        """The end, with every comparison."""
         names = bisection.candidates
         table = Table(box=None, header_style="bold", pad_edge=False)
         for title in ("candidate", "", "against", "says", "run"):
@@ -189,14 +153,50 @@ class Teller:
         for change in direct.changes:
             self._line(f"    {change['what']}: {change['old'] or 'none'} -> {change['new'] or 'none'}")
 
+    def _line(self, text: str, style: str = "") -> None:
+        self._console.print(Text(printable(text), style), soft_wrap=True)
+
+
+class JsonBisection:
+    """Reports a bisection as one JSON object per line, beside those of its upgrades."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def began(self, bisection: Bisection) -> None:
+        """What is looked for."""
+        known = {"id": bisection.id, "candidates": list(bisection.candidates), "case": bisection.case}
+        self._event("bisection", {**known, "steps": len(bisection.steps)})
+
+    def asks(self, bisection: Bisection, asked: Question) -> None:
+        """Which two are compared next, and about how many steps are left."""
+        names = [bisection.candidates[asked.old], bisection.candidates[asked.new]]
+        between, steps = left(len(bisection.candidates), bisection.answers)
+        self._event("comparing", {**asdict(asked), "names": names, "open": between, "steps": steps})
+
+    def compared(self, header: Header, result: RunResult) -> None:
+        """The verdict of one comparison, as that of any upgrade."""
+        conclude_upgrade(as_json=True)(header, result)
+
+    def answered(self, bisection: Bisection, step: Step) -> None:
+        """What a comparison has said."""
+        self._event("compared", _comparison(bisection, step))
+
+    def ended(self, bisection: Bisection, end: End) -> None:
+        """The end, with every comparison."""
+        self._event("bisected", bisection_json(bisection, end))
+
     def _event(self, name: str, body: Mapping[str, Any]) -> None:
         self._console.file.write(json.dumps({"event": name, **body}, default=str) + "\n")
         self._console.file.flush()
-
-    def _line(self, text: str, style: str = "") -> None:
-        self._console.print(Text(printable(text), style), soft_wrap=True)
 
 
 def _says(bisection: Bisection, step: Step) -> str:
     old, new = bisection.candidates[step.old], bisection.candidates[step.new]
     return f"{new} against {old}: {_SIDES[step.said]}: {step.told}"
+
+
+def write_bisection(bisection: Bisection, end: End, file: Path) -> None:
+    """Write the report of a bisection."""
+    write_whole(file, json.dumps(bisection_json(bisection, end), indent=2) + "\n")
+    say(f"report: {file}")

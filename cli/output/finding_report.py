@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.metrics import METRICS
 from analysis.words import figure, percent, printable
-from db.findings.records import Finding, TriageEntry
+from records.findings import Finding, TriageEntry
 from reports.text.finding_text import (
     STATES,
     TRIAGES,

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from analysis.staleness import Waiting, in_its_turn, in_words, shown
 from analysis.words import printable
-from db.queue.records import Task
+from records.tasks import Task
 
 from ..workflows.fleet_status import Standing
 from .listings import table

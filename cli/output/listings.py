@@ -12,11 +12,12 @@ from rich.table import Table
 from runner import environment as environment_room
 from runner.execution import harness
 from runner.suites import catalogue
+from workflows.app_context import AppContext
+from workflows.errors import UsageError
+from workflows.planning.resolve_environment import choose_environment
+from workflows.planning.select_cases import choose_profile
 
-from ..context import Context, UsageError
 from ..streams import stdout_width
-from ..workflows.resolve_environment import choose_environment
-from ..workflows.select_cases import choose_profile
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 
@@ -24,7 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="JSON on stdout")]
 LARGEST = 2**63 - 1
 
 
-def workloads_of(here: Context, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
+def workloads_of(here: AppContext, files: list[Path] | None) -> Sequence[Mapping[str, Any]]:
     """The cases on offer; those of `files` are asked of the default environment, which has to import them.
 
     Raises UsageError for a file of cases that cannot be loaded, BrokenEnvironment where there is no PyTorch.

@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,12 +20,13 @@ from rich.progress import (
 )
 
 from analysis.speedups import gains
+from common.text import plural
 from runner.records import Outcome, Planned
 from runner.suites.reference_cases import baselines
-from workflows.measure import RunResult, Watcher
+from workflows.measure import RunResult
+from workflows.reporter import Watcher
 from workflows.run_header import Header
 
-from ..context import plural
 from ..streams import patient, stdout_width
 from .wording import outcome_line, sign
 
@@ -43,14 +44,6 @@ PHASES = {
 }
 
 
-class RunWatcher(Watcher, Protocol):
-    """A watcher that also hears of the end."""
-
-    def finished(self, result: RunResult) -> None:
-        """The run is over."""
-        ...
-
-
 def report_console() -> Console:
     """Stdout, as wide as `stdout_width` says."""
     return _console(sys.stdout)
@@ -66,7 +59,7 @@ def _console(stream: TextIO) -> Console:
 
 
 @contextmanager
-def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
+def choose_watcher(console: Console, as_json: bool) -> Generator[Watcher]:
     """JSON lines if asked for; a live display on a terminal; plain lines elsewhere."""
     if as_json:
         yield JsonWatcher(console)
@@ -77,7 +70,7 @@ def choose_watcher(console: Console, as_json: bool) -> Generator[RunWatcher]:
         yield PlainWatcher(console)
 
 
-def tell_waiting(sentence: str) -> None:
+def report_waiting(sentence: str) -> None:
     """One JSON object on stdout: nothing is measured yet, and why."""
     JsonWatcher(watching_console()).waiting(sentence)
 

@@ -1,22 +1,21 @@
 """The verdict of an upgrade that was measured: on the terminal, as an event, in files."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
-from analysis.comparison.comparison import compared
+from common.atomic_file import write_whole
 from reports.body import upgrade_json
-from reports.upgrade_report import FORMATS, Judged, judged
-from workflows.load_run import Told
+from reports.upgrade_report import FORMATS, Judged
+from workflows.errors import UsageError
+from workflows.load_run import judge_run
 from workflows.measure import RunResult
 from workflows.run_header import Header
+from workflows.run_locally import Conclude
 
-from ..context import UsageError, say
-from ..whole_file import write_whole
-from ..workflows.run_locally import Conclude
 from .progress import JsonWatcher
+from .reporter import concluding, say
 from .upgrade_report import print_upgrade
 
 
@@ -35,28 +34,6 @@ def check_reports(files: Sequence[Path]) -> None:
             raise UsageError(f"{file}: no file can be written there ({error.strerror})") from None
 
 
-def judge(header: Header, result: RunResult) -> Judged:
-    """The verdict on what was measured so far."""
-    comparison = header.compared
-    assert comparison is not None
-    # Of a run that was told of later its end is not known here.
-    ended_at = datetime.now(UTC).isoformat() if result.seconds is not None else None
-    return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
-
-
-def judge_told(told: Told) -> Judged | None:
-    """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
-    if told.header is not None:
-        return judge(told.header, told.result) if told.header.comparison is not None else None
-    if told.stored is None:
-        return None
-    try:
-        comparison = compared(told.stored.facts)
-        return judged(told.stored, comparison, told.result.outcomes) if comparison else None
-    except ValueError as error:
-        raise UsageError(f"run {told.stored.id} holds {error}") from error
-
-
 def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -> None:
     """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
@@ -68,13 +45,13 @@ def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -
 def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Conclude:
     """Prints the verdict at the end of a run, or one event, and writes the reports."""
 
-    def _concluded(console: Console, header: Header, result: RunResult) -> None:
-        found = judge(header, result)
+    def show(console: Console, header: Header, result: RunResult) -> None:
+        found = judge_run(header, result)
         tell(console, found, as_json=as_json)
         # Where one cannot be written the verdict stands all the same, and `pyrometer report` tells it again.
         write_reports(found, files)
 
-    return _concluded
+    return concluding(show, as_json=as_json)
 
 
 def write_reports(found: Judged, files: Sequence[Path]) -> bool:

@@ -9,13 +9,13 @@ from typing import Any
 
 from analysis.staleness import Waiting, alive, present, takers, waiting
 from db.queue import queries as queue_queries
-from db.queue.records import SchedulerSeen, Task
 from fleet.drain import drained
 from fleet.engine import Engine, EngineError, NodeSeen
+from records.tasks import SchedulerSeen, Task
 from scheduled_jobs.jobs.context import MEASURING
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
+from workflows.app_context import AppContext
 
-from ..context import Context
 from ..engines import engine_of
 
 #: A scheduler shows within half a minute that one of its machines lives.
@@ -80,7 +80,7 @@ class Standing:
         }
 
 
-def standing(here: Context, *, telling: bool = False) -> Standing:
+def standing(here: AppContext, *, telling: bool = False) -> Standing:
     """How the fleet of this place stands; with `telling` each machine tells what it can measure.
 
     Raises UsageError where no fleet is wanted, DatabaseError, and JobError.
@@ -124,7 +124,7 @@ def _troubles(one: SchedulerSeen) -> list[str]:
 
 
 def _told_nodes(
-    here: Context,
+    here: AppContext,
     everybody: Iterable[SchedulerSeen],
     living: Iterable[SchedulerSeen],
     running: Iterable[Task],
@@ -147,7 +147,9 @@ def _told_nodes(
     return found
 
 
-def _joined(here: Context, known: Mapping[str, Node], notes: list[str], *, telling: bool) -> dict[str, Node]:
+def _joined(
+    here: AppContext, known: Mapping[str, Node], notes: list[str], *, telling: bool
+) -> dict[str, Node]:
     """The machines that joined, and that no scheduler told of."""
     engine = engine_of(here, looks=True)
     try:

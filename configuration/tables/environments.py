@@ -1,18 +1,58 @@
-"""An environment as it was written, with every path absolute, and one source of its PyTorch."""
+"""`[environments.NAME]`: an interpreter with a PyTorch, or what to build one from."""
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
+from typing import Annotated, Literal
+
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, Field
 
 from ..database_url import absolute
-from ..error_messages import Origin
-from ..errors import WrongValue
-from ..schema import EnvironmentSettings
+from ..errors import Origin, WrongValue
+from ..fields import Address, PathText, Table, Texts, Wheel
+
+
+def _torch(text: str) -> str:
+    kind, _, day = text.partition(" ")
+    try:
+        if kind != "nightly":
+            Version(text)
+        elif day:
+            date.fromisoformat(day)
+    except InvalidVersion:
+        raise ValueError("not a version") from None
+    return text
+
+
+class EnvironmentSettings(Table):
+    """`[environments.NAME]`: an interpreter with the PyTorch to measure, or what to build one from.
+
+    Exactly one of `python`, `torch` and `wheel` is given; the other keys are for the latter two. `index`
+    replaces the package index that pip is configured with, `find_links` adds to it; `packages` are installed
+    beside torch and the `usual_packages`; `base_python` makes the virtual environment.
+    """
+
+    python: PathText | None = Field(default=None, description="the path of a Python interpreter")
+    torch: Annotated[str, AfterValidator(_torch)] | None = Field(
+        default=None, description='a version such as "2.13.0", "nightly", or "nightly 2026-11-20"'
+    )
+    wheel: Wheel | None = Field(default=None, description="the path or URL of a torch wheel (.whl)")
+    index: Address | None = Field(default=None, description="the URL of a package index")
+    find_links: Texts = Field(default=(), description="a list of folders or pages with wheels")
+    packages: Texts = Field(default=(), description='a list of requirements such as "torchao==0.15"')
+    usual_packages: bool = Field(default=True, description="true or false")
+    base_python: PathText | None = Field(
+        default=None, description="the path of the Python interpreter to build it with"
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description='"auto", "cpu" or "cuda"')
+
 
 #: What says where the PyTorch is from; one of them is wanted.
 _SOURCES = ("python", "torch", "wheel")
 
 
-def settled_environment(
+def resolve_environment(
     name: str, written: EnvironmentSettings, base_of: Callable[..., Path], origin: Origin
 ) -> EnvironmentSettings:
     """The settings of environment `name`; `base_of` says from which folder a key's relative paths count.

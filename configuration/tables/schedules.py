@@ -1,5 +1,6 @@
 """`[schedules.NAME]`: what happens when, as a `pyrometer.toml` says it."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo
@@ -7,6 +8,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
+from ..errors import Origin, WrongValue
 from ..fields import COUNT, SECONDS, Count, Seconds, Table, Text, Texts
 
 Job = Literal["measure", "upgrade", "discover", "detect", "digest", "prune", "check"]
@@ -115,3 +117,50 @@ BUILT_IN: dict[str, ScheduleSettings] = {
     "check": ScheduleSettings(cron="*/10 * * * *", job="check"),
     "prune": ScheduleSettings(cron="0 12 * * 0", job="prune"),
 }
+
+
+def resolve_schedules(
+    written: Mapping[str, ScheduleSettings], origin: Origin
+) -> tuple[dict[str, ScheduleSettings], frozenset[str]]:
+    """All schedules by name, and the names of those that are built in.
+
+    Raises WrongValue for a schedule with keys of another job, or without one that its job needs.
+    """
+    for name, schedule in written.items():
+        _check(name, schedule, origin)
+    jobs = {schedule.job for schedule in written.values()}
+    built_in = {name: one for name, one in BUILT_IN.items() if one.job not in jobs}
+    for name in built_in.keys() & written.keys():
+        job, given = BUILT_IN[name].job, written[name].job
+        raise WrongValue(
+            f"{origin.table(('schedules', name, 'job'))}: its job is {given}, and the built-in schedule for "
+            f"{job} has that name: give this one another"
+        )
+    return {**written, **built_in}, frozenset(built_in)
+
+
+def _check(name: str, schedule: ScheduleSettings, origin: Origin) -> None:
+    allowed = keys_of(schedule.job)
+    if strange := sorted(schedule.model_fields_set - allowed):
+        where = origin.of(("schedules", name, strange[0]))
+        raise WrongValue(
+            f"{where} is nothing that job {schedule.job} takes (it takes {', '.join(sorted(allowed))})"
+        )
+    if schedule.job == "upgrade" and not (schedule.old and schedule.new):
+        missing = "new" if schedule.old else "old"
+        raise WrongValue(
+            f'{origin.table(("schedules", name, missing))}: "{missing}" is missing: job upgrade judges a new '
+            "environment against an old one"
+        )
+    if schedule.job != MEASURE:
+        return
+    if schedule.baseline is not None and schedule.baseline not in schedule.environments:
+        where = origin.of(("schedules", name, "baseline"))
+        raise WrongValue(
+            f'{where} is "{schedule.baseline}", expected one of its environments '
+            f"({', '.join(schedule.environments)})"
+        )
+    for key in ("environments", "machines"):
+        values = getattr(schedule, key) or ()
+        if twice := [value for value in values if list(values).count(value) > 1]:
+            raise WrongValue(f'{origin.of(("schedules", name, key))} has "{twice[0]}" twice')

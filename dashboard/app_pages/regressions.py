@@ -9,7 +9,7 @@ from dashboard.components import filters, load, markup, parts, wording
 from dashboard.components.query_params import ALL, meant, offered
 from dashboard.regressions import findings, triage
 from dashboard.server.settings import Settings
-from db.findings.records import FindingGroup
+from records.findings import FindingGroup
 from reports.text.finding_text import STATES
 
 url = Settings.from_environment().database_url

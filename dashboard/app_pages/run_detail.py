@@ -9,7 +9,8 @@ from dashboard.components import filters, frames, links, load, markup, parts, ru
 from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list
 from dashboard.server.settings import Settings
-from db.records import Measurement, Outcome, Run
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
 
 settings = Settings.from_environment()
 url = settings.database_url

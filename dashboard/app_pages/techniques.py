@@ -9,7 +9,7 @@ from dashboard.components import links, markup, parts
 from dashboard.components import load as pages
 from dashboard.server.settings import Settings
 from dashboard.techniques import load, sections, view
-from db.records import Run
+from records.runs import Run
 
 url = Settings.from_environment().database_url
 parts.title("Techniques")

@@ -1,17 +1,11 @@
-"""The cookies of a login: the one that Streamlit signs after it, and where somebody wanted to go before."""
+"""The cookies of a request, and the one that remembers a reader's address over a login."""
 
-import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
 from urllib.parse import quote, unquote
 
 from starlette.requests import cookie_parser
 from starlette.responses import Response
-from streamlit.auth_util import get_cookie_with_chunks
-from streamlit.web.server.server_util import get_cookie_secret
-from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
-from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 #: Where somebody wanted to go before the login, and for how many seconds that is remembered.
 WANTED = "pyrometer_wanted"
@@ -29,24 +23,6 @@ def sent(headers: Headers) -> dict[str, str]:
         if name == b"cookie":
             found |= cookie_parser(value.decode("latin-1"))
     return found
-
-
-def claims(cookies: Mapping[str, str]) -> dict[str, Any]:
-    """What the provider said at the login, if Streamlit signed it and it is not too old; else nothing."""
-    secret = get_cookie_secret()
-
-    def signed(name: str) -> bytes | None:
-        value = cookies.get(name)
-        return None if value is None else decode_signed_value(secret, name, value.encode("latin-1"))
-
-    told = get_cookie_with_chunks(signed, USER_COOKIE_NAME)
-    if told is None:
-        return {}
-    try:
-        found = json.loads(told)
-    except ValueError:
-        return {}
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
 
 
 def own_address(text: str) -> str:

@@ -13,6 +13,9 @@ from dashboard.auth.policy import Rules
 _NAME_CHARACTERS = 200
 _GROUP = "group:"
 
+#: The header in which a script is told who reads; the gate removes it from whatever comes from outside.
+STAMP = "X-Pyrometer-Reader"
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -101,9 +104,7 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
 def told_by_a_provider(claims: Mapping[str, Any], rules: Rules) -> Person | Refusal | None:
     """Who a provider says somebody is, by the claims of its ID token; None where they are no login."""
     issued = claims.get("iat")
-    if claims.get("is_logged_in") is not True or isinstance(issued, bool):
-        return None
-    if not isinstance(issued, int | float):
+    if isinstance(issued, bool) or not isinstance(issued, int | float):
         return None
     name = claims.get(rules.user_claim)
     if not isinstance(name, str) or not _usable(name):
@@ -114,10 +115,24 @@ def told_by_a_provider(claims: Mapping[str, Any], rules: Rules) -> Person | Refu
     if rules.user_claim == "email" and verified is not True and verified != "true":
         why = f"The provider does not vouch for {name}: claim 'email_verified' is not true. Ask {rules.ask}."
         return Refusal(why, True)
-    groups = claims.get(rules.groups_claim)
-    listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
-    texts = (each for each in cast(list[object], listed) if isinstance(each, str))
-    return Person(name, frozenset(texts), issued + rules.login_seconds)
+    groups = _texts(claims.get(rules.groups_claim))
+    return Person(name, frozenset(groups), issued + rules.login_seconds)
+
+
+def group_patterns(rules: Rules) -> list[str]:
+    """The patterns over groups in `rules`, without their prefix."""
+    named = (*rules.viewers, *rules.triagers)
+    return [each.removeprefix(_GROUP) for each in named if each.startswith(_GROUP)]
+
+
+def matching_group(groups: object, pattern: str) -> str | None:
+    """The first group of a claim that `pattern` matches; None without one."""
+    return next((each for each in _texts(groups) if fnmatchcase(each, pattern)), None)
+
+
+def _texts(claim: object) -> list[str]:
+    listed = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return [each for each in cast(list[object], listed) if isinstance(each, str)]
 
 
 def _usable(name: str) -> bool:

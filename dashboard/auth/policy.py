@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from secrets import token_hex
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
@@ -23,7 +24,7 @@ class Rules:
     """What `[dashboard]` says, as the server needs it; without anything nobody logs in and all may do all.
 
     `viewers` and `triagers` are globs, `ask` whom those are to ask who may not; header names are in lower
-    case, `login_seconds` is how long a login lasts. `provider` is what Streamlit calls `[auth]`.
+    case, `login_seconds` is how long a login lasts. `provider` is what a login there needs.
     """
 
     login: Login = "none"
@@ -84,9 +85,9 @@ def _provider(settings: DashboardSettings) -> dict[str, str]:
         "client_secret": _secret(settings, "client_secret"),
         "server_metadata_url": issuer if issuer.endswith(_METADATA) else issuer + _METADATA,
     }
-    # Without one Streamlit makes one up: logins then end when the server does.
-    if settings.cookie_secret or settings.cookie_secret_file:
-        found["cookie_secret"] = _secret(settings, "cookie_secret")
+    # Without a secret of its own, logins end when the server does.
+    given = settings.cookie_secret or settings.cookie_secret_file
+    found["cookie_secret"] = _secret(settings, "cookie_secret") if given else token_hex()
     return found
 
 

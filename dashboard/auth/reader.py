@@ -6,12 +6,10 @@ from typing import Any, cast
 
 import streamlit as st
 
-from dashboard.auth.identity import Reader
+from dashboard.auth.identity import STAMP, Reader
 from dashboard.auth.policy import Rules
 from dashboard.server.errors import NotAllowed
 
-#: Under which name `st.user` has what the gate stamped.
-STAMPED = "pyrometer"
 _ENDED = "Your login has ended. Load this page again."
 
 _rules = Rules()
@@ -28,11 +26,16 @@ def held() -> Rules:
     return _rules
 
 
+def stamp() -> str | None:
+    """What the gate says of who reads this page; only the gate can send that header."""
+    return st.context.headers.get(STAMP)
+
+
 def current() -> Reader | None:
     """Who reads this page; None for a login that has ended, or that the gate has not seen."""
     if _rules.login == "none":
         return Reader()
-    reader = _stamped(st.user.get(STAMPED))
+    reader = _stamped(stamp())
     return None if reader is None or reader.ended(time.time()) else reader
 
 
@@ -61,8 +64,8 @@ def _refused(reader: Reader | None) -> str:
     return f"{reader.name} may look, and has not been named to triage. Ask {_rules.ask}."
 
 
-def _stamped(stamp: object) -> Reader | None:
-    if not isinstance(stamp, str):
+def _stamped(stamp: str | None) -> Reader | None:
+    if stamp is None:
         return None
     told = cast(dict[str, Any], json.loads(stamp))
     return Reader(told["name"], told["may_triage"], told["until"])

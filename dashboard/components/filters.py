@@ -23,8 +23,10 @@ from dashboard.components.query_params import (
     spelled,
 )
 from dashboard.components.views import View
-from db.findings.records import Finding, FindingGroup
-from db.records import OperatorTable, Outcome, Run, TelemetryWindow
+from records.findings import Finding, FindingGroup
+from records.outcomes import OperatorTable, Outcome
+from records.runs import Run
+from records.telemetry import TelemetryWindow
 from reports.text.finding_text import STATES
 
 #: Devices side by side on the utilisation page; a machine may have more GPUs than anybody compares.

@@ -11,7 +11,9 @@ from packaging.version import InvalidVersion, Version
 
 from analysis.operators import KERNEL, OPERATOR, Change, Operator, total_us
 from dashboard.components import wording
-from db.records import Headline, Measurement, Outcome, Run, RunSummary
+from records.outcomes import Measurement, Outcome
+from records.runs import Run, RunSummary
+from records.series import Headline
 
 #: A histogram whose slowest hundredth takes more than this many times the room of the others is cut.
 _STRETCH = 2

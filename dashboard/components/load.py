@@ -19,24 +19,15 @@ from db.connection.engine import check_fits
 from db.findings import counts as finding_counts
 from db.findings import store as findings_store
 from db.findings import triage_rights
-from db.findings.records import Finding, FindingGroup, TriageEntry
-from db.records import (
-    Headline,
-    Measurement,
-    MetricDefinition,
-    OperatorTable,
-    Outcome,
-    Recording,
-    Run,
-    RunsOnly,
-    RunSummary,
-    SeriesKey,
-    TelemetryWindow,
-)
 from db.runs import metric_definitions as metrics
 from db.runs import queries, traces
 from db.series import measured_on
 from db.telemetry import queries as telemetry
+from records.findings import Finding, FindingGroup, TriageEntry
+from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome
+from records.runs import Run, RunsOnly, RunSummary
+from records.series import Headline, SeriesKey
+from records.telemetry import Recording, TelemetryWindow
 
 #: Seconds that an answer is shown again without asking: short enough to watch a run fill up.
 FRESH_SECONDS = 10

@@ -18,9 +18,10 @@ from dashboard.components.views import View
 from dashboard.exports import chart_download
 from dashboard.exports import page_recorder as kept
 from db.errors import DatabaseError
-from db.records import Outcome, Run
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
+from records.outcomes import Outcome
+from records.runs import Run
 
 _STATIC = Path(__file__).parents[1] / "static"
 #: An address may ask for thousands of things: complaints, and signs of each.

@@ -4,7 +4,8 @@ import shlex
 from itertools import pairwise
 
 from analysis.comparison.comparison import AGAIN
-from db.records import Environment, Run
+from records.environments import Environment
+from records.runs import Run
 
 #: Options of the original call that decide what is measured and are stored nowhere else.
 _REPEATED = ("--cases", "--python", "--deadline", "--device")

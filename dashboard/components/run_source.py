@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.records import Run, RunSummary
 from interchange.formats import came_from
+from records.runs import Run, RunSummary
 
 #: Facts in which importers say what they read, the plainest first.
 _SOURCES = ("file", "experiment", "benchmark")

@@ -8,8 +8,10 @@ from itertools import groupby
 from analysis.comparison.disturbance import disturbed
 from analysis.comparison.rounds import TAINTED
 from dashboard.components import frames, links, markup, run_source, tainted, wording
-from db.records import Headline, Measurement, Outcome, Run, RunSummary, SeriesKey
 from interchange.formats import came_from
+from records.outcomes import Measurement, Outcome
+from records.runs import Run, RunSummary
+from records.series import Headline, SeriesKey
 
 #: Outcomes on one page of a run's list: a thousand rows keep a browser busy for a second.
 OUTCOMES = 100

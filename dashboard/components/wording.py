@@ -14,7 +14,8 @@ from analysis.speedups import Gain
 from analysis.words import plural as plural
 from analysis.words import printable
 from configuration.suggestions import nearest
-from db.records import MetricDefinition, SeriesPoint
+from records.outcomes import MetricDefinition
+from records.series import SeriesPoint
 
 Tone = Literal["good", "bad", "odd", "quiet"]
 

@@ -14,10 +14,9 @@ from dashboard.hardware import measured
 from dashboard.hardware.normalised import Column
 from dashboard.hardware.view import NEWEST, Side, Spread
 from dashboard.server.database import opened
-from db.place_records import Place
-from db.records import ReleasePoint, SeriesKey, SeriesPoint
 from db.series import measured_on as asked
 from db.series import rollups
+from records.series import Place, ReleasePoint, SeriesKey, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where something was measured.
 _TOLD_BY = "latency_floor"

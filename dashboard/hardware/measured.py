@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dashboard.hardware.normalised import Cell, Column, apart
 from dashboard.hardware.view import Side
-from db.records import Headline, ReleasePoint, SeriesKey, SeriesPoint
+from records.series import Headline, ReleasePoint, SeriesKey, SeriesPoint
 
 
 def of_version(

@@ -19,7 +19,7 @@ from dashboard.components.query_params import (
 )
 from dashboard.components.views import View
 from dashboard.hardware.normalised import unlike
-from db.place_records import Place
+from records.series import Place
 
 #: No version in particular: of each case on each hardware the newest point.
 NEWEST = "newest"

@@ -8,14 +8,14 @@ import streamlit as st
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.runs import capabilities
 from dashboard.server.database import opened
-from db.night_records import EnvironmentUsed, LastFire
 from db.queue import queries as queue_queries
 from db.queue import task_attempts
-from db.queue.records import Task
-from db.records import RunSummary
 from db.runs import environments_in_use, queries
 from db.series import nightly_queries
 from interchange.formats import came_from
+from records.environments import EnvironmentUsed
+from records.runs import RunSummary
+from records.tasks import LastFire, Task
 
 #: Tasks that wait, and runs in which the environments in use are looked for, at most.
 TASKS, RUNS = 1000, 2000

@@ -14,8 +14,8 @@ from dashboard.machines.load import Able, OpenTasks
 from dashboard.machines.waiting import MEASURING
 from dashboard.overview.load import Morning
 from dashboard.overview.schedule_heartbeat import measures, thinks
-from db.queue.records import SchedulerSeen, Task
-from db.records import RunSummary
+from records.runs import RunSummary
+from records.tasks import SchedulerSeen, Task
 
 #: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.staleness import in_words
 from dashboard.components import markup, wording
 from dashboard.overview.schedule_heartbeat import Served
-from db.night_records import LastFire
+from records.tasks import LastFire
 
 #: Machines that serve a schedule are named one by one up to so many.
 _NAMED = 3

@@ -10,7 +10,7 @@ import pandas as pd
 from dashboard.components import links, markup, wording
 from dashboard.overview import cards
 from dashboard.overview.track_status import Standing
-from db.night_records import EnvironmentUsed
+from records.environments import EnvironmentUsed
 
 
 def table(items: Sequence[Standing], now: datetime) -> str:

@@ -11,7 +11,7 @@ from analysis.staleness import Waiting, alive, in_its_turn, in_words, present, s
 from dashboard.components import links, markup, wording
 from dashboard.overview.load import Morning
 from dashboard.overview.schedule_heartbeat import measures, thinks
-from db.queue.records import Task
+from records.tasks import Task
 
 #: The jobs that hold a machine for themselves, as the schedulers' own list has them.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})

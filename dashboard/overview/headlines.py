@@ -16,9 +16,9 @@ from analysis.words import percent
 from dashboard.components import links, markup, wording
 from dashboard.overview.sparkline import sparkline
 from dashboard.overview.track_status import Standing
-from db.findings.records import Finding
-from db.records import SeriesKey, SeriesPoint
 from db.series.nightly_queries import Lines
+from records.findings import Finding
+from records.series import SeriesKey, SeriesPoint
 
 #: What a headline is about, the steadier first: a case that lacks it is told by the next.
 METRICS = ("latency_floor", "latency")

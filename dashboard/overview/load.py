@@ -15,16 +15,17 @@ from dashboard.overview.track_status import Standing, standings, with_results
 from dashboard.server.database import opened
 from db.findings import counts as finding_counts
 from db.findings import store as findings
-from db.findings.records import Finding
 from db.queue import queries as queue_queries
 from db.queue import task_attempts
-from db.queue.records import SchedulerSeen
-from db.records import RunSummary, SeriesKey, SeriesPoint
 from db.runs import outcome_counts as endings_store
 from db.runs import queries
 from db.runs.outcome_counts import Ending
 from db.series import nightly_queries
 from db.series.nightly_queries import Lines
+from records.findings import Finding
+from records.runs import RunSummary
+from records.series import SeriesKey, SeriesPoint
+from records.tasks import SchedulerSeen
 
 #: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
 _BACK, _TASKS = timedelta(days=35), 3000

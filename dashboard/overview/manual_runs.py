@@ -6,7 +6,8 @@ from datetime import datetime
 from dashboard.components import frames, load, markup, parts, run_source, tables, wording
 from dashboard.overview import headlines, problems, sparkline
 from dashboard.overview import load as asked
-from db.records import Headline, RunSummary
+from records.runs import RunSummary
+from records.series import Headline
 
 #: Runs in which what failed is looked for, and those among which such runs are looked for.
 SEARCHED, _AMONG = 5, 20

@@ -10,8 +10,8 @@ import pandas as pd
 from analysis.staleness import DISTURBED, shown
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import Standing
-from db.records import Outcome
 from db.runs.outcome_counts import Ending
+from records.outcomes import Outcome
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20

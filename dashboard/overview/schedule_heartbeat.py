@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from analysis.staleness import alive
 from configuration.tables.alerts import AlertSettings
-from db.queue.records import SchedulerSeen
+from records.tasks import SchedulerSeen
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,9 @@ from analysis.staleness import (
 )
 from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Patience, Served, measures
-from db.night_records import NightTask
-from db.queue.records import SchedulerSeen
-from db.records import RunSummary
 from db.runs.outcome_counts import Ending
+from records.runs import RunSummary
+from records.tasks import NightTask, SchedulerSeen
 
 #: Nights of a part that are shown one by one.
 NIGHTS = 14

@@ -8,7 +8,7 @@ from html import escape
 from analysis.staleness import Silence, shown
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import Standing
-from db.findings.records import Finding, FindingGroup
+from records.findings import Finding, FindingGroup
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.ratios import in_ratios
 from analysis.words import percent
 from dashboard.components import filters, links, markup, wording
-from db.findings.records import Finding, FindingGroup, TriageEntry
+from records.findings import Finding, FindingGroup, TriageEntry
 from reports.text.finding_text import (
     STATES,
     TRIAGES,

@@ -9,7 +9,7 @@ from dashboard.auth import reader
 from dashboard.components import load, parts
 from dashboard.overview import load as overview
 from dashboard.server.errors import NotAllowed
-from db.findings.records import Finding
+from records.findings import Finding
 
 #: What can be done, as it is written in the log, and as a person reads it.
 _ACTIONS = {

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from dashboard.components import markup
-from db.records import Run
+from records.runs import Run
 from runner.telemetry.capability import Capability, Probe
 
 #: Where a run's facts hold what was found: `gpu` as NVML answered, `cpu` as the kernel did.

@@ -9,7 +9,8 @@ import pandas as pd
 from analysis.claims_check import Finding, findings
 from analysis.speedups import Gain, gains
 from dashboard.components import frames, markup, parts, tables, wording
-from db.records import Measurement, Outcome, Run
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
 from runner.suites.published_claims import Claim, claims_for
 from runner.suites.reference_cases import baselines
 

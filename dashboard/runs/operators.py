@@ -10,7 +10,8 @@ from analysis.operators import KERNEL, OPERATOR, difference, operators
 from dashboard.components import filters, frames, load, parts, wording
 from dashboard.runs import trace_files
 from dashboard.server.settings import Settings
-from db.records import OperatorTable, Outcome, Run
+from records.outcomes import OperatorTable, Outcome
+from records.runs import Run
 
 _MICROSECONDS = st.column_config.NumberColumn(format="%,.1f")
 _CALLS = st.column_config.NumberColumn(format="%.4g")

@@ -10,7 +10,7 @@ import streamlit as st
 from analysis.comparison.comparison import COMPARED, DECIDED
 from dashboard.components import markup, parts, run_source
 from dashboard.runs import capabilities
-from db.records import Run
+from records.runs import Run
 
 #: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
 _ELSEWHERE = (capabilities.FACT, COMPARED, DECIDED)

@@ -9,7 +9,7 @@ import streamlit as st
 from dashboard.components import filters, frames, links, load, markup, parts, tables, wording
 from dashboard.components.query_params import ALL, Query, meant, offered, pick, spelled
 from dashboard.components.views import View
-from db.records import RunsOnly
+from records.runs import RunsOnly
 
 #: Runs on one page of the list.
 PAGE = 50

@@ -1,6 +1,7 @@
 """The dashboard as an ASGI application: Streamlit's pages, routes for machines, and who may reach them."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,11 +12,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from dashboard.auth.middleware import MAY_LOOK, Gate
 from dashboard.auth.policy import Rules
-from dashboard.server import database, front, metrics, warm
+from dashboard.server import database, metrics
 from dashboard.server.settings import Settings
 from db.errors import DatabaseError
 
@@ -71,23 +71,46 @@ class OwnNames:
     A page elsewhere could give this server a name of its own (DNS rebinding) and read it as its own.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, names: Sequence[str] = ()) -> None:
+        """`names`: host names of this server, `*.example.com` for all below one; without any, all are."""
         self._app = app
+        self._names = [name.strip().lower().rstrip(".") for name in names]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _stopped(scope) if scope["type"] == "http" else None
-        await (answer or self._app)(scope, receive, send)
+        if scope["type"] == "http" and (answer := self._refused(scope)) is not None:
+            await answer(scope, receive, send)
+        elif scope["type"] == "websocket" and not self._is_own(scope):
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._app(scope, receive, send)
+
+    def _refused(self, scope: Scope) -> Response | None:
+        """The answer to a request that goes no further."""
+        if scope["method"] not in _READING:
+            # What is written goes over a page's WebSocket, which knows its reader and its origin.
+            return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
+        if scope["path"] in _FOR_MACHINES or self._is_own(scope):
+            return None
+        return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
+
+    def _is_own(self, scope: Scope) -> bool:
+        host = host_name(dict(scope["headers"]).get(b"host", b"").decode("latin-1"))
+        return not self._names or any(
+            name == "*" or name == host or (name.startswith("*.") and host.endswith(name[1:]))
+            for name in self._names
+            if host
+        )
 
 
-def _stopped(scope: Scope) -> Response | None:
-    """The answer to a request that goes no further."""
-    if scope["method"] not in _READING:
-        # What is written goes over a page's WebSocket, which knows its reader and its origin.
-        return PlainTextResponse("Nothing is written this way.\n", 405, {"allow": "GET, HEAD"})
-    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-    if scope["path"] in _FOR_MACHINES or is_host_allowed(host):
-        return None
-    return PlainTextResponse("This dashboard has another name; --allow-host gives it one more.\n", 421)
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port; empty for what is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        # Asked for its port, it raises ValueError where that is no number.
+        whole = parts.netloc == host and "@" not in host and (parts.port is None or parts.port >= 0)
+    except ValueError:
+        return ""
+    return (parts.hostname or "").rstrip(".") if whole else ""
 
 
 class SameOrigin:
@@ -144,22 +167,18 @@ def _json(status: int, body: dict[str, str]) -> Response:
     return Response(json.dumps(body), status, headers=headers, media_type="application/json")
 
 
-def application(rules: Rules) -> st.App:
-    """The application under `rules`; one in a process, for Streamlit has no room for two."""
+def application(rules: Rules, names: Sequence[str] = ()) -> st.App:
+    """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two."""
     return st.App(
         Path(__file__).parents[1] / "app.py",
-        lifespan=warm.while_serving,
-        secrets={"auth": dict(rules.provider)} if rules.provider else None,
         routes=[
-            *front.routes(),
             Route("/readyz", ready, methods=["GET"]),
             Route("/metrics", metrics_text, methods=["GET"]),
         ],
         middleware=[
             Middleware(SecurityHeaders, encrypted=rules.encrypted),
-            Middleware(OwnNames),
+            Middleware(OwnNames, names),
             Middleware(SameOrigin),
             Middleware(Gate, rules),
-            Middleware(front.Upwards),
         ],
     )

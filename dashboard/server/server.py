@@ -5,13 +5,11 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 import uvicorn
-from streamlit import config
-from streamlit.auth_util import is_authlib_installed
 
 from dashboard.auth import reader
-from dashboard.auth.middleware import STAMP
 from dashboard.auth.policy import Rules
 from dashboard.server.asgi import application
 from dashboard.server.errors import AddressUnusable, LoginUnusable, PortBusy
@@ -26,19 +24,13 @@ def serve(host: str, port: int, names: Sequence[str] = (), rules: Rules | None =
     is served.
     """
     rules = rules or Rules()
-    if rules.login == "oidc" and not is_authlib_installed():
+    if rules.login == "oidc" and find_spec("authlib") is None:
         raise LoginUnusable('login "oidc" needs Authlib: install pyrometer[oidc]')
     listener = _listen(host, port)
     port = listener.getsockname()[1]
-    # First of all: only an application that is there says where .streamlit/config.toml lies, and the first
-    # option that is set reads the files.
-    app = application(rules)
     # A page elsewhere could give this server a name of its own (DNS rebinding); these are its only names.
     own = ["localhost", "127.0.0.1", "::1", host] if is_loopback(host) else []
-    if allowed := [*own, *names, *([rules.host] if rules.host else [])]:
-        config.set_option("server.allowedHosts", allowed)
-    config.set_option("server.port", port)
-    config.set_option("server.trustedUserHeaders", {STAMP: reader.STAMPED})
+    app = application(rules, [*own, *names, *([rules.host] if rules.host else [])])
     reader.hold(rules)
     settings = uvicorn.Config(
         app,

@@ -15,10 +15,10 @@ from dashboard.components.query_params import public
 from dashboard.server.database import opened
 from dashboard.techniques.results import Reading, environment_of, read
 from dashboard.techniques.view import Where
-from db.place_records import Place
-from db.records import Run, SeriesPoint
 from db.runs import queries
 from db.series import measured_on as asked
+from records.runs import Run
+from records.series import Place, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where techniques were measured.
 TOLD_BY = "latency_floor"

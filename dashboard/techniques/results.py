@@ -10,7 +10,8 @@ from analysis.claims_check import findings
 from analysis.comparison.case_results import BROKEN, side
 from analysis.speedups import ALONE, Gain, gains, refused
 from dashboard.runs.gains import Claimed
-from db.records import Measurement, Outcome, Run
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
 from runner.suites.published_claims import claims_for
 from runner.suites.reference_cases import baselines
 from runner.worker.case_key import CaseKey, CaseKeyError

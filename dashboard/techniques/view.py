@@ -16,8 +16,8 @@ from dashboard.components.query_params import (
 )
 from dashboard.components.views import View
 from dashboard.techniques.results import environment_of
-from db.place_records import Place
-from db.records import Run, SeriesPoint
+from records.runs import Run
+from records.series import Place, SeriesPoint
 
 #: No run in particular: of each case the newest that has its baseline too.
 NEWEST = "newest"

@@ -17,7 +17,7 @@ from dashboard.trends.load import History, history
 from dashboard.trends.marks import Step
 from dashboard.trends.moves import Move
 from dashboard.trends.view import MAX_TRACKS, Axis, Trends, settled
-from db.records import SeriesKey
+from records.series import SeriesKey
 
 
 @dataclass(frozen=True, slots=True)

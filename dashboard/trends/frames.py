@@ -14,7 +14,7 @@ from dashboard.components.frames import version_order
 from dashboard.trends.charts import Look
 from dashboard.trends.lines import Line
 from dashboard.trends.view import Axis, Scale
-from db.records import SeriesPoint
+from records.series import SeriesPoint
 
 #: Release labels on a date axis beyond which only changes of the release are marked, not every nightly.
 _MAX_VERSION_RULES = 10

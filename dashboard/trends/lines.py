@@ -10,8 +10,7 @@ from string import ascii_uppercase
 from dashboard.components import charts
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
-from db.findings.records import MeasuredFor
-from db.records import SeriesKey, SeriesPoint
+from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
 #: The track of what no schedule measured and nobody measured again: one environment after the other.
 OTHER = "other"

@@ -16,10 +16,11 @@ from dashboard.server.database import opened
 from dashboard.trends.lines import Line, Place, Told, lines, place_of
 from dashboard.trends.moves import Borders, border
 from db.findings import store as findings
-from db.findings.records import Finding, RunChange
-from db.records import SeriesKey, SeriesPoint
 from db.runs import queries
 from db.series import series_history
+from records.findings import Finding
+from records.runs import RunChange
+from records.series import SeriesKey, SeriesPoint
 
 #: A history, as the places that follow each other on one machine.
 _Along = tuple[Place, ...]

@@ -15,8 +15,8 @@ from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line, Place, place_of
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Axis
-from db.findings.records import RunChange
-from db.records import SeriesPoint
+from records.runs import RunChange
+from records.series import SeriesPoint
 from reports.text.finding_text import interval
 
 #: What changes with PyTorch itself, which the rules of versions tell.

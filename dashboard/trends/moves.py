@@ -12,8 +12,9 @@ from analysis.detection.default_watched_metrics import WATCHED, history_rules, j
 from analysis.detection.nights import Change, Rules
 from analysis.metrics import METRICS, Better
 from dashboard.trends.lines import Line, Place, Told, place_of
-from db.findings.records import Finding, MeasuredFor, RunChange
-from db.records import SeriesPoint
+from records.findings import Finding
+from records.runs import RunChange
+from records.series import MeasuredFor, SeriesPoint
 from reports.text.finding_text import kind
 
 #: Where segments start: the letter of a line, and the place before whose point the machine changed.

@@ -11,7 +11,7 @@ from dashboard.trends import chart_data, view
 from dashboard.trends.chart_data import Drawing
 from dashboard.trends.load import History
 from dashboard.trends.view import Offer, Trends
-from db.records import MetricDefinition
+from records.outcomes import MetricDefinition
 
 
 @dataclass(frozen=True, slots=True)

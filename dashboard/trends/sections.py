@@ -16,8 +16,8 @@ from dashboard.trends.chart_data import Drawing
 from dashboard.trends.lines import Line, place_of
 from dashboard.trends.load import History
 from dashboard.trends.view import MAX_LINES, MAX_TRACKS, Offer, Trends, is_canary
-from db.findings.records import RunChange
-from db.records import SeriesPoint
+from records.runs import RunChange
+from records.series import SeriesPoint
 
 #: Versions that a baseline is chosen from, the newest; an address may name any.
 _OFFERED_VERSIONS = 60

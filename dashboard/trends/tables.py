@@ -12,7 +12,7 @@ from dashboard.trends.lines import Line
 from dashboard.trends.marks import Step
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
-from db.records import SeriesPoint
+from records.series import SeriesPoint
 from reports.text.finding_text import interval
 
 #: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.

@@ -11,7 +11,7 @@ from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import charts, links, wording
 from dashboard.components.query_params import Query, distinct, last, named, pick, pick_fingerprint, sentence
 from dashboard.components.views import View
-from db.records import SeriesKey
+from records.series import SeriesKey
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]

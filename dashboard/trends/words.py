@@ -11,8 +11,7 @@ from dashboard.trends import lines
 from dashboard.trends.frames import Levels
 from dashboard.trends.lines import Line
 from dashboard.trends.view import Axis
-from db.findings.records import MeasuredFor
-from db.records import SeriesPoint
+from records.series import MeasuredFor, SeriesPoint
 from runner.environments.versions import date_of, parse
 
 #: The way along the axis that a metric had better go.

@@ -12,9 +12,9 @@ from dashboard.server.database import opened
 from dashboard.upgrades.rules import Rules
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
-from db.records import Run
 from db.runs import queries, upgrades
 from db.series import measured_on
+from records.runs import Run
 from reports import scorecard, wording
 from reports.upgrade_report import Judged, judged
 

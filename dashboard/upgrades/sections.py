@@ -16,7 +16,7 @@ from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import frames, tables
 from dashboard.upgrades.charts import Look
 from dashboard.upgrades.ordering import by_impact
-from db.records import Run
+from records.runs import Run
 from reports import sentences, wording
 from reports.forest import Axis, axis_of
 from reports.rows import Row, grid, rows

@@ -15,7 +15,7 @@ from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardwar
 from dashboard.upgrades.rules import Rules, settled
 from dashboard.upgrades.sections import Drawn, Report
 from dashboard.upgrades.view import Known, Listed, Upgraded, Wanted, wanted
-from db.records import Run, RunSummary
+from records.runs import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
 from reports.upgrade_report import FORMATS, Judged

@@ -13,7 +13,7 @@ from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.view import Listed, Upgraded, version
-from db.records import Run
+from records.runs import Run
 from reports import sentences, wording
 from reports.heatmap import heatmap
 from reports.report_context import Environment, Subject, changes

@@ -11,7 +11,8 @@ from dashboard.components import links, run_source, wording
 from dashboard.components.query_params import Query, last, named, sentence
 from dashboard.components.views import View
 from dashboard.upgrades.rules import Rules
-from db.upgrade_records import NamedEnvironment, UpgradeRun
+from records.environments import NamedEnvironment
+from records.runs import UpgradeRun
 
 LATEST = "latest"
 #: The suite of a run whose cases were named one by one: it answers for those alone.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dashboard.components import wording
 from dashboard.utilisation.window_charts import Panel, Scale, line_set
-from db.records import Recording
+from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 
 #: Points drawn at most in one chart, all of its panels together; beyond, each bucket of a line keeps its

@@ -12,7 +12,8 @@ from dashboard.components import filters, links, load, markup, parts, run_source
 from dashboard.runs import capabilities
 from dashboard.utilisation import panels, window_charts
 from db.errors import DamagedTelemetry, SchemaTooNew
-from db.records import Recording, Run, TelemetryWindow
+from records.runs import Run
+from records.telemetry import Recording, TelemetryWindow
 
 #: Windows of a run in sight: a run of a thousand outcomes has thousands, and the CSV file has all.
 MOST_WINDOWS = 40

@@ -8,9 +8,11 @@ from typing import Any
 from sqlalchemy import Row, Select, select
 from sqlalchemy.orm import InstrumentedAttribute
 
+from records.outcomes import Measurement, Replicate
+from records.runs import RunSummary
+
 from ..connection.engine import Database
 from ..errors import DatabaseError
-from ..records import Measurement, Replicate, RunSummary
 from ..runs import queries, sample_codec
 from ..runs.replicates import replicates_of_run
 from ..schema import core_tables as tables

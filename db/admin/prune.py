@@ -1,6 +1,7 @@
 """What does not stay for ever: recordings and samples of old runs, and what the queue did long ago."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select, tuple_
@@ -9,7 +10,6 @@ from sqlalchemy.orm import aliased
 from ..connection.batches import in_parts
 from ..connection.engine import Database
 from ..queue.queries import BY_THE_TIMETABLE
-from ..records import Pruned
 from ..schema import core_tables as tables
 from ..schema.queue_tables import Attempt, Fire, Task
 
@@ -17,6 +17,14 @@ Raw = type[tables.Telemetry] | type[tables.Samples]
 
 #: So many runs are pruned in one transaction: whoever waits to write comes in between.
 _RUNS_AT_ONCE = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was deleted, or would be: how many blobs of how many `bytes`."""
+
+    count: int
+    bytes: int
 
 
 def prune_telemetry(database: Database, before: datetime, *, dry_run: bool = False) -> Pruned:

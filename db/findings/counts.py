@@ -5,9 +5,10 @@ from datetime import datetime
 
 from sqlalchemy import case, func, select
 
+from records.findings import FindingGroup, group_of
+
 from ..connection.engine import Database
 from ..schema.finding_tables import Finding
-from .records import FindingGroup, group_of
 from .store import silenced_at
 
 

@@ -6,9 +6,10 @@ from datetime import datetime
 
 from sqlalchemy import select, update
 
+from records.findings import Notice
+
 from ..connection.engine import Database
 from ..schema.finding_tables import Notice as Table
-from .records import Notice
 
 _TRYING, _FAILED = "trying", "failed"
 

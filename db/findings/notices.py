@@ -2,10 +2,11 @@
 
 from sqlalchemy import select
 
+from records.findings import Notice
+
 from ..connection.engine import Database
 from ..runs.upserts import insert_for
 from ..schema import finding_tables
-from .records import Notice
 
 _NOTICE = finding_tables.Notice
 

@@ -9,14 +9,16 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Insert, RowMapping, and_, func, insert, or_, select, update
 from sqlalchemy.orm import aliased
 
+from records.facts import Facts
+from records.findings import Finding, FindingGroup, NewFinding, TriageEntry, group_of
+from records.series import SeriesKey
+
 from ..connection.engine import Database
-from ..records import SeriesKey
 from ..runs.upserts import insert_for
 from ..schema import core_tables as tables
 from ..schema import finding_tables
 from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
 from ..series.series_names import AnyRow, AnySelect, identity, series_key, series_names
-from .records import Facts, Finding, FindingGroup, NewFinding, TriageEntry, group_of
 
 Values = dict[str, Any]
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, or_, select, update
 
+from records.facts import Facts
+from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, machine_of
+
 from ..connection.batches import in_parts
 from ..connection.bulk import insert_rows
 from ..connection.engine import Database
@@ -13,7 +16,6 @@ from ..connection.sql_text import begins_with
 from ..runs.upserts import insert_for
 from ..schema import queue_tables
 from .queries import task_of
-from .records import SUPERSEDED, Facts, NewTask, SchedulerSeen, Task, machine_of
 
 Values = dict[str, Any]
 

@@ -7,12 +7,13 @@ from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_coerce
 
+from records.tasks import SUPERSEDED, Attempt, Fire, SchedulerSeen, Task, machine_of
+
 from ..connection.batches import in_parts
 from ..connection.engine import Database
 from ..schema import queue_tables
 from ..schema.types import PlainText
 from ..series.series_names import AnySelect
-from .records import SUPERSEDED, Attempt, Fire, SchedulerSeen, Task, machine_of
 
 _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
 

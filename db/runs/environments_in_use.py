@@ -2,8 +2,9 @@
 
 from sqlalchemy import select
 
+from records.environments import EnvironmentUsed
+
 from ..connection.engine import Database
-from ..night_records import EnvironmentUsed
 from ..schema import core_tables as tables
 
 #: In the ids of runs that a script submitted, and of no others. What is imported needs no such word: it has

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import select, update
 
+from records.outcomes import MetricDefinition
+
 from ..connection.engine import Database
-from ..records import MetricDefinition
 from ..schema import core_tables as tables
 from .upserts import insert_missing
 

@@ -14,22 +14,14 @@ from sqlalchemy import (
     union_all,
 )
 
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.outcomes import Measurement, Outcome
+from records.runs import Profile, Run, RunsOnly, RunSummary
+from records.series import Headline, SeriesKey, SeriesPoint
+
 from ..connection.batches import among, as_one, in_parts
 from ..connection.engine import Database
-from ..records import (
-    Environment,
-    Hardware,
-    Headline,
-    Machine,
-    Measurement,
-    Outcome,
-    Profile,
-    Run,
-    RunsOnly,
-    RunSummary,
-    SeriesKey,
-    SeriesPoint,
-)
 from ..schema import core_tables as tables
 from ..series.points import measured, measured_values, newest_run, of_series, points
 from ..series.series_names import AnySelect, by_name, identity, series_key, series_names

@@ -4,8 +4,9 @@ from collections.abc import Collection
 
 from sqlalchemy import select
 
+from records.outcomes import Replicate
+
 from ..connection.engine import Database
-from ..records import Replicate
 from ..schema import core_tables as tables
 
 #: Less than any number of outcomes: of a run that is stored as running it is not known what is missing.

@@ -7,9 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.runs import RunChange
+
 from ..connection.batches import in_parts
 from ..connection.engine import Database
-from ..findings.records import RunChange
 from ..schema import core_tables as tables
 
 #: What is told of a machine and differs every time.

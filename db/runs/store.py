@@ -9,10 +9,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
+
 from ..connection.batches import among, as_one, fetched
 from ..connection.bulk import insert_rows
 from ..connection.engine import Database
-from ..records import Measurement, Outcome, Run
 from ..schema import core_tables as tables
 from ..series.rollups import add_to_rollups, update_rollups
 from ..series.series_names import AnySelect

@@ -4,9 +4,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, select, type_coerce
 
+from records.outcomes import OperatorTable
+from records.series import SeriesKey
+
 from ..connection.engine import Database
 from ..connection.sql_text import begins_with
-from ..records import OperatorTable, SeriesKey
 from ..schema import core_tables as tables
 from ..schema.types import PlainText
 

@@ -5,10 +5,12 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select, type_coerce
 
+from records.environments import NamedEnvironment
+from records.runs import UpgradeRun
+
 from ..connection.engine import Database
 from ..schema import core_tables as tables
 from ..schema.types import PlainText
-from ..upgrade_records import NamedEnvironment, UpgradeRun
 
 #: How the command of such a run begins.
 _COMMAND = "pyrometer upgrade"

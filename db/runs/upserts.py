@@ -9,9 +9,12 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.runs import Profile
+
 from ..connection.batches import among, as_one, fetched
 from ..connection.bulk import insert_rows
-from ..records import Environment, Hardware, Machine, Profile
 from ..schema import core_tables as tables
 from ..series.series_names import AnySelect
 

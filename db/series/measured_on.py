@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlalchemy import exists, func, select
 
+from records.facts import Facts
+from records.series import Place, SeriesKey, SeriesPoint
+
 from ..connection.batches import among, as_one
 from ..connection.engine import Database
-from ..place_records import Place
-from ..records import Facts, SeriesKey, SeriesPoint
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from .points import measured, newest_run, points

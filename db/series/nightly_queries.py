@@ -7,11 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from records.series import SeriesKey, SeriesPoint
+from records.tasks import LastFire, NightTask
+
 from ..connection.batches import among, as_one
 from ..connection.engine import Database
-from ..night_records import LastFire, NightTask
 from ..queue.prometheus_counts import schedule_names
-from ..records import SeriesKey, SeriesPoint
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from .points import measured, points

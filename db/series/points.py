@@ -8,8 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, ScalarSelect, SQLColumnExpression, func, literal, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
+from records.series import SeriesPoint
+
 from ..connection.batches import among, as_one
-from ..records import SeriesPoint
 from ..schema import core_tables as tables
 from .series_names import AnySelect
 

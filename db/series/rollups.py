@@ -20,12 +20,13 @@ from sqlalchemy import (
     union,
 )
 
+from records.series import ReleasePoint, SeriesKey
+
 from ..connection.aggregates import median, middle
 from ..connection.batches import among, as_one, fetched
 from ..connection.bulk import insert_rows
 from ..connection.engine import Database
 from ..connection.sorted_points import as_bytes, sorted_points, with_more
-from ..records import ReleasePoint, SeriesKey
 from ..runs.upserts import insert_for
 from ..schema import core_tables as tables
 from .series_names import AnySelect, by_name, series_key, series_names

@@ -6,9 +6,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.series import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
+
 from ..connection.batches import among, as_one, in_parts
 from ..connection.engine import Database
-from ..findings.records import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
 from ..runs.run_changes import changes_along as changes_along
 from ..runs.run_changes import changes_beside as changes_beside
 from ..runs.run_changes import run_changes as run_changes

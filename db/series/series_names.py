@@ -4,7 +4,8 @@ from typing import Any
 
 from sqlalchemy import Row, Select, select
 
-from ..records import SeriesKey
+from records.series import SeriesKey
+
 from ..schema import core_tables as tables
 
 # Columns are read by name; their types are those of the records that they end in.

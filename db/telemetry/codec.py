@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from records.telemetry import Recording
+
 from ..errors import DamagedTelemetry, SchemaTooNew
-from ..records import Recording
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

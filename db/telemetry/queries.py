@@ -5,8 +5,9 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, func, select
 
+from records.telemetry import Recording, TelemetryWindow
+
 from ..connection.engine import Database
-from ..records import Recording, TelemetryWindow
 from ..runs.beside import beside
 from ..schema import core_tables as tables
 from ..series.series_names import AnyRow, AnySelect

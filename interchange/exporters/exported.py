@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.metrics import METRICS, Metric
-from db.records import Environment, Measurement, MetricDefinition, Outcome, Recording, Run
+from records.environments import Environment
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Run
+from records.telemetry import Recording
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite, nan
 from typing import Any, BinaryIO
 
-from db.records import Environment, Measurement, Outcome, Run
+from records.environments import Environment
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
 
 from .exported import Catalogue, ExportedRun
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Literal
 
-from db.records import Outcome
+from records.outcomes import Outcome
 
 from .exported import Catalogue, ExportedRun
 

@@ -8,7 +8,9 @@ from itertools import count
 from statistics import median
 
 from analysis.replicates import Summary
-from db.records import Machine, Measurement, Outcome, Profile
+from records.machines import Machine
+from records.outcomes import Measurement, Outcome
+from records.runs import Profile
 
 from ..errors import BadFile, Place
 from ..foreign_runs import Failure, digest

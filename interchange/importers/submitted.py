@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from analysis.metrics import METRICS, Better
-from db.records import Machine, MetricDefinition, Outcome, Profile
+from records.machines import Machine
+from records.outcomes import MetricDefinition, Outcome
+from records.runs import Profile
 
 from ..errors import BadFile
 from ..foreign_runs import Failure, Origin, Point, assembled, case_key, plain

@@ -8,9 +8,10 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from analysis.metrics import METRICS
 from db.connection.engine import Database
-from db.findings.records import Finding
-from db.records import Environment, Run
 from db.runs import environments_in_use, queries
+from records.environments import Environment
+from records.findings import Finding
+from records.runs import Run
 from runner.environments.store import Store
 from scheduled_jobs.jobs.context import Hands
 from scheduled_jobs.jobs.measure import case_files

@@ -6,7 +6,7 @@ from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.verdict import Verdict
 from analysis.detection.default_watched_metrics import rules_of
-from db.findings.records import Finding
+from records.findings import Finding
 from workflows.run_header import Header
 from workflows.upgrade import without_again
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from analysis.detection.drift_followup import further
 from analysis.detection.nights import Night, Rules
-from db.findings.records import Facts, Finding
+from records.facts import Facts
+from records.findings import Finding
 
 from .findings import BEGAN_AS, MachineSeries
 

@@ -12,9 +12,11 @@ from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 from analysis.operators import KERNEL, Origin, difference, operators, unlike
 from db.connection.engine import Database
-from db.findings.records import Finding, RunChange
-from db.records import OperatorTable, SeriesKey
 from db.runs.traces import newest_operator_table
+from records.findings import Finding
+from records.outcomes import OperatorTable
+from records.runs import RunChange
+from records.series import SeriesKey
 from runner.environments.versions import date_of, parse
 from runner.suites.built_in import built_in
 

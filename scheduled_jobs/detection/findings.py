@@ -10,8 +10,8 @@ from typing import Any
 from analysis.detection.nights import Change, Decision, Judged
 from db.connection.engine import Database
 from db.findings import store as stored
-from db.findings.records import Finding, HistoryPoint, NewFinding, Track
-from db.records import SeriesKey
+from records.findings import Finding, NewFinding
+from records.series import HistoryPoint, SeriesKey, Track
 from reports.text.finding_text import REPEATED
 
 #: States of findings that nothing has been decided about.

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from configuration.schema import EnvironmentSettings
-from db.records import Environment
+from configuration.tables.environments import EnvironmentSettings
+from records.environments import Environment
 from runner.environments.recipe import NIGHTLY
 from runner.environments.spec import which_torch
 from runner.environments.store import Store

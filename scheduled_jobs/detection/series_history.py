@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from analysis.detection.nights import Night
 from db.connection.engine import Database
-from db.findings.records import HistoryPoint, RunChange, SeriesHistory
-from db.records import SeriesKey
 from db.series.series_history import changes_along
+from records.runs import RunChange
+from records.series import HistoryPoint, SeriesHistory, SeriesKey
 
 from .findings import MachineSeries
 

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from analysis.metrics import COLD
-from db.findings.records import Finding, Track
-from db.queue.records import NewTask, Task
+from records.findings import Finding
+from records.series import Track
+from records.tasks import NewTask, Task
 from runner.execution.launch.compile_cache import compiles
 from runner.worker.case_key import CaseKey, CaseKeyError
 from scheduled_jobs.jobs.context import FollowUp

@@ -11,8 +11,8 @@ from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from db.connection.engine import Database
 from db.findings import store as stored
-from db.findings.records import Finding
-from db.queue.records import Task
+from records.findings import Finding
+from records.tasks import Task
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.scheduler.task_runs import Measured, measured, store_runs
 from workflows.load_run import retell

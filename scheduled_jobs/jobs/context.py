@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from configuration.settings import Settings
 from db.connection.engine import Database
-from db.queue.records import NewTask, Task
+from records.tasks import NewTask, Task
 
 #: The two lanes of a machine: what measures holds it for itself, the others only think. A node has the first.
 MEASURING = frozenset({"measure", "upgrade", "confirm"})

@@ -13,10 +13,12 @@ from configuration.suggestions import unknown
 from configuration.tables.schedules import ScheduleSettings
 from db.connection.engine import Database
 from db.findings import store as stored
-from db.findings.records import Facts, Finding, NewFinding, Track
 from db.queue import queries as queue_queries
-from db.queue.records import NewTask, Task
 from db.series.series_history import history, run_changes
+from records.facts import Facts
+from records.findings import Finding, NewFinding
+from records.series import Track
+from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, FollowUp, Hands
 from workflows.errors import JobError
 

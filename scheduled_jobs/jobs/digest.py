@@ -9,9 +9,9 @@ from configuration.settings import Settings
 from db.connection.engine import Database
 from db.findings.deliveries import Delivery
 from db.findings.notices import notice, notices, save_notice
-from db.findings.records import Notice
 from db.queue.queries import schedulers
-from db.queue.records import Task
+from records.findings import Notice
+from records.tasks import Task
 from reports.text import markdown
 
 from ..notifications.collect import DIGEST, gather, measuring_tasks, night_of, silences

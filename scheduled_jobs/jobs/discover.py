@@ -9,9 +9,9 @@ from configuration.settings import Settings
 from configuration.tables.schedules import MEASURE, ScheduleSettings
 from db.connection.engine import Database
 from db.findings import notices
-from db.findings.records import Notice
 from db.queue.queries import fires
-from db.queue.records import NewTask, Task
+from records.findings import Notice
+from records.tasks import NewTask, Task
 from runner.environments.interpreter import BasePython, look_at
 from runner.environments.package_index import offered
 from runner.environments.recipe import NIGHTLY, Recipe

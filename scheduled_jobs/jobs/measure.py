@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from db.queue.records import Task
+from records.tasks import Task
 from runner.suites.matrix import is_glob
 
 from ..scheduler.planner import DETECT, detect_task

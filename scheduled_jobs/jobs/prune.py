@@ -1,6 +1,6 @@
 """The job `prune`: what `pyrometer db prune` does, by itself, and old leftovers of runs."""
 
-from db.queue.records import Task
+from records.tasks import Task
 from workflows.retention import Kept, clear, prune
 
 from .context import Done, Hands

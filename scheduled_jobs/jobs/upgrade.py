@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from db.queue.records import Task
+from records.tasks import Task
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.jobs.environment_aliases import resolved
 from scheduled_jobs.jobs.measure import options, why

@@ -21,13 +21,13 @@ from db.connection.engine import Database
 from db.findings.counts import open_regressions
 from db.findings.deliveries import deliveries
 from db.findings.notices import notices
-from db.findings.records import Finding, Notice
 from db.findings.store import findings
 from db.queue.queries import fires, schedulers, tasks, unbegun
-from db.queue.records import Fire, Task
 from db.runs.outcome_counts import Ending, endings
 from db.runs.queries import run_summary
 from db.runs.run_changes import run_changes
+from records.findings import Finding, Notice
+from records.tasks import Fire, Task
 
 from ..detection.border_levels import CROSSED, Crossed, crossed_of
 from ..detection.series_history import border

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database
 from db.findings.deliveries import Delivery, deliveries, replace_delivery
-from db.findings.records import Notice
+from records.findings import Notice
 from workflows.errors import TargetsUnreadable
 
 from .bounded import bound_answers

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from analysis.staleness import Disturbed, Fallen, Silence, shown
-from db.findings.records import Finding
+from records.findings import Finding
 
 from ..detection.border_levels import Crossed
 from ..detection.findings import BEGAN_AS
@@ -76,7 +76,7 @@ class Night:
     `night` is a local date of `timezone`, told of is what happened after `since` and until `until` (aware).
     `told` are the findings that earlier digests told of, `told_as_machines` those as the machine's alone.
     Of different `cases` that were measured so many are `not_ok`. `still` are the confirmed changes
-    without a triage; so many regressions are `open`, as everywhere (`db.findings.records.FindingGroup`).
+    without a triage; so many regressions are `open`, as everywhere (`records.findings.FindingGroup`).
     `fallen_before` is the coverage that the digest before told of, `news` are sentences, and so are
     `changed`: what of the machines is another than the night before. `crossed` is what levels did across it.
     """

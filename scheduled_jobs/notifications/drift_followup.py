@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.findings.records import Finding
+from records.findings import Finding
 
 from ..detection.drift_followup import GOES_ON
 

@@ -14,7 +14,7 @@ from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 from db.connection.engine import Database
 from db.queue.commands import plan_fire, supersede, withdraw_missed
 from db.queue.queries import fires, last_due, last_taken_up
-from db.queue.records import NewTask
+from records.tasks import NewTask
 from workflows.errors import NoSuchSchedule
 
 from . import timetable

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from db.queue.records import Task
+from records.tasks import Task
 
 from .process_identity import Owner, dead_process
 

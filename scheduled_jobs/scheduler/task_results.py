@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from db.connection.engine import Database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue.commands import beat, finish, lose, plan_fire, release
-from db.queue.records import Task
+from records.tasks import Task
 
 from ..jobs.context import Done, FollowUp
 from .log import Log

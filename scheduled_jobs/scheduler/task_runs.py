@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from db.queue.queries import attempts
-from db.queue.records import Task
+from records.tasks import Task
 from runner import journal
 from runner.errors import JournalError
 from workflows.errors import CANNOT_RESUME
@@ -98,7 +98,7 @@ def measured(
             run = new_run_id()
             hands.set_run(run)
         elif before.began:
-            # A neighbour that still boots, a full disk, settings half written: what is measured is kept.
+            # A node that still boots, a full disk, settings half written: what is measured is kept.
             raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
     standing = _standing(hands, run)
     if standing.complete:

@@ -10,7 +10,7 @@ from typing import Any
 from db.connection.engine import Database
 from db.queue.commands import gone_all, seen_all
 from db.queue.queries import schedulers
-from db.queue.records import SchedulerSeen
+from records.tasks import SchedulerSeen
 
 from ..jobs.context import MEASURING, Done
 from .hosts import Place, Places, PlaceSeen

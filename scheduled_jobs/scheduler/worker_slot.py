@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from configuration.errors import ConfigurationError
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew
-from db.queue.records import Task
+from records.tasks import Task
 from runner.errors import RunnerError
 from workflows.errors import JobError
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats  # pyright: ignore[reportMissingTypeStubs]
 
 from analysis.speedups import Gain, compare, gains
-from db.records import Outcome
+from records.outcomes import Outcome
 
 EAGER = "mlp/infer/batch=8/eager"
 COMPILED = "mlp/infer/batch=8/compile=default"

@@ -20,8 +20,8 @@ from analysis.staleness import (
     unplanned_since,
     waiting,
 )
-from db.queue.records import SUPERSEDED, SchedulerSeen, Task
 from db.runs.outcome_counts import Ending
+from records.tasks import SUPERSEDED, SchedulerSeen, Task
 
 MINUTE = timedelta(minutes=1)
 WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}

@@ -10,7 +10,11 @@ from measuring_site import LOCK_FOLDER
 
 from runner.execution.machine_lock import exclusive
 
-WAITS = "from cli.workflows.run_locally import alone\nwith alone(json={json}): pass"
+WAITS = """
+from cli.output.reporter import JsonReporter, TerminalReporter
+from workflows.run_locally import alone
+with alone({reporter}()): pass
+"""
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -18,7 +22,7 @@ def test_a_run_that_waits_says_for_whom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
     monkeypatch.setenv(LOCK_FOLDER, str(tmp_path))
-    command = [sys.executable, "-c", WAITS.format(json=as_json)]
+    command = [sys.executable, "-c", WAITS.format(reporter="JsonReporter" if as_json else "TerminalReporter")]
     with exclusive(lambda: pytest.fail("nobody else is here")):
         waits = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert waits.stdout is not None and waits.stderr is not None

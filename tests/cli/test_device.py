@@ -7,11 +7,11 @@ import pytest
 from builders import a_run
 from scripted_workers import CASE, World, one_world
 
-from cli.workflows.plan_run import gpus_in_use
 from dashboard.components.reproduce import reproduce_command
 from runner import journal, machine
 from runner.environment import Environment
 from runner.suites.built_in import built_in
+from workflows.planning.plan_run import gpus_in_use
 from workflows.run_header import Header
 
 ENVIRONMENT = Environment(

@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from cli.registry import app
 from db.connection.engine import Database, open_database
-from db.records import MetricDefinition
 from db.runs import queries, store
 from db.runs.metric_definitions import metric_definitions, save_metrics
+from records.outcomes import MetricDefinition
 from runner import journal
 from workflows.ingest import ingest_pending
 

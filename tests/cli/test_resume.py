@@ -3,7 +3,7 @@
 import json
 import shutil
 import socket
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,13 @@ import pytest
 from in_process import typed
 from journals import a_header
 from measuring_site import Done, Site
-from runner.multi_node.client import Neighbours
 
 from cli.context import context
-from cli.workflows.plan_run import find_run, machine_of, prepare_again
 from runner import journal, machine
-from runner.machine import MachineFacts
-from workflows.errors import CannotResume, NothingToResume
+from runner.multi_node.nodes import Node, NodeMachines
+from workflows.errors import CannotResume, NothingToResume, UsageError
+from workflows.planning import plan_run
+from workflows.planning.plan_run import find_run, machine_of, prepare_again
 
 pytestmark = pytest.mark.torch
 
@@ -141,6 +141,7 @@ def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
     half: tuple[Site, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, run = half
+    monkeypatch.chdir(site.folder)
     here = machine.describe([])
     nodes = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
     now, before = (
@@ -149,13 +150,14 @@ def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
     change_header(site.journal(run), lambda body: body.update(machine=machine_of(here, before)))
     folder = site.journal(run).parent
     with pytest.raises(UsageError, match="measures together with second: resume it with the same --nodes"):
-        prepare_again(folder)
-    monkeypatch.setattr(PLAN_RUN, "reach", lambda *_: before)
-    assert prepare_again(folder, nodes).header.run == run
-    monkeypatch.setattr(PLAN_RUN, "reach", lambda *_: now)
-    refused = f"run {run} was measured on node second, which is another machine than node second now"
-    with pytest.raises(CannotResume, match=refused):
-        prepare_again(folder, nodes)
+        prepare_again(context(), folder)
+    monkeypatch.setattr(plan_run, "reach", lambda *_: before)
+    assert prepare_again(context(), folder, nodes).header.run == run
+    monkeypatch.setattr(plan_run, "reach", lambda *_: now)
+    with pytest.raises(
+        CannotResume, match=f"node second is another machine than second, which run {run} had"
+    ):
+        prepare_again(context(), folder, nodes)
 
 
 def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, str]) -> None:

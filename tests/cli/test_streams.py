@@ -13,7 +13,7 @@ TELLS = """
 import resource, signal, sys
 from cli.app import _mend_streams
 from cli.context import say
-from cli.output.progress import JsonWatcher, PlainWatcher, tell_waiting, watching_console
+from cli.output.progress import JsonWatcher, PlainWatcher, report_waiting, watching_console
 
 def room(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -21,7 +21,7 @@ def room(size):
 _mend_streams()
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 room(100)
-tell_waiting("another run measures this machine")
+report_waiting("another run measures this machine")
 watcher = {watcher}(watching_console())
 for number in range(8):
     watcher.note(f"{{number}} " + "Größe" * 4)

@@ -41,8 +41,11 @@ from telemetry_builders import a_host, an_h200, with_telemetry
 
 from dashboard.server.database import opened
 from db.connection.engine import Database, open_database
-from db.records import Environment, Machine, Outcome, Profile
 from db.runs.store import save_measurements, save_outcomes, save_run
+from records.environments import Environment
+from records.machines import Machine
+from records.outcomes import Outcome
+from records.runs import Profile
 
 #: What each case takes on the first night, in milliseconds.
 LATENCY_MS = {MLP: 2.0, RESNET: 48.0, RESNET_COMPILED: 31.0, BERT: 210.0}

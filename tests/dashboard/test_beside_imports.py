@@ -12,12 +12,12 @@ from dashboard_pages import Open, html
 from analysis.metrics import METRICS
 from dashboard.components import links, parts, run_source, tables, wording
 from db.connection.engine import open_database
-from db.records import RunSummary
 from db.runs import queries
 from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
 from interchange.errors import Place
 from interchange.foreign_runs import Failure, Origin, Point, assembled, case_key
+from records.runs import RunSummary
 
 OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
 LATER = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -19,11 +19,10 @@ from telemetry_builders import CAPABILITIES
 from dashboard.components import parts
 from dashboard.machines import timetable, waiting
 from db.connection.engine import Database
-from db.night_records import LastFire
 from db.queue import commands as queue
-from db.queue.records import NewTask
 from db.runs import store
 from interchange.errors import Place
+from records.tasks import LastFire, NewTask
 from scheduled_jobs.jobs.context import MEASURING
 from workflows.transfer import submit
 

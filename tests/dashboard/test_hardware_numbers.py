@@ -13,8 +13,8 @@ from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
 from dashboard.hardware.normalised import Cell, Column
-from db.place_records import Place
-from db.records import Headline, Profile, ReleasePoint, SeriesKey, SeriesPoint
+from records.runs import Profile
+from records.series import Headline, Place, ReleasePoint, SeriesKey, SeriesPoint
 
 NOW = datetime(2026, 11, 20, 2, 0, tzinfo=UTC)
 A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"

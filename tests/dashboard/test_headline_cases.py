@@ -13,7 +13,7 @@ from dashboard.overview import headlines, load
 from dashboard.overview.headlines import CaseNight
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.findings.records import Finding
+from records.findings import Finding
 
 HOUR = timedelta(hours=1)
 

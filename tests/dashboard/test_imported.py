@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard.components import markup, parts, wording
 from db.connection.engine import open_database
-from db.records import MetricDefinition
 from db.runs import queries
 from db.runs.metric_definitions import metric_definitions
 from interchange.errors import Place
 from interchange.formats import FORMATS
+from records.outcomes import MetricDefinition
 from workflows.transfer.import_runs import arrive
 from workflows.transfer.submit import machine_of, submit
 

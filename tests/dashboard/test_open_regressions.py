@@ -18,7 +18,7 @@ from dashboard.server.metrics import exposition
 from db.connection.engine import Database
 from db.findings import counts as finding_counts
 from db.findings import store as findings
-from db.findings.records import Finding, FindingGroup
+from records.findings import Finding, FindingGroup
 from scheduled_jobs.notifications.collect import gather
 
 REGRESSIONS = "app_pages/regressions.py"

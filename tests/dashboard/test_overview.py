@@ -19,8 +19,8 @@ from dashboard.overview.sparkline import sparkline
 from db.connection.engine import Database
 from db.findings import store as findings
 from db.queue import commands as queue
-from db.queue.records import NewTask, SchedulerSeen
 from db.runs import store
+from records.tasks import NewTask, SchedulerSeen
 
 HOUR = timedelta(hours=1)
 

@@ -23,7 +23,7 @@ from dashboard.regressions import triage
 from db.connection.engine import Database, open_database
 from db.findings import counts as finding_counts
 from db.findings import store as findings
-from db.findings.records import FindingGroup
+from records.findings import FindingGroup
 from scheduled_jobs.detection.evidence import verdict_body
 from scheduled_jobs.detection.findings import put_back
 

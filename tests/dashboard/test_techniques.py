@@ -33,7 +33,7 @@ from technique_runs import (
 
 from analysis.comparison.comparison import COMPARED
 from dashboard.components import parts
-from db.records import Run
+from records.runs import Run
 
 PAGE = "app_pages/techniques.py"
 NASTY = '<img src=x onerror="alert(1)">'

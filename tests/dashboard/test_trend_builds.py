@@ -13,8 +13,8 @@ from trend_builders import a_line, a_point, told
 from dashboard.components.wording import metric
 from dashboard.trends import frames, lines, words
 from db.connection.engine import open_database
-from db.records import SeriesPoint
 from db.runs import store
+from records.series import SeriesPoint
 
 PAGE = "app_pages/trends.py"
 

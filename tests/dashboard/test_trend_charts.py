@@ -18,7 +18,7 @@ from dashboard.components.wording import metric
 from dashboard.trends import charts, frames, lines, marks, moves, words
 from dashboard.trends.charts import Look
 from dashboard.trends.lines import OTHER, Line
-from db.records import MetricDefinition
+from records.outcomes import MetricDefinition
 
 ONE = {OTHER: "other runs"}
 PLAIN = Look(stacked=False, bars=True, clock=False)

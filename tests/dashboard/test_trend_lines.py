@@ -10,8 +10,8 @@ from trend_builders import EPYC, XEON, a_key, a_line, a_point, drawn, found, tol
 from analysis.metrics import METRICS
 from dashboard.trends import lines, marks, moves, tables
 from dashboard.trends.lines import OTHER
-from db.findings.records import RunChange
-from db.records import SeriesPoint
+from records.runs import RunChange
+from records.series import SeriesPoint
 
 KEY = a_key()
 

@@ -10,7 +10,7 @@ from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import links
 from dashboard.trends import view
 from dashboard.trends.view import Trends
-from db.records import SeriesKey
+from records.series import SeriesKey
 
 XEON, EPYC, QUIET, NOISY = "a1" * 32, "b2" * 32, "c3" * 32, "d4" * 32
 LABELS = {XEON: "Xeon, 2 cores", EPYC: "EPYC, 64 cores"}

@@ -32,8 +32,8 @@ from analysis.detection.default_watched_metrics import HEADLINE
 from dashboard.components import load, parts
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.findings.records import NewFinding
 from db.runs import queries, store
+from records.findings import NewFinding
 
 PAGE = "app_pages/trends.py"
 NIGHTS = 24

@@ -30,14 +30,13 @@ from sqlalchemy import update
 
 from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
 from analysis.comparison.policy import Policy
-from cli.output.upgrade_result import judge_told
 from dashboard.upgrades import load
 from dashboard.upgrades.rules import Rules
 from db.connection.engine import open_database
 from db.runs import queries
 from db.schema import core_tables as tables
 from reports.upgrade_report import FORMATS, Judged
-from workflows.load_run import retell
+from workflows.load_run import judge_told, retell
 
 PAGE = "app_pages/upgrade.py"
 Filled = Callable[..., str]
@@ -361,3 +360,19 @@ def test_a_phone_shows_all_of_it_and_nothing_is_asked_elsewhere(
     report = json.loads(Path(saved.value.path()).read_text())
     assert report["policy"]["thresholds"]["latency_floor"]["relative"] == 0.08
     assert visitor.leave() == []
+
+
+@pytest.mark.browser
+def test_each_report_that_is_taken_along_is_the_report(visitor: Visitor) -> None:
+    page = visitor.open(f"/upgrade?run={RUN}")
+    files: dict[str, str] = {}
+    for name in ("HTML", "Markdown", "JSON"):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=f"Report as {name}").click()
+        files[saved.value.suggested_filename] = Path(saved.value.path()).read_text()
+    assert list(files) == [f"upgrade-{RUN}{ending}" for ending in (".html", ".md", ".json")]
+    as_html, as_markdown, as_json = files.values()
+    assert json.loads(as_json)["decision"] == "no-go"
+    assert as_html.startswith("<!doctype html>") and '<p class="decision">' in as_html
+    for report in (as_html, as_markdown):
+        assert "No-go" in report and RESNET in report and "Streamlit" not in report

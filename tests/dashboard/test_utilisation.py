@@ -19,9 +19,9 @@ from dashboard.components import filters, links, tainted
 from dashboard.runs import capabilities
 from dashboard.utilisation import telemetry as telemetry_parts
 from db.connection.engine import open_database
-from db.records import TelemetryWindow
 from db.runs import store
 from db.telemetry import queries as telemetry
+from records.telemetry import TelemetryWindow
 
 
 @pytest.fixture(scope="module")

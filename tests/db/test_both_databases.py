@@ -33,12 +33,9 @@ from db.connection.engine import Database, check_fits, open_database
 from db.findings import counts as finding_counts
 from db.findings import deliveries, notices, triage_rights
 from db.findings import store as findings
-from db.findings.records import FindingGroup, NewFinding, Notice, Track
 from db.queue import commands as queue
 from db.queue import prometheus_counts, task_attempts
 from db.queue import queries as queue_queries
-from db.queue.records import NewTask, SchedulerSeen
-from db.records import MetricDefinition, RunsOnly
 from db.runs import (
     environments_in_use,
     metric_definitions,
@@ -52,6 +49,11 @@ from db.runs import (
 )
 from db.series import measured_on, nightly_queries, rollups, series_history
 from db.telemetry import queries as telemetry
+from records.findings import FindingGroup, NewFinding, Notice
+from records.outcomes import MetricDefinition
+from records.runs import RunsOnly
+from records.series import Track
+from records.tasks import NewTask, SchedulerSeen
 
 OLD, NEW = an_environment("2.9.1+cpu"), an_environment("2.10.0+cpu")
 

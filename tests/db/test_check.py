@@ -16,12 +16,12 @@ from db.admin.check_runs import measurement_check, sample_check, telemetry_check
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError, DatabaseUnavailable
 from db.queue import commands as queue
-from db.queue.records import NewTask
-from db.records import MetricDefinition, Replicate
 from db.runs import queries, store
 from db.runs.metric_definitions import save_metrics
 from db.schema import core_tables as tables
 from db.schema import queue_tables
+from records.outcomes import MetricDefinition, Replicate
+from records.tasks import NewTask
 from workflows.ingest import measured
 
 CANARY = replace(an_environment(""), name="canary")

@@ -23,16 +23,18 @@ from db.connection.connection import make_engine, parse_url
 from db.connection.engine import Database, Upgrade, open_database, upgrade
 from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
 from db.findings import store as findings
-from db.findings.records import NewFinding, Track
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.queue.records import NewTask, SchedulerSeen
-from db.records import Outcome, Run
 from db.runs import queries, store
 from db.schema import core_tables as tables
 from db.schema import version as schema
 from db.series import rollups, series_history
 from db.telemetry import queries as telemetry
+from records.findings import NewFinding
+from records.outcomes import Outcome
+from records.runs import Run
+from records.series import Track
+from records.tasks import NewTask, SchedulerSeen
 
 OLD_DATABASES = sorted((Path(__file__).parent / "old_databases").glob("*.db"))
 

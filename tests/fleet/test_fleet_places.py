@@ -16,11 +16,11 @@ from schedulers import executions, until
 
 from db.connection.engine import Database, open_database
 from db.queue.commands import claim, plan_fire, set_run
-from db.queue.records import NewTask
 from db.runs import queries
 from fleet import hosts as modules
 from fleet.drain import drain, drained, undo
 from fleet.hosts import FleetPlaces
+from records.tasks import NewTask
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost
 from scheduled_jobs.scheduler.hosts import Places

@@ -14,9 +14,9 @@ from schedulers import a_service, executions, settled, until
 from db.connection.engine import open_database
 from db.queue.commands import plan_fire
 from db.queue.queries import attempts, task
-from db.queue.records import NewTask, machine_of
 from db.runs import queries
 from fleet.hosts import FleetPlaces
+from records.tasks import NewTask, machine_of
 from scheduled_jobs.scheduler import scheduler, worker_pool
 from scheduled_jobs.scheduler.log import Log
 

@@ -16,20 +16,15 @@ from hypothesis import strategies as st
 from own_exports import SPEEDUP, a_whole_run, file_of, read, sentences
 
 from analysis.metrics import METRICS
-from db.records import (
-    Environment,
-    Hardware,
-    Machine,
-    Measurement,
-    Outcome,
-    Profile,
-    Recording,
-    Run,
-)
 from db.schema.core_tables import STATES, STATUSES
 from interchange import own, serialization
 from interchange.errors import BadFile
 from interchange.imported import ImportedRun
+from records.environments import Environment
+from records.machines import Hardware, Machine
+from records.outcomes import Measurement, Outcome
+from records.runs import Profile, Run
+from records.telemetry import Recording
 
 odd = st.sampled_from(["\ud800", "\0", "\u2028", '"\\', "  "])
 texts = st.text(max_size=12) | odd

@@ -138,7 +138,9 @@ def test_a_node_that_is_not_reached_ends_the_run_before_it_begins(
     for command, why in ((("false",), "it ended with code 1"), (("no-such-command",), "No such file")):
         write(file, [Node("first", "10.77.0.1"), Node("far", "10.77.0.3", command)])
         monkeypatch.setattr(nodes, "file", file)
-        sentence = nodes.run(DDP).end().one_sentence()
+        done = nodes.run(DDP).end()
+        assert (done.code, done.out) == (2, "")
+        sentence = done.err.splitlines()[-1]
         assert sentence.startswith("pyrometer: node far cannot be reached: ") and why in sentence
 
 

@@ -15,11 +15,12 @@ from own_exports import file_of
 
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
-from db.records import Measurement, Outcome, Replicate, Run
 from db.runs import queries, store
 from interchange import own
 from interchange.errors import BadFile, Place
 from interchange.imported import Imported, ImportedRun
+from records.outcomes import Measurement, Outcome, Replicate
+from records.runs import Run
 from runner import journal
 from workflows.ingest import measured
 from workflows.integrity_check import check

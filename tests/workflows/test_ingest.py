@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import a_run
 from measuring_site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.replicates import stored_outcomes
+from records.outcomes import Measurement
 from runner import journal
 from runner.errors import JournalError
 from runner.records import Outcome
-from workflows.ingest import Ingested, ingest, ingest_pending, measurements, pending, stored_outcome
+from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, stored_outcome
 
 pytestmark = pytest.mark.torch
 
@@ -123,6 +125,11 @@ def test_what_went_wrong_is_kept_with_its_reason(the_journal: Path, database: Da
     assert by_case[RAISES] == [("crashed", "RuntimeError: no such weather")] * 2
     assert [status for status, _ in by_case[WOBBLES]] == ["wrong"] * 2
     assert all("relative error" in reason for _, reason in by_case[WOBBLES])
+
+
+def measurements(outcomes: list[Outcome]) -> list[Measurement]:
+    """What outcomes say together."""
+    return Read(Path(), Position(), a_run(), tuple(map(stored_outcome, outcomes)), ()).measurements
 
 
 def test_a_wrong_answer_measures_nothing_however_fast() -> None:

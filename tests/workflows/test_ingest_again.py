@@ -140,7 +140,7 @@ def test_a_run_that_died_when_it_was_gone_on_with_is_not_running_for_ever(tmp_pa
             recorder = Recorder(
                 begun, Header.from_body(contents.header), lambda: open_database(url), pytest.fail
             )
-            recorder.begin(contents.outcomes, contents.canaries)
+            recorder.begin()
             assert state(database) == "running"
             assert stored(data_dir, database) == [], "it is being measured"
         # Killed before its first new line.
@@ -156,7 +156,7 @@ def test_a_backup_from_the_last_moment_of_a_run_learns_of_its_end(tmp_path: Path
     with journal.Journal(data_dir / "runs" / "run-1") as begun:
         begun.header(header.to_body())
         recorder = Recorder(begun, header, lambda: open_database(url), pytest.fail)
-        recorder.begin((), ())
+        recorder.begin()
         for each in plan:
             recorder.outcome(an_outcome(each, now))
         recorder.between_sessions()

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from journals import a_header, a_plan, an_outcome
 
-from db.connection.engine import Database
+from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
+from db.runs import queries, store
+from db.runs.replicates import STILL_RUNNING, stored_outcomes
 from runner import journal
 from runner.journal import Journal
 from workflows.recorder import Recorder
@@ -52,3 +54,56 @@ def test_the_journal_is_said_to_hold_everything_only_where_it_does(
     assert begun.waiting == (not fits)
     recorder.end("interrupted")
     assert len(journal.read(begun.path).outcomes) == 2
+
+
+def test_what_the_disk_refuses_is_in_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    plan, url = a_plan(), f"sqlite:///{tmp_path}/pyrometer.db"
+    begun = Journal(tmp_path / "run-1")
+    header = a_header("run-1", plan)
+    begun.header(header.to_body())
+    # The journal is longer than the database will be: a limit of the size of files stops it alone.
+    begun.path.write_bytes(begun.path.read_bytes() + b"\n" * (2 << 20))
+    with open_database(url) as database:
+        recorder = Recorder(begun, header, lambda: open_database(url), list[str]().append)
+        recorder.begin()
+        recorder.outcome(an_outcome(plan[0], NOW))
+        recorder.between_sessions()
+        with no_room_beyond(begun.path.stat().st_size + 20):
+            recorder.outcome(an_outcome(plan[1], NOW))
+            recorder.between_sessions()
+            assert stored_outcomes(database) == {"run-1": STILL_RUNNING}
+            assert len(queries.outcomes_of_run(database, "run-1")) == 2
+            recorder.outcome(an_outcome(plan[2], NOW))
+            assert recorder.end("interrupted")
+        assert begun.waiting == 3
+        assert stored_outcomes(database) == {"run-1": 3}
+
+
+def test_a_database_that_was_exchanged_while_it_was_away_gets_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, notes = a_plan(), list[str]()
+    begun = Journal(tmp_path / "run-1")
+    header = a_header("run-1", plan)
+    begun.header(header.to_body())
+    urls = [f"sqlite:///{tmp_path}/{name}.db" for name in ("one", "two")]
+    opened = iter(urls)
+    recorder = Recorder(begun, header, lambda: open_database(next(opened)), notes.append)
+    recorder.begin()
+    recorder.outcome(an_outcome(plan[0], NOW))
+    recorder.between_sessions()
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "save_run", lost)
+        recorder.outcome(an_outcome(plan[1], NOW))
+        recorder.between_sessions()
+    for each in plan[2:]:
+        recorder.outcome(an_outcome(each, NOW))
+    assert recorder.end("complete") and notes[0].startswith("the database is lost.")
+    for url, held in zip(urls, ({"run-1": STILL_RUNNING}, {"run-1": len(plan)}), strict=True):
+        with open_database(url) as database:
+            assert stored_outcomes(database) == held
+
+
+def lost(*_: object) -> None:
+    raise DatabaseError("the database is lost.")

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from cli.commands.database import app
 from db.connection.engine import Database, open_database
-from db.records import Recording
 from db.runs import queries, store
 from db.telemetry import queries as telemetry
+from records.telemetry import Recording
 from runner.journal import FILE, Journal
 from runner.records import Outcome, Planned
 from runner.telemetry import samples
@@ -55,7 +55,7 @@ def a_run_of(folder: Path, url: str, notes: list[str], kept: Kept = FOR_EVER, na
     journal = Journal(folder / header.run)
     journal.header(header.to_body())
     recorder = Recorder(journal, header, lambda: open_database(url, timeout=0.2), notes.append, kept)
-    recorder.begin((), ())
+    recorder.begin()
     recorder.outcome(OUTCOME)
     recorder.between_sessions()
     assert recorder.end("complete")

@@ -8,11 +8,11 @@ import pytest
 from builders import MLP, a_run, an_outcome, measurements_for
 
 from db.connection.engine import Database
-from db.records import Outcome
 from db.runs import queries, store
 from interchange.errors import Place
 from interchange.foreign_runs import machine_called
 from interchange.imported import Imported, ImportedRun
+from records.outcomes import Outcome
 from workflows.integrity_check import check
 from workflows.transfer.import_runs import Amount, Arrived, keep
 from workflows.transfer.submit import machine_of

@@ -15,7 +15,6 @@ from measuring_site import COMMAND
 from analysis.comparison.comparison import COMPARED, DECIDED, compared
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
-from cli.output.upgrade_result import judge_told
 from db.connection.engine import Database, open_database
 from db.runs import queries, store
 from db.runs.upgrades import upgrade_runs
@@ -25,7 +24,7 @@ from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
 from workflows.ingest import ingest
-from workflows.load_run import retell
+from workflows.load_run import judge_told, retell
 from workflows.run_header import Header
 from workflows.transfer import export_runs, import_runs
 

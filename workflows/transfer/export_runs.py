@@ -11,13 +11,14 @@ from typing import BinaryIO, Literal
 from configuration.suggestions import unknown
 from db.connection.engine import Database
 from db.errors import DamagedSamples, DamagedTelemetry, SchemaTooNew
-from db.records import Outcome, Recording
 from db.runs import metric_definitions, queries
 from db.telemetry import queries as telemetry
 from interchange import own
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import write_oss_v3
 from interchange.exporters.tables import TABLES, write_csv
+from records.outcomes import Outcome
+from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 
 from ..errors import NoSuchRun

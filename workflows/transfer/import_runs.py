@@ -287,7 +287,7 @@ def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arriv
                     new = _stored(whole, read.run.id) - before
         except JournalError as error:
             raise BadFile(place, str(error).removeprefix(f"{copy} ")) from None
-    problems = tuple(_torn(place, line) for line in read.set_aside)
+    problems = tuple(_torn(place, line) for line in read.position.set_aside)
     return Arrived(JOURNAL, held, new, problems)
 
 

@@ -8,11 +8,12 @@ from statistics import median
 from typing import Protocol, TypeVar
 
 from db.connection.engine import Database
-from db.records import Measurement, Outcome, Run
 from db.runs import queries, store
 from db.runs.replicates import replicates_of_run
 from interchange import formats
 from interchange.imported import ImportedRun
+from records.outcomes import Measurement, Outcome
+from records.runs import Run
 from runner.execution.canary_runner import ENVIRONMENT as CANARY
 
 from ..ingest import measured

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from analysis.metrics import METRICS
 from db.connection.engine import Database
-from db.records import MetricDefinition
 from db.runs import metric_definitions
 from interchange.imported import ImportedRun
+from records.outcomes import MetricDefinition
 
 
 class Definitions:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from db.connection.engine import Database
-from db.records import Hardware, Machine
 from interchange.errors import Place
 from interchange.foreign_runs import digest, machine_called
 from interchange.importers import submitted
 from interchange.importers.submitted import Gpu
 from interchange.reading import json_of
+from records.machines import Hardware, Machine
 from runner import machine
 
 from .import_runs import Arrived, keep

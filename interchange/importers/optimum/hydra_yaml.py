@@ -1,11 +1,8 @@
-"""The part of YAML that Hydra writes its settings in: nested `name: value`, lists of values, quoted texts.
+"""The settings that Hydra writes beside a report, as texts by dotted path."""
 
-Anything else (anchors, tags, flow style, folded texts) is refused: whoever wrote that was not Hydra.
-"""
-
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+import yaml
 
 from interchange.errors import BadFile, Place
 from interchange.reading import At
@@ -13,94 +10,82 @@ from interchange.reading import At
 #: Deeper settings are refused.
 MOST_LEVELS = 32
 
-_MEMBER = re.compile(r"([A-Za-z0-9_][^\s:#'\"]*):(?: +(.*))?")
-_QUOTED = re.compile(r"'((?:[^']|'')*)'|\"([^\"\\]*)\"")
-#: What a plain text may not begin with, or hold.
-_NOT_PLAIN = re.compile(r"[\[\]{}&*!|>%@`'\",#?]|[-:?](?: |$)|.*(?:: | #|:$)")
+_NULL = ("null", "~", "")
 
 
 @dataclass(slots=True)
-class _Level:
-    """A name whose members are being read: how far in it stands, and how far in they stand."""
+class _Collection:
+    """A mapping or a list that is being read: its path, the key whose value comes next, its length so far."""
 
-    indent: int
     path: str
-    members: int | None = None
-    elements: int = 0
+    mapping: bool
+    key: str | None = None
+    length: int = 0
+
+    def next_path(self) -> str:
+        """The path of the value that comes next."""
+        if not self.mapping:
+            self.length += 1
+            return f"{self.path}[{self.length - 1}]"
+        key, self.key = self.key or "", None
+        return f"{self.path}.{key}" if self.path else key
 
 
 def settings(text: str, name: str) -> dict[str, At]:
-    """The texts of a settings file by dotted path, `a.b` or `a.b[0]`; null and `{}` are left out.
+    """The scalars of a YAML mapping by path, `a.b` or `a.b[0]`, as they are written; null is left out.
 
-    Raises BadFile.
+    Raises BadFile for malformed YAML, more than one document, an alias or a tag, a key that is given twice, a
+    key that is no text, and nesting deeper than `MOST_LEVELS`.
     """
+    try:
+        return _scalars(text, name)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise BadFile(Place(name, line), f"is not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise BadFile(Place(name), f"is not YAML: {' '.join(str(error).split())}") from None
+
+
+def _scalars(text: str, name: str) -> dict[str, At]:
     found: dict[str, At] = {}
-    seen: set[str] = set()
-    for place, path, value in _entries(text, name):
-        if path in seen:
-            raise BadFile(place, "is there twice")
-        seen.add(path)
-        if value is not None:
-            found[path] = At(value, place)
+    keys: set[str] = set()
+    stack: list[_Collection] = []
+    documents = 0
+    for event in yaml.parse(text, yaml.SafeLoader):
+        place = Place(name, event.start_mark.line + 1)
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            raise BadFile(place, "is a second document")
+        if isinstance(event, yaml.CollectionEndEvent):
+            stack.pop()
+        elif isinstance(event, yaml.NodeEvent):
+            if stack and stack[-1].mapping and stack[-1].key is None:
+                stack[-1].key = _key(event, place)
+                continue
+            path = stack[-1].next_path() if stack else ""
+            place = Place(name, place.line, path)
+            if path in keys:
+                raise BadFile(place, "is there twice")
+            keys.add(path)
+            _check(event, stack, place)
+            if not isinstance(event, yaml.ScalarEvent):
+                stack.append(_Collection(path, isinstance(event, yaml.MappingStartEvent)))
+            elif event.style or event.value not in _NULL:
+                found[path] = At(event.value, place)
     return found
 
 
-def _entries(text: str, name: str) -> Iterator[tuple[Place, str, str | None]]:
-    levels = [_Level(-1, "")]
-    for number, line in enumerate(text.split("\n"), start=1):
-        content = line.strip(" \r")
-        if not content or content.startswith("#"):
-            continue
-        place = Place(name, number)
-        indent = len(line) - len(line.lstrip(" "))
-        if content.startswith("- "):
-            level = _level_of_element(levels, indent, place)
-            path = f"{level.path}[{level.elements}]"
-            level.elements += 1
-            place = Place(name, number, path)
-            yield place, path, _value(content[2:].strip(), place)
-            continue
-        member = _MEMBER.fullmatch(content)
-        if member is None:
-            raise BadFile(place, "is no `name: value` as Hydra writes it")
-        level = _level_of_member(levels, indent, place)
-        path = f"{level.path}.{member[1]}" if level.path else member[1]
-        place = Place(name, number, path)
-        if member[2]:
-            yield place, path, _value(member[2], place)
-            continue
-        if len(levels) > MOST_LEVELS:
-            raise BadFile(place, "is nested too deep")
-        yield place, path, None
-        levels.append(_Level(indent, path))
+def _key(event: yaml.NodeEvent, place: Place) -> str:
+    if not isinstance(event, yaml.ScalarEvent):
+        raise BadFile(place, "has a key that is no text")
+    return event.value
 
 
-def _level_of_member(levels: list[_Level], indent: int, place: Place) -> _Level:
-    while levels[-1].indent >= indent:
-        levels.pop()
-    level = levels[-1]
-    if level.members is None and not level.elements:
-        level.members = indent
-    if level.members != indent:
-        raise BadFile(place, "is indented unlike the lines beside it")
-    return level
-
-
-def _level_of_element(levels: list[_Level], indent: int, place: Place) -> _Level:
-    # The dash of an element may stand right below the name of its list.
-    while levels[-1].indent > indent:
-        levels.pop()
-    level = levels[-1]
-    if not level.path or level.members is not None:
-        raise BadFile(place, "is an element of no list")
-    return level
-
-
-def _value(text: str, place: Place) -> str | None:
-    if text in ("null", "~", "{}", "[]"):
-        return None
-    if quoted := _QUOTED.fullmatch(text):
-        return quoted[1].replace("''", "'") if quoted[1] is not None else quoted[2]
-    if _NOT_PLAIN.match(text):
-        raise BadFile(place, "is YAML that Hydra does not write")
-    return text
+def _check(event: yaml.NodeEvent, stack: list[_Collection], place: Place) -> None:
+    """Raise BadFile for a node that settings do not have."""
+    if isinstance(event, yaml.AliasEvent) or event.anchor or getattr(event, "tag", None):
+        raise BadFile(place, "has an alias or a tag")
+    if not stack and not isinstance(event, yaml.MappingStartEvent):
+        raise BadFile(place, "is no mapping")
+    if len(stack) >= MOST_LEVELS and isinstance(event, yaml.CollectionStartEvent):
+        raise BadFile(place, "is nested too deep")

@@ -10,7 +10,7 @@ from builders import FIRST_NIGHT, an_outcome
 from analysis.comparison.case_results import judge_case
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import Threshold
-from db.records import Outcome
+from records.outcomes import Outcome
 
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
 

@@ -10,7 +10,7 @@ import pytest
 from builders import FIRST_NIGHT, an_outcome
 
 from analysis.comparison.pairs import UNLIKE, Pair, pairs_of
-from db.records import Outcome
+from records.outcomes import Outcome
 
 FLOOR = "latency_floor"
 

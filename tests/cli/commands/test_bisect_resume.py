@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scripted_workers import World, a_row, end_of, one_world
 
-from workflows.bisect_state import Shelf
+from workflows.bisection.state import Shelf
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from cli.registry import app
 from db.connection.engine import open_database
 from db.findings import notices
 from db.findings.deliveries import deliveries, replace_delivery
-from db.findings.records import Notice
 from db.queue import commands as queue
-from db.queue.records import SchedulerSeen
+from records.findings import Notice
+from records.tasks import SchedulerSeen
 from scheduled_jobs.notifications.delivery import MOST_TRIES
 
 

@@ -23,11 +23,11 @@ from cli.commands.fleet import accelerator_labels, why_not
 from db.connection.engine import open_database
 from db.queue.commands import claim, lose, plan_fire, seen_all
 from db.queue.queries import schedulers
-from db.queue.records import NewTask, SchedulerSeen
 from fleet.drain import drained
 from fleet.foreground_process import Foreground
 from fleet.ray import processes as ray_processes
 from fleet.ray.processes import CannotStand, check_token, make_token, node_variables, ray_folder
+from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.process_identity import machine_name, myself
 
 FLEET = '[fleet]\nengine = "ray"\naddress = "127.0.0.1:26379"\n'

@@ -13,14 +13,14 @@ from in_process import typed
 from measuring_site import ADD, LINEAR, Done, Site, one_site
 from rich.console import Console
 
-from cli.context import UsageError
 from cli.output.operator_tables import print_traces
-from cli.workflows.select_cases import one_each
 from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.store import save_outcomes, save_run
 from runner import journal
 from runner.records import Outcome
+from workflows.errors import UsageError
+from workflows.planning.select_cases import one_each
 
 pytestmark = pytest.mark.torch
 

@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.commands.scheduler import LOOK_SECONDS, Reread
+from cli.context import command_line
 from cli.registry import app
-from cli.workflows import plan_run
 from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.queue import task_attempts
 from db.queue.commands import claim, finish, lose, plan_fire, seen_all, set_run
 from db.queue.queries import task, tasks
-from db.queue.records import NewTask, SchedulerSeen
+from records.tasks import NewTask, SchedulerSeen
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name, myself
 
@@ -263,7 +263,7 @@ def test_settings_are_read_again_and_a_mistake_leaves_the_old_ones(
 
 def test_the_name_of_a_run_is_the_schedulers_own_affair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["-c", "run", "--suite", "cpu", "--run-id", "a-run", "--json"])
-    assert plan_run.typed() == "pyrometer run --suite cpu --json"
+    assert command_line() == "pyrometer run --suite cpu --json"
     runner = CliRunner()
     assert "--run-id" not in runner.invoke(app, ["run", "--help"]).output
     done = runner.invoke(app, ["run", "--run-id", "../elsewhere"])

@@ -9,15 +9,15 @@ from in_process import typed
 from measuring_site import ADD, ROOT, Site
 from typer.testing import CliRunner
 
-from cli.context import UsageError
 from cli.output.suite_page import page
 from cli.registry import app
-from cli.workflows.select_cases import all_suites, refuse_unknown, suite_named
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
 from runner.suites import plan
 from runner.suites.built_in import built_in
 from runner.suites.catalogue import workloads
+from workflows.errors import UsageError
+from workflows.planning.select_cases import all_suites, refuse_unknown, suite_named
 
 OWN = """
 [suites.own]

@@ -53,9 +53,9 @@ def test_no_password_is_in_what_settings_show(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[alerts]\ntargets = "json://u:hunter2@h"', "line 2: alerts.targets is not usable, expected a list"),
-        ('[alerts]\ntargets = ["u:hunter2@h"]', "line 2: alerts.targets.0 is not usable, expected a list"),
-        ('alerts = "json://u:hunter2@h"', "line 1: alerts is not usable, expected a table [alerts]"),
+        ('[alerts]\ntargets = "json://u:hunter2@h"', "alerts.targets is not usable, expected a list"),
+        ('[alerts]\ntargets = ["u:hunter2@h"]', "alerts.targets.0 is not usable, expected a list"),
+        ('alerts = "json://u:hunter2@h"', "alerts is not usable, expected a table [alerts]"),
         ('[alerts]\nquiet = "never"', 'alerts.quiet is "never", expected "send" or "skip"'),
         ("[alerts]\nsilent_minutes = 0", "alerts.silent_minutes is 0, expected a whole number"),
         ('[alerts]\ntarget = ["json://u:hunter2@h"]', 'alerts: unknown key "target"'),

@@ -33,7 +33,7 @@ def test_paths_count_from_the_file_or_from_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[fleet]\nengine = "rayon"', 'line 2: fleet.engine is "rayon", expected "none", "ray" or "slurm"'),
+        ('[fleet]\nengine = "rayon"', 'fleet.engine is "rayon", expected "none", "ray" or "slurm"'),
         ('[fleet]\nengine = "ray"', 'fleet: "address" is missing: engine "ray" needs it'),
         ('[fleet]\naddress = "head"', 'fleet.address is "head", expected HOST:PORT of the head such as'),
         ('[fleet]\naddress = ":6379"', 'fleet.address is ":6379", expected HOST:PORT'),

@@ -34,7 +34,7 @@ def test_the_currency_can_be_a_variable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('[prices.per_hour]\n"a" = 0', "line 2: prices.per_hour.a is 0, expected a table of prices above 0"),
+        ('[prices.per_hour]\n"a" = 0', "prices.per_hour.a is 0, expected a table of prices above 0"),
         ('[prices.per_hour]\n"a" = -1', "prices.per_hour.a is -1, expected"),
         ('[prices.per_hour]\n"a" = true', "prices.per_hour.a is true, expected"),
         ('[prices.per_hour]\n"a" = "free"', 'prices.per_hour.a is "free", expected'),

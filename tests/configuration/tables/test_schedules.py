@@ -60,50 +60,50 @@ def test_what_is_written_comes_first_and_takes_the_place_of_its_job(tmp_path: Pa
     [
         (
             'timezone = "Europe/Berlim"',
-            'line 1: timezone is "Europe/Berlim", expected the name of a time zone',
+            'timezone is "Europe/Berlim", expected the name of a time zone',
         ),
-        ('machine_labels = ["a b"]', 'line 1: machine_labels.0 is "a b", expected a list of labels'),
+        ('machine_labels = ["a b"]', 'machine_labels.0 is "a b", expected a list of labels'),
         (
             '[schedules.n]\nsuite = "cpu"',
-            'line 1: schedules.n: "cron" is missing, expected a cron expression',
+            'schedules.n: "cron" is missing, expected a cron expression',
         ),
-        ('[schedules.n]\ncron = "30 2 * *"', 'line 2: schedules.n.cron is "30 2 * *", expected a cron expr'),
-        ('[schedules.n]\ncron = "0 30 2 * * *"', "line 2: schedules.n.cron is"),
-        ('[schedules.n]\ncron = "61 2 * * *"', "line 2: schedules.n.cron is"),
-        ('[schedules.n]\ncron = "0 0 31 2 *"', "line 2: schedules.n.cron is"),
-        ('[schedules.n]\ncron = "0 0 * * *"\njob = "mesure"', "line 3: schedules.n.job is"),
+        ('[schedules.n]\ncron = "30 2 * *"', 'schedules.n.cron is "30 2 * *", expected a cron expr'),
+        ('[schedules.n]\ncron = "0 30 2 * * *"', "schedules.n.cron is"),
+        ('[schedules.n]\ncron = "61 2 * * *"', "schedules.n.cron is"),
+        ('[schedules.n]\ncron = "0 0 31 2 *"', "schedules.n.cron is"),
+        ('[schedules.n]\ncron = "0 0 * * *"\njob = "mesure"', "schedules.n.job is"),
         (
             '[schedules.n]\ncron = "0 0 * * *"\nenviroments = ["2.13.0"]',
-            'line 3: schedules.n: unknown key "enviroments": did you mean "environments"?',
+            'schedules.n: unknown key "enviroments": did you mean "environments"?',
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\nenvironments = []',
-            "line 3: schedules.n.environments is an empty",
+            "schedules.n.environments is an empty",
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\nenvironments = ["a", "a"]',
-            'line 3: schedules.n.environments has "a" twice',
+            'schedules.n.environments has "a" twice',
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\nbaseline = "2.13.0"',
-            'line 3: schedules.n.baseline is "2.13.0", expected one of its environments (default)',
+            'schedules.n.baseline is "2.13.0", expected one of its environments (default)',
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\njob = "prune"\nsuite = "cpu"',
-            "line 4: schedules.n.suite is nothing that job prune takes (it takes cron, enabled, job)",
+            "schedules.n.suite is nothing that job prune takes (it takes cron, enabled, job)",
         ),
         (
             '[schedules.n]\ncron = "0 0 * * *"\njob = "upgrade"\nold = "2.12.1"',
-            'line 1: schedules.n: "new" is missing: job upgrade judges',
+            'schedules.n: "new" is missing: job upgrade judges',
         ),
         (
             '[schedules.check]\ncron = "0 0 * * *"',
-            "line 1: schedules.check: its job is measure, and the built-in schedule for check has that name",
+            "schedules.check: its job is measure, and the built-in schedule for check has that name",
         ),
         ('[schedules."a b"]\ncron = "0 0 * * *"', "is not a name of letters"),
     ],
 )
-def test_a_mistake_is_one_sentence_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_mistake_is_one_sentence_with_its_key(tmp_path: Path, text: str, sentence: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         loaded(tmp_path, text)
     assert sentence in str(caught.value)

@@ -73,6 +73,6 @@ def test_a_secret_that_cannot_be_read_is_one_sentence(typed: Any, tmp_path: Path
 def test_without_what_a_login_needs_nothing_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "is_authlib_installed", bool)
+    monkeypatch.setattr(server, "find_spec", lambda _: None)
     with pytest.raises(server.LoginUnusable, match=r"install pyrometer\[oidc\]"):
         server.serve("127.0.0.1", 0, (), Rules(login="oidc"))

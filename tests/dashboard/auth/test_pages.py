@@ -39,13 +39,18 @@ def read(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def open_it(name: str, may_triage: bool, until: float | None = None) -> AppTest:
         at = AppTest.from_file(APP, default_timeout=60)
-        at.user = {"pyrometer": json.dumps({"name": name, "may_triage": may_triage, "until": until})}
+        stamp(monkeypatch, json.dumps({"name": name, "may_triage": may_triage, "until": until}))
         at.run()
         at.query_params["finding"] = "1"
         return at.switch_page(PAGE).run()
 
     yield open_it
     reader.hold(Rules())
+
+
+def stamp(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+    """Let the gate say this of the reader: pages under test are opened without it."""
+    monkeypatch.setattr(reader, "stamp", lambda: text)
 
 
 def noted(database: Database) -> list[tuple[str, str]]:
@@ -78,7 +83,7 @@ def test_rights_are_asked_for_again_when_something_is_written(
 ) -> None:
     page = read("ada@example.com", True)
     # Between the form and the button: as a server that was started again with other rules.
-    page.user = {"pyrometer": json.dumps({"name": "ada@example.com", "may_triage": False, "until": None})}
+    stamp(monkeypatch, json.dumps({"name": "ada@example.com", "may_triage": False, "until": None}))
     if offered:
         monkeypatch.setattr("dashboard.regressions.triage.reader.triage_refused", str)
     page.button[0].click().run()
@@ -87,12 +92,13 @@ def test_rights_are_asked_for_again_when_something_is_written(
     assert any("has not been named to triage" in each.value for each in told)
 
 
-def test_nothing_is_noted_for_whom_the_gate_has_not_seen(read: Read, database: Database) -> None:
-    for nobody in ({}, {"pyrometer": None}, {"email": "ada@example.com", "is_logged_in": True}):
-        page = read("ada@example.com", True)
-        page.user = dict(nobody)
-        page.button[0].click().run()
-        assert "Your login has ended" in text(page) and noted(database) == []
+def test_nothing_is_noted_for_whom_the_gate_has_not_seen(
+    read: Read, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = read("ada@example.com", True)
+    stamp(monkeypatch, None)
+    page.button[0].click().run()
+    assert "Your login has ended" in text(page) and noted(database) == []
 
 
 def test_a_login_that_ends_takes_the_page_with_it(read: Read, database: Database) -> None:
@@ -115,20 +121,18 @@ def test_where_nobody_logs_in_a_name_is_typed(read: Read, database: Database) ->
 def test_a_signature_is_never_what_was_typed_where_people_log_in(
     read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    user: dict[str, object] = {}
-    monkeypatch.setattr("dashboard.auth.reader.st.user", user)
-    for stamp, name in (
+    for given, name in (
         ({"name": "ada", "may_triage": True, "until": None}, "ada"),
         ({"name": "ada", "may_triage": True, "until": time.time() + 60}, "ada"),
         ({"name": "ada", "may_triage": True, "until": time.time() - 60}, None),
         ({"name": "ada", "may_triage": False, "until": None}, None),
     ):
-        user["pyrometer"] = json.dumps(stamp)
+        stamp(monkeypatch, json.dumps(given))
         if name is None:
             with pytest.raises(NotAllowed):
                 reader.signature("eve")
         else:
             assert reader.signature("eve") == name
-    user.clear()
+    stamp(monkeypatch, None)
     with pytest.raises(NotAllowed, match="Your login has ended"):
         reader.signature("eve")

@@ -22,6 +22,7 @@ from watched_nights import Nights, a_regression
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from dashboard.auth.provider import COOKIE
 from db.connection.engine import open_database
 from db.findings import store as findings
 
@@ -170,7 +171,7 @@ def test_a_deep_link_leads_through_the_login_and_a_triager_signs_with_the_name_o
     page.get_by_role("button", name="Save").click()
     shown(page, "seen")
     assert behind_a_login.noted() == [(ADA, "seen")]
-    (cookie,) = [each for each in context.cookies() if each["name"] == "_streamlit_user"]
+    (cookie,) = [each for each in context.cookies() if each["name"] == COOKIE]
     assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Lax")
     page.get_by_role("link", name="Log out").click()
     expect(page.get_by_role("heading", name="Log in")).to_be_visible(timeout=60_000)
@@ -216,7 +217,7 @@ def test_who_may_not_look_is_told_and_can_log_out(behind_a_login: Site, account:
     assert handshake(behind_a_login.url, Cookie=cookies) == 403
     status, address, page = client.open(behind_a_login.url + "/auth/logout")
     assert (status, address) == (403, f"{behind_a_login.url}/") and "those who log in" in page
-    assert "_streamlit_user" not in [each.name for each in client.cookies]
+    assert COOKIE not in [each.name for each in client.cookies]
 
 
 def test_a_login_that_somebody_else_began_is_none(behind_a_login: Site, vouching: Provider) -> None:

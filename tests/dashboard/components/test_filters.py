@@ -11,7 +11,7 @@ from telling_builders import a_finding
 from analysis.comparison.comparison import AGAIN
 from dashboard.components import filters, links, query_params
 from dashboard.components.reproduce import declared_name
-from db.records import TelemetryWindow
+from records.telemetry import TelemetryWindow
 
 
 def a_window(environment: str, run: str) -> TelemetryWindow:

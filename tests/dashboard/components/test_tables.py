@@ -8,7 +8,9 @@ from builders import MLP, RESNET, a_run, an_environment, an_outcome, measurement
 
 from dashboard.components import frames, markup, tables
 from dashboard.runs import run_facts
-from db.records import Headline, Outcome, RunSummary, SeriesKey, SeriesPoint
+from records.outcomes import Outcome
+from records.runs import RunSummary
+from records.series import Headline, SeriesKey, SeriesPoint
 
 NOW = datetime(2026, 9, 1, 5, 0, tzinfo=UTC)
 NASTY = '<img src=x onerror="alert(1)">'

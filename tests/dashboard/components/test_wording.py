@@ -10,7 +10,7 @@ from trend_builders import a_point
 
 from analysis.metrics import Better
 from dashboard.components import reproduce, wording
-from db.records import SeriesPoint
+from records.series import SeriesPoint
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from analysis.speedups import Gain, gains
 from dashboard.components import tables, wording
 from dashboard.runs import gains as page
 from db.connection.engine import open_database
-from db.records import Outcome
 from db.runs.store import save_measurements, save_outcomes, save_run
+from records.outcomes import Outcome
 from runner.suites.published_claims import claims_for
 from runner.suites.reference_cases import baselines
 

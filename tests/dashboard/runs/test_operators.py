@@ -12,8 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 import dashboard
 from db.connection.engine import open_database
-from db.records import Outcome, Run
 from db.runs.store import save_outcomes, save_run
+from records.outcomes import Outcome
+from records.runs import Run
 
 APP = Path(dashboard.__path__[0]) / "app.py"
 TRACE = "traces/abc/case-0.json.gz"

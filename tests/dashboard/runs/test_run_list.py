@@ -13,10 +13,10 @@ from dashboard_pages import Open, html, text
 from dashboard.components import query_params, tables
 from dashboard.runs import run_list
 from db.connection.engine import open_database
-from db.records import RunsOnly
 from db.runs import queries
 from db.runs.store import save_run
 from db.schema import core_tables as stored
+from records.runs import RunsOnly
 
 PAGE = "app_pages/run_detail.py"
 HOSTILE = "<img src=x onerror=alert(1)> & all"

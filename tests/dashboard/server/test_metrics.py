@@ -12,7 +12,7 @@ import pytest
 from dashboard.server.metrics import exposition
 from db.connection.engine import Database, open_database
 from db.queue import commands as queue
-from db.queue.records import NewTask, SchedulerSeen
+from records.tasks import NewTask, SchedulerSeen
 
 NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
 HOSTILE = 'a "b" \\ c\nd{e="f"} 1 # HELP'

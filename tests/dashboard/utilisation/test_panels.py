@@ -22,8 +22,8 @@ from telemetry_builders import (
 from analysis.metrics import METRICS
 from dashboard.components import charts, wording
 from dashboard.utilisation import panels, window_charts
-from db.records import Recording
 from db.telemetry.queries import stored_values
+from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 
 #: The columns that answer the one question, how busy the GPU is, by rung.

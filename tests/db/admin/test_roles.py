@@ -19,14 +19,14 @@ from db.connection.engine import Database, open_database
 from db.errors import BadRole, DatabaseError, ReadOnly
 from db.findings import notices
 from db.findings import store as findings
-from db.findings.records import NewFinding, Notice
 from db.queue import commands as queue
-from db.queue.records import NewTask, SchedulerSeen
 from db.runs import queries, store, traces
 from db.schema import core_tables as tables
 from db.schema.finding_tables import ACTIONS
 from db.series import rollups
 from db.telemetry import queries as telemetry
+from records.findings import NewFinding, Notice
+from records.tasks import NewTask, SchedulerSeen
 
 pytestmark = pytest.mark.postgres
 

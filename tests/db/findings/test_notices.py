@@ -4,7 +4,7 @@ from builders import a_night
 
 from db.connection.engine import Database
 from db.findings import notices
-from db.findings.records import Notice
+from records.findings import Notice
 
 DIGEST = Notice(
     "digest", "2026-09-01", a_night(0), "A quiet night", "All **well**.\n", {"regressions": 0}, {}

@@ -10,9 +10,9 @@ from builders import MLP, RESNET, a_night, a_run, an_environment, an_outcome, me
 
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.findings.records import Finding, NewFinding, TriageEntry
-from db.records import SeriesKey
 from db.runs import queries, store
+from records.findings import Finding, NewFinding, TriageEntry
+from records.series import SeriesKey
 
 OLD, NEW = an_environment("2.13.0+cpu"), an_environment("2.14.0.dev20260901+cpu")
 NIGHTS = 4

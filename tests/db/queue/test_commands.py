@@ -13,7 +13,7 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.queue.records import Attempt, NewTask, SchedulerSeen, Task
+from records.tasks import Attempt, NewTask, SchedulerSeen, Task
 
 NOW = a_night(0)
 LATER = NOW + timedelta(minutes=5)

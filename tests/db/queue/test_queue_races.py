@@ -13,7 +13,7 @@ from builders import a_night
 from db.connection.engine import Database, open_database
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.queue.records import NewTask
+from records.tasks import NewTask
 
 NOW = a_night(0)
 MANY = 60

@@ -8,8 +8,8 @@ from builders import a_night
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
-from db.queue.records import NewTask
 from db.series import nightly_queries
+from records.tasks import NewTask
 
 
 def test_what_waits_is_told_oldest_first_and_the_rest_counted(database: Database) -> None:

@@ -7,9 +7,9 @@ import pytest
 from analysis.metrics import Better
 from db.connection.engine import Database
 from db.errors import DatabaseError
-from db.records import MetricDefinition
 from db.runs import metric_definitions
 from db.schema import core_tables as tables
+from records.outcomes import MetricDefinition
 
 SPEEDUP = MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")
 GRAPHS = MetricDefinition("dynamo.graphs", "Graphs", "", "neither")

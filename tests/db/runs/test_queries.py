@@ -25,10 +25,12 @@ from psycopg import Cursor
 from sqlalchemy import event
 
 from db.connection.engine import Database
-from db.records import Environment, RunSummary, SeriesKey, SeriesPoint
 from db.runs import environments_in_use, queries, store, traces
 from db.series import rollups
 from db.telemetry import queries as telemetry
+from records.environments import Environment
+from records.runs import RunSummary
+from records.series import SeriesKey, SeriesPoint
 
 
 def _night(

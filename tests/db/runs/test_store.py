@@ -27,9 +27,9 @@ from sqlalchemy import func, select
 
 from db.connection.engine import Database, open_database
 from db.errors import DatabaseError
-from db.records import Measurement, MetricDefinition, Outcome
 from db.runs import metric_definitions, queries, store
 from db.schema import core_tables as tables
+from records.outcomes import Measurement, MetricDefinition, Outcome
 from runner.worker.messages import STATUSES
 
 
@@ -381,5 +381,5 @@ def test_a_fingerprint_that_stands_for_something_else_is_refused(
 
 def test_records_need_no_sqlalchemy() -> None:
     """Whoever only looks at records and errors need not load the database's libraries."""
-    code = "import sys, db.records, db.errors; sys.exit('sqlalchemy' in sys.modules)"
+    code = "import sys, records.runs, db.errors; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -18,9 +18,10 @@ from builders import (
 )
 
 from db.connection.engine import Database
-from db.records import Machine, SeriesKey
 from db.runs.store import save_outcomes, save_run
 from db.runs.traces import newest_operator_table, operator_tables
+from records.machines import Machine
+from records.series import SeriesKey
 
 ROWS = [{"name": "aten::addmm", "kind": "operator", "calls": 3.0, "self_cpu_us": 1.5}]
 TRACED = {"operators": ROWS, "device": "cpu"}

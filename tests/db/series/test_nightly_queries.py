@@ -7,10 +7,10 @@ from builders import MLP, RESNET, a_machine, a_night, a_run, an_environment, an_
 
 from db.connection.engine import Database
 from db.queue import commands as queue
-from db.queue.records import NewTask
-from db.records import Environment
 from db.runs import environments_in_use, queries, store
 from db.series import nightly_queries
+from records.environments import Environment
+from records.tasks import NewTask
 
 NIGHTLY, PINNED = an_environment("2.14.0+cpu"), an_environment("2.13.0+cpu")
 CANARY = Environment("canary-1", "canary", "", "3.12.3", {})

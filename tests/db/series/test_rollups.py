@@ -28,10 +28,11 @@ from sqlalchemy import delete, select, update
 from db.connection.aggregates import Median
 from db.connection.engine import Database, open_database
 from db.connection.transaction import together
-from db.records import Environment, ReleasePoint
 from db.runs import store
 from db.schema import core_tables as tables
 from db.series import rollups
+from records.environments import Environment
+from records.series import ReleasePoint
 
 OLD, NEW = an_environment("2.9.1+cu126"), an_environment("2.10.0+cu126")
 

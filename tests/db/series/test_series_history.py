@@ -20,12 +20,13 @@ from builders import (
 )
 
 from db.connection.engine import Database
-from db.findings.records import HistoryRun, RunChange, Track
 from db.queue import commands as queue
-from db.queue.records import NewTask
-from db.records import Environment, Run
 from db.runs import store
 from db.series import series_history
+from records.environments import Environment
+from records.runs import Run, RunChange
+from records.series import HistoryRun, Track
+from records.tasks import NewTask
 
 NIGHTLY = Track("nightly", "nightly", "h200")
 CANARY = Environment("canary-1", "canary", "", "3.12.3", {})

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.errors import DamagedTelemetry, SchemaTooNew
-from db.records import Recording
 from db.telemetry.codec import DELTA_COLUMNS, Rows, decode, encode
+from records.telemetry import Recording
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 #: What a driver tells in whole numbers of some small unit, and what it tells as a double.

@@ -9,13 +9,14 @@ from builders import MLP, RESNET, a_machine, a_night, a_recording, a_run, an_env
 from builders import measurements_for as measured
 from sqlalchemy import select, update
 
+from db.admin.prune import Pruned
 from db.admin.prune import prune_telemetry as prune
 from db.connection.engine import Database
 from db.errors import DamagedTelemetry, SchemaTooNew
-from db.records import Pruned, Recording, TelemetryWindow
 from db.runs import queries, store
 from db.schema import core_tables as tables
 from db.telemetry.queries import UTILISATION, recording, windows
+from records.telemetry import Recording, TelemetryWindow
 from runner.telemetry.capability import Rung
 from runner.telemetry.columns import COLUMNS
 

@@ -16,9 +16,9 @@ from slurm_site import Site
 from db.connection.engine import Database, open_database
 from db.queue.commands import plan_fire
 from db.queue.queries import attempts, schedulers, task
-from db.queue.records import NewTask, Task, machine_of
 from db.runs import queries
 from fleet.slurm.hosts import SlurmPlaces
+from records.tasks import NewTask, Task, machine_of
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.process_identity import machine_name

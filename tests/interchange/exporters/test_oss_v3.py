@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from builders import BERT, MLP, a_machine, a_run, an_environment, an_outcome, measurements_for
 
-from db.records import MetricDefinition, Outcome, Run
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import records_of, write_oss_v3
+from records.outcomes import MetricDefinition, Outcome
+from records.runs import Run
 
 #: The schema: what a field holds. A list of one type is an Array, `{...: type}` a Map from text.
 TEXTS: dict[Any, Any] = {...: str}

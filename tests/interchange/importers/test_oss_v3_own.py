@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records import Measurement, MetricDefinition, Outcome, Run
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.exporters.oss_v3 import write_oss_v3
 from interchange.foreign_runs import machine_called
 from interchange.imported import Imported
 from interchange.importers import oss_v3
+from records.outcomes import Measurement, MetricDefinition, Outcome
+from records.runs import Run
 from tests import builders
 
 

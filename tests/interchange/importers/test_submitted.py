@@ -9,13 +9,13 @@ import pytest
 from builders import a_machine
 from exchange_samples import SUBMITTED
 
-from db.records import Machine
 from db.schema.core_tables import STATUSES as OF_THE_DATABASE
 from interchange.errors import BadFile, Place
 from interchange.imported import Imported
 from interchange.importers import submitted
 from interchange.importers.submitted import STATUSES, Gpu
 from interchange.reading import json_of
+from records.machines import Machine
 
 WRITTEN = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -57,9 +57,7 @@ class ErrorsAfterSixSamples:
     def close(self) -> None: ...
 
 
-def outcome_of(
-    folder: Path, case: str, timing: Timing, telemetry: Telemetry | None, *nodes: Node
-) -> Outcome:
+def outcome_of(folder: Path, case: str, timing: Timing, telemetry: Telemetry | None, *nodes: Node) -> Outcome:
     """What becomes of a case of a run over these nodes."""
     shared = conditions(folder, CASE_FILES / "counts.py", timing=timing)
     (target,) = shared.targets.values()

@@ -25,8 +25,8 @@ from analysis.comparison.verdict import Verdict, judge
 from analysis.detection.change_points import Night
 from analysis.detection.change_points import judge as judge_nights
 from analysis.detection.nights import Decision, Judged, Rules
-from db.findings.records import Finding, HistoryPoint, HistoryRun, NewFinding, Track
-from db.records import SeriesKey
+from records.findings import Finding, NewFinding
+from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
 from scheduled_jobs.detection.confirmation_verdict import Ruling, ruling
 from scheduled_jobs.detection.findings import MachineSeries, Sides, decisions_of, seen, sides_of
 from scheduled_jobs.notifications.digest import digest

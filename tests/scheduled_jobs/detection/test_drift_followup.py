@@ -13,7 +13,7 @@ from watched_series import CHANGE, TRACK, a_series, judged, known
 from analysis.detection.nights import Night, Rules
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.findings.records import Finding
+from records.findings import Finding
 from scheduled_jobs.detection.drift_followup import going_on
 from scheduled_jobs.detection.findings import seen
 from scheduled_jobs.jobs.detect import detect

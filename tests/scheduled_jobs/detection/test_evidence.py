@@ -10,8 +10,9 @@ from watched_series import known
 from analysis.comparison.case_results import CaseResult, Side
 from analysis.comparison.verdict import Verdict, Word
 from db.connection.engine import Database
-from db.records import Environment, Machine
 from db.runs import store
+from records.environments import Environment
+from records.machines import Machine
 from scheduled_jobs.detection.confirmation_verdict import ruling
 from scheduled_jobs.detection.evidence import bisect_offer, moved_with, operator_difference
 

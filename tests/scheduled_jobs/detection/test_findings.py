@@ -8,7 +8,7 @@ from builders import a_night
 from watched_series import CHANGE, KEY, TRACK, a_series, judged, known
 
 from analysis.detection.nights import Change, Decision
-from db.findings.records import Finding
+from records.findings import Finding
 from reports.text.finding_text import stricter
 from scheduled_jobs.detection.findings import (
     SIDES,

@@ -9,7 +9,7 @@ import pytest
 from builders import an_environment
 from watched_nights import build, nightly
 
-from configuration.schema import EnvironmentSettings
+from configuration.tables.environments import EnvironmentSettings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted, parse_spec
 from runner.environments.store import Store

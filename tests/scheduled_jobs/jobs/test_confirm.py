@@ -25,10 +25,11 @@ from watched_nights import (
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
-from db.findings.records import Finding, NewFinding, Track
-from db.queue.records import Task
-from db.records import Environment
 from db.runs import store
+from records.environments import Environment
+from records.findings import Finding, NewFinding
+from records.series import Track
+from records.tasks import Task
 from reports.text.finding_text import because
 from scheduled_jobs.detection.confirmation_command import planned
 from scheduled_jobs.detection.findings import sides_of

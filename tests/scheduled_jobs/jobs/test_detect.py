@@ -12,8 +12,8 @@ from watched_nights import PINNED, TOML, Nights, a_task, finish, hands, nightly,
 from db.admin.delete_run import forget_run
 from db.connection.engine import Database
 from db.findings import store as findings
-from db.findings.records import Finding
 from db.queue import commands as queue
+from records.findings import Finding
 from scheduled_jobs.detection.border_levels import CROSSED, crossed_of
 from scheduled_jobs.jobs.context import Done
 from scheduled_jobs.jobs.detect import detect

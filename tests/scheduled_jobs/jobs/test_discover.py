@@ -13,7 +13,7 @@ from configuration.settings import load_settings
 from db.connection.engine import Database
 from db.findings import notices
 from db.queue.commands import plan_fire
-from db.queue.records import NewTask, Task
+from records.tasks import NewTask, Task
 from runner.errors import IndexFailed
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.jobs.discover import RELEASE, discover, pinned_version
@@ -104,7 +104,7 @@ def test_the_upgrade_of_a_schedule_over_nodes_is_on_one(
     sqlite: Database, tmp_path: Path, wheels: Path
 ) -> None:
     discovery = Discovery(sqlite, tmp_path)
-    discovery.toml = TOML.replace("replicates = 4", 'nodes = 2')
+    discovery.toml = TOML.replace("replicates = 4", "nodes = 2")
     discovery.look()
     (task, _) = waiting(sqlite, "upgrade")
     assert task.spec["suite"] == "cpu" and "nodes" not in task.spec

@@ -8,12 +8,12 @@ import pytest
 from schedulers import settled
 from watched_nights import hands
 
-from cli.workflows.select_cases import choose_cases, choose_suite
 from configuration.errors import ConfigurationError
 from runner.environment import Environment
 from runner.suites.catalogue import workloads
 from scheduled_jobs.jobs.measure import options
 from scheduled_jobs.scheduler.planner import tasks_of
+from workflows.planning.select_cases import choose_cases, choose_suite
 
 TOML = """
 [schedules.nightly]

@@ -9,7 +9,7 @@ from journals import write_journal
 from watched_nights import hands
 
 from db.connection.engine import open_database
-from db.queue.records import Task
+from records.tasks import Task
 from runner import journal
 from runner.journal import Journal
 from scheduled_jobs.jobs.prune import tidy

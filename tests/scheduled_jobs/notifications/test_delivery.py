@@ -15,7 +15,7 @@ from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database, open_database
 from db.findings.deliveries import Delivery, deliveries
 from db.findings.notices import notice, save_notice
-from db.findings.records import Notice
+from records.findings import Notice
 from scheduled_jobs.notifications import bounded
 from scheduled_jobs.notifications.delivery import (
     MOST_TRIES,

@@ -14,10 +14,10 @@ from db.connection.engine import Database
 from db.findings import notices
 from db.findings import store as findings
 from db.findings.deliveries import deliveries
-from db.findings.records import Notice
 from db.queue import commands as queue
 from db.queue.queries import tasks
-from db.queue.records import NewTask
+from records.findings import Notice
+from records.tasks import NewTask
 from scheduled_jobs.detection.border_levels import CROSSED, Crossed
 from scheduled_jobs.jobs.context import Done, Stopped
 from scheduled_jobs.notifications.collect import stored_digest

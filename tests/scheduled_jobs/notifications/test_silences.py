@@ -11,7 +11,7 @@ from configuration.settings import Settings, load_settings
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.queue.queries import tasks
-from db.queue.records import NewTask
+from records.tasks import NewTask
 from scheduled_jobs.notifications.collect import silences
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)

@@ -19,8 +19,8 @@ from schedulers import Process, executions, scheduler, settled, until
 from db.connection.engine import Database, open_database
 from db.queue.commands import cancel, plan_fire
 from db.queue.queries import attempts, schedulers, task
-from db.queue.records import Attempt, NewTask, Task, machine_of
 from db.runs import queries
+from records.tasks import Attempt, NewTask, Task, machine_of
 
 AN_ENVIRONMENT = {
     "name": "an environment",

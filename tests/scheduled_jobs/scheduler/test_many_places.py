@@ -16,7 +16,7 @@ from sqlalchemy import event
 from db.connection.engine import Database, open_database
 from db.queue import queries as queue_queries
 from db.queue.commands import plan_fire
-from db.queue.records import NewTask, Task, machine_of
+from records.tasks import NewTask, Task, machine_of
 from scheduled_jobs.jobs.context import ChildLost, Done, Ended, Hands, OnEvent
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.child_process import Logs

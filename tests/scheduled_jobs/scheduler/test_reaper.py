@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from db.queue.records import Task
+from records.tasks import Task
 from scheduled_jobs.scheduler.process_identity import Owner, dead_process, machine_name, myself, started
 from scheduled_jobs.scheduler.reaper import LEASE_SECONDS, Reaper
 

@@ -22,8 +22,8 @@ from db.connection.engine import Database, open_database
 from db.queue import task_attempts as waits
 from db.queue.commands import cancel, lose
 from db.queue.queries import attempts, fires, schedulers, task, tasks
-from db.queue.records import NewTask, Task
 from db.runs import queries
+from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, FollowUp, Hands, Stopped
 from scheduled_jobs.scheduler import child_process as children
 from scheduled_jobs.scheduler.child_process import Logs, logs_of, run_child

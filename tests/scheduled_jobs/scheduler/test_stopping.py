@@ -16,7 +16,7 @@ from schedulers import a_service, settled, until
 from db.connection.engine import Database, open_database
 from db.queue.commands import cancel, plan_fire
 from db.queue.queries import attempts, schedulers, task, tasks
-from db.queue.records import NewTask, Task
+from records.tasks import NewTask, Task
 from scheduled_jobs.jobs.context import Done, Hands, Stopped
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log

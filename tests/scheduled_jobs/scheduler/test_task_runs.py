@@ -15,8 +15,8 @@ from configuration.settings import load_settings
 from db.connection.engine import Database, open_database
 from db.queue.commands import claim, lose, plan_fire, set_run
 from db.queue.queries import attempts
-from db.queue.records import NewTask, Task
 from db.runs import queries
+from records.tasks import NewTask, Task
 from runner.journal import Journal
 from scheduled_jobs.jobs.context import ChildLost, Ended, Hands, OnEvent, unheard
 from scheduled_jobs.scheduler.process_identity import Owner

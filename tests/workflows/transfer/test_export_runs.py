@@ -21,10 +21,10 @@ from builders import (
 from sqlalchemy import update
 
 from db.connection.engine import Database, open_database
-from db.records import MetricDefinition
 from db.runs import metric_definitions, queries, store
 from db.schema import core_tables as tables
 from interchange import own
+from records.outcomes import MetricDefinition
 from workflows.errors import NoSuchRun
 from workflows.transfer import export_runs
 from workflows.transfer.export_runs import Exported, Format

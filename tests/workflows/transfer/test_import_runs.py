@@ -13,12 +13,13 @@ from exchange_samples import PYTEST, SAMPLES, TORCHBENCH, of_json, written
 from sqlalchemy import delete
 
 from db.connection.engine import Database, open_database
-from db.records import Measurement, MetricDefinition, Run
 from db.runs import queries
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from db.schema import core_tables as tables
 from interchange.errors import Place
 from interchange.imported import Imported, ImportedRun
+from records.outcomes import Measurement, MetricDefinition
+from records.runs import Run
 from workflows.integrity_check import check
 from workflows.transfer import export_runs
 from workflows.transfer.import_runs import Amount, Arrived, arrive, keep

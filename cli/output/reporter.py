@@ -1,0 +1,87 @@
+"""The reporters of workflows: sentences on stderr for people, and events on stdout for programs."""
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from ..streams import is_cut_short
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from workflows.measure import RunResult
+    from workflows.reporter import Watcher
+    from workflows.run_header import Header
+    from workflows.run_locally import Conclude
+
+
+def say(sentence: str) -> None:
+    """A line for people, on stderr: stdout may carry what a program reads."""
+    sys.stderr.write(sentence + "\n")
+    sys.stderr.flush()
+
+
+class TerminalReporter:
+    """Lines for people; a run is watched on stdout."""
+
+    def note(self, sentence: str) -> None:
+        """A remark."""
+        say(f"note: {sentence}")
+
+    def progress(self, sentence: str) -> None:
+        """A line as it is."""
+        say(sentence)
+
+    def failed(self, sentence: str) -> None:
+        """An error, in the form in which a command ends with one."""
+        say(f"pyrometer: {sentence}")
+
+    def waiting(self, sentence: str) -> None:
+        """Waiting, and how to end it."""
+        say(f"{sentence}: waiting for its end (Ctrl-C gives up)")
+
+    def watching(self) -> "AbstractContextManager[Watcher]":
+        """A live display on a terminal, plain lines elsewhere."""
+        return self._watching(as_json=False)
+
+    def _watching(self, *, as_json: bool) -> "AbstractContextManager[Watcher]":
+        # Only what measures waits for the import of rich's displays, and of what measuring imports.
+        from .progress import choose_watcher, watching_console
+
+        return choose_watcher(watching_console(), as_json)
+
+
+class JsonReporter(TerminalReporter):
+    """The same lines, and on stdout one JSON object per event."""
+
+    def waiting(self, sentence: str) -> None:
+        """Waiting, as a line and as an event."""
+        super().waiting(sentence)
+        from .progress import report_waiting
+
+        report_waiting(f"{sentence}: waiting for its end")
+
+    def watching(self) -> "AbstractContextManager[Watcher]":
+        """Events."""
+        return self._watching(as_json=True)
+
+
+def concluding(show: "Callable[[Console, Header, RunResult], None]", *, as_json: bool) -> "Conclude":
+    """Shows the end of a run on stdout, and says what the reader may miss of it."""
+    from workflows.run_locally import go_on
+
+    from .progress import watching_console
+
+    def concluded(header: "Header", result: "RunResult") -> None:
+        console = watching_console()
+        show(console, header, result)
+        if as_json and result.state != "complete":
+            say(go_on(header))
+        if is_cut_short(console.file):
+            say(
+                "note: the disk with the output is full: its end is missing; "
+                f"pyrometer report {header.run} tells it again"
+            )
+
+    return concluded

@@ -1,0 +1,163 @@
+"""Logins at an OpenID Connect provider: the way there, the way back, and the cookie that keeps a login."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, cast
+
+from itsdangerous import BadData, URLSafeTimedSerializer
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Receive, Scope
+
+from dashboard.auth import cookies, login_page
+from dashboard.auth.identity import group_patterns, matching_group
+from dashboard.auth.policy import Rules
+
+_LOG = logging.getLogger(__name__)
+
+LOGIN, LOGOUT, CALLBACK = "/login", "/auth/logout", "/oauth2callback"
+#: The signed cookie of a login, and the provider's own token, which a logout there asks for.
+COOKIE, _ID_TOKEN = "pyrometer_login", "pyrometer_id_token"
+#: Seconds that a browser keeps them: a login ends before, a page that is still open says so.
+_COOKIE_SECONDS = 30 * 24 * 3600
+#: A browser does not keep a longer cookie.
+_COOKIE_CHARACTERS = 3800
+_NOT_STORED = {"cache-control": "no-store"}
+
+
+class Provider:
+    """The provider of `rules`, spoken to with Authlib. Answers the paths LOGIN, LOGOUT and CALLBACK."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._signer = URLSafeTimedSerializer(rules.provider["cookie_secret"], salt=COOKIE)
+
+    def claims(self, headers: cookies.Headers) -> dict[str, Any]:
+        """What the provider said at the login; nothing without a cookie that this server signed."""
+        claims = self._session(headers).get("claims")
+        return cast(dict[str, Any], claims) if isinstance(claims, dict) else {}
+
+    async def answer(self, scope: Scope, receive: Receive, *, page: bool) -> Response:
+        """The response to a request for one of the three paths; `page`: the sender reads HTML."""
+        request = Request({**scope, "session": self._session(scope["headers"])}, receive)
+        if scope["path"] == LOGIN:
+            return await self._begin(request, page=page)
+        if scope["path"] == LOGOUT:
+            return await self._leave(request)
+        return await self._finish(request)
+
+    async def _begin(self, request: Request, *, page: bool) -> Response:
+        """To the provider; where the reader wanted to go is remembered."""
+        request.session.pop("claims", None)
+        try:
+            client = self._client()
+            response: Response = await client.authorize_redirect(
+                request, self._rules.provider["redirect_uri"]
+            )
+        except Exception:
+            # Whatever a provider answers or leaves out: the reader cannot mend it.
+            _LOG.warning("The provider of logins does not answer.", exc_info=True)
+            return login_page.unanswered(self._rules.ask, page=page)
+        self._keep(response, COOKIE, self._signed(request.session))
+        wanted = request.query_params.get("to")
+        if wanted is not None:
+            cookies.remember(response, cookies.own_address(wanted), encrypted=self._rules.encrypted)
+        response.headers.update(_NOT_STORED)
+        return response
+
+    async def _finish(self, request: Request) -> Response:
+        """Back from the provider: after a login with its claims, after a logout with nothing."""
+        response = RedirectResponse("/", 302, _NOT_STORED)
+        if not {"code", "error"} & set(request.query_params):
+            return response
+        try:
+            token: dict[str, Any] = await self._client().authorize_access_token(request)
+        except Exception:
+            # A login that another browser began, a stale page, a token that is not the provider's.
+            _LOG.warning("A login at the provider failed.", exc_info=True)
+            self._forget(response)
+            return response
+        claims = kept_claims(token.get("userinfo") or {}, self._rules)
+        self._keep(response, COOKIE, self._signed({"claims": claims}))
+        id_token = str(token.get("id_token", ""))
+        if id_token and len(id_token) <= _COOKIE_CHARACTERS:
+            self._keep(response, _ID_TOKEN, id_token, LOGOUT)
+        return response
+
+    async def _leave(self, request: Request) -> Response:
+        """Out of this dashboard and, where the provider has an address for it, out of the provider."""
+        address = "/"
+        if self.claims(request.scope["headers"]):
+            try:
+                ended = await self._client().create_logout_url(
+                    post_logout_redirect_uri=self._rules.provider["redirect_uri"],
+                    id_token_hint=request.cookies.get(_ID_TOKEN),
+                    client_id=self._rules.provider["client_id"],
+                )
+                address = str(ended["url"])
+            except Exception:
+                _LOG.warning("No logout at the provider.", exc_info=True)
+        response = RedirectResponse(address, 302, _NOT_STORED)
+        self._forget(response)
+        return response
+
+    def _client(self) -> Any:
+        """A client of the provider; its metadata is fetched when it is first needed."""
+        # Only logins need it: the extra `oidc`.
+        from authlib.integrations import starlette_client
+
+        provider = self._rules.provider
+        return (
+            cast(Any, starlette_client)
+            .OAuth()
+            .register(
+                "provider",
+                client_id=provider["client_id"],
+                client_secret=provider["client_secret"],
+                server_metadata_url=provider["server_metadata_url"],
+                client_kwargs={"scope": "openid email profile", "code_challenge_method": "S256"},
+                authorize_params={"prompt": "select_account"},
+            )
+        )
+
+    def _session(self, headers: cookies.Headers) -> dict[str, Any]:
+        value = cookies.sent(headers).get(COOKIE)
+        if value is None:
+            return {}
+        try:
+            found: object = self._signer.loads(value, max_age=_COOKIE_SECONDS)
+        except BadData:
+            return {}
+        return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+
+    def _signed(self, session: Mapping[str, Any]) -> str:
+        return str(self._signer.dumps(dict(session)))
+
+    def _keep(self, response: Response, name: str, value: str, path: str = "/") -> None:
+        response.set_cookie(
+            name,
+            value,
+            max_age=_COOKIE_SECONDS,
+            path=path,
+            httponly=True,
+            samesite="lax",
+            secure=self._rules.encrypted,
+        )
+
+    def _forget(self, response: Response) -> None:
+        for name, path in ((_ID_TOKEN, LOGOUT), (COOKIE, "/")):
+            response.delete_cookie(name, path, httponly=True, samesite="lax", secure=self._rules.encrypted)
+
+
+def kept_claims(claims: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+    """Of a token's claims, those that decide; of the groups, one for each pattern of `rules`.
+
+    A reader may be in hundreds of groups, and a cookie holds 4 KiB. A pattern that is added later holds from
+    the next login on; one that is taken away, at once.
+    """
+    names = ("iat", "email_verified", rules.user_claim)
+    kept = {name: claims[name] for name in names if name in claims}
+    groups = claims.get(rules.groups_claim)
+    patterns = group_patterns(rules)
+    matched = [group for pattern in patterns if (group := matching_group(groups, pattern)) is not None]
+    return kept | {rules.groups_claim: list(dict.fromkeys(matched))}

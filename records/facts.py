@@ -1,0 +1,6 @@
+"""Facts: what is kept as JSON, by name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Facts = Mapping[str, Any]

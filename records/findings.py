@@ -1,0 +1,139 @@
+"""What detection found, what people did with it, and the notices about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from .facts import Facts
+from .series import SeriesKey
+
+
+@dataclass(frozen=True, slots=True)
+class NewFinding:
+    """A change that detection saw in a series of a track.
+
+    `direction`: worse or better; `shape`: step or drift. `at_run` is the id of the first run after it,
+    `before_run` of the last one before; environments are fingerprints, those of these two runs. `change`,
+    `low` and `high` are log ratios of new to old (0.05 is about 5 %). `state` is candidate, or what is known
+    at once. Findings with the same `group_key` are told as one.
+    """
+
+    key: SeriesKey
+    schedule: str
+    track: str
+    label: str
+    direction: str
+    shape: str
+    at_run: str
+    before_run: str
+    old_environment: str
+    new_environment: str
+    change: float
+    low: float | None = None
+    high: float | None = None
+    evidence: Facts = field(default_factory=dict[str, Any])
+    group_key: str = ""
+    state: str = "candidate"
+
+
+class FindingGroup(StrEnum):
+    """What a finding is to people at a moment; each is in one group. Every count and list of them asks this.
+
+    OPEN: a confirmed regression that is neither triaged nor muted. KNOWN: triaged or muted, and
+    not closed. CLOSED: refuted, taken back by later nights, or the machine's.
+    """
+
+    OPEN = "open"
+    IMPROVEMENT = "improvement"
+    WAITING = "waiting"
+    UNCLEAR = "unclear"
+    KNOWN = "known"
+    CLOSED = "closed"
+
+
+def group_of(state: str, direction: str, *, silenced: bool) -> FindingGroup:
+    """The group of a finding by its state and direction; `silenced`: triaged, or muted at that moment."""
+    if state in ("refuted", "no longer", "machine"):
+        return FindingGroup.CLOSED
+    if silenced:
+        return FindingGroup.KNOWN
+    if state == "confirmed":
+        return FindingGroup.OPEN if direction == "worse" else FindingGroup.IMPROVEMENT
+    return FindingGroup.UNCLEAR if state == "unclear" else FindingGroup.WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding as it stands; what NewFinding has means the same here.
+
+    `state`: candidate, confirming, confirmed, refuted, unclear, no longer, machine. `triage`: open,
+    acknowledged, expected, fixed. `at` and `before` are when the two runs started. `muted_until` silences
+    what is told of it and changes nothing else. `returns_of` is the id of a finding that was fixed before.
+    """
+
+    id: int
+    key: SeriesKey
+    schedule: str
+    track: str
+    label: str
+    direction: str
+    shape: str
+    at_run: str
+    at: datetime
+    before_run: str
+    before: datetime
+    machine: str
+    old_environment: str
+    old_torch_version: str
+    new_environment: str
+    new_torch_version: str
+    change: float
+    low: float | None
+    high: float | None
+    state: str
+    found_at: datetime
+    decided_at: datetime | None
+    evidence: Facts
+    group_key: str
+    triage: str = "open"
+    muted_until: datetime | None = None
+    link: str = ""
+    returns_of: int | None = None
+
+    def silenced(self, now: datetime) -> bool:
+        """Whether people know it already, or want to hear nothing of it for now."""
+        return self.triage != "open" or (self.muted_until is not None and self.muted_until > now)
+
+    def group(self, now: datetime) -> FindingGroup:
+        """What it is to people at a moment."""
+        return group_of(self.state, self.direction, silenced=self.silenced(now))
+
+
+@dataclass(frozen=True, slots=True)
+class TriageEntry:
+    """What somebody did with a finding. `action`: acknowledge, expected, fixed, mute, note, link."""
+
+    finding_id: int
+    at: datetime
+    who: str
+    action: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What was told, or is to be. Of one `kind` and `key` there is one.
+
+    `body` is Markdown. `sent` says by target, written without its secrets, what became of it: `deliveries`
+    reads it.
+    """
+
+    kind: str
+    key: str
+    made_at: datetime
+    title: str
+    body: str
+    facts: Facts = field(default_factory=dict[str, Any])
+    sent: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,0 +1,97 @@
+"""Runs: one execution of a suite on one machine, and what lists of them show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from .environments import Environment, NamedEnvironment
+from .facts import Facts
+from .machines import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A measurement profile: the settings under which the worker ran."""
+
+    fingerprint: str
+    name: str
+    settings: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted."""
+
+    id: str
+    suite: str
+    started_at: datetime
+    ended_at: datetime | None
+    state: str
+    machine: Machine
+    environments: tuple[Environment, ...]
+    profile: Profile
+    harness: str
+    planned: int
+    command: str
+    notes: tuple[str, ...] = ()
+    facts: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One row of a list of runs. `counts` maps status to number of outcomes."""
+
+    id: str
+    suite: str
+    started_at: datetime
+    ended_at: datetime | None
+    state: str
+    machine: str
+    hardware: str
+    torch_versions: tuple[str, ...]
+    profile: str
+    planned: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOnly:
+    """Which runs a list holds: of a suite, of machines of a name, in a state; empty leaves nothing out."""
+
+    suite: str = ""
+    machine: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """One thing that differs between two runs; `before` and `after` are for people, empty for nothing.
+
+    `kind`: machine (what is, and what runs on it: driver, kernel, governor), hardware, harness, profile,
+    environment (versions of packages and of what they bring). `name` is what of it.
+    """
+
+    kind: str
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRun:
+    """A run of `pyrometer upgrade` as in a list. `hardware` is a fingerprint, `facts` are the run's own.
+
+    `environments` stand in the order in which they were given; the canary's is not among them.
+    """
+
+    id: str
+    suite: str
+    started_at: datetime
+    state: str
+    machine: str
+    hardware: str
+    hardware_label: str
+    profile: str
+    environments: tuple[NamedEnvironment, ...]
+    facts: Facts

@@ -1,0 +1,171 @@
+"""Series of measurements across runs, and the histories that detection reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesKey:
+    """The identity of a series. `hardware` and `profile` are fingerprints; labels are for people."""
+
+    case: str
+    metric: str
+    hardware: str
+    hardware_label: str
+    profile: str
+    profile_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One measurement in its series, with what a chart needs beside it."""
+
+    case: str
+    run: str
+    started_at: datetime
+    environment: str
+    torch_version: str
+    machine: str
+    harness: str
+    point: float
+    low: float | None
+    high: float | None
+    smallest: float
+    largest: float
+    spread: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The newest point of a series and the one before it."""
+
+    key: SeriesKey
+    latest: SeriesPoint
+    previous: SeriesPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePoint:
+    """What one PyTorch version came to in a series: the median of its points, their range, how many runs.
+
+    `torch_version` is a whole version with its local part; `newest_at` is the start of the newest run.
+    """
+
+    key: SeriesKey
+    torch_version: str
+    runs: int
+    median: float
+    lowest: float
+    highest: float
+    newest_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A hardware and a profile under which a metric was measured, and the newest run that did.
+
+    `hardware` and `profile` are fingerprints; `settings` are those of the profile. `gpus` is how many GPUs
+    the hardware has, `machines` how many machines measured as one.
+    """
+
+    hardware: str
+    hardware_label: str
+    profile: str
+    profile_name: str
+    settings: Mapping[str, Any]
+    run: str
+    started_at: datetime
+    gpus: int = 0
+    machines: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What is judged as one history: an environment as a schedule asks for it, on the machines of a label."""
+
+    schedule: str
+    track: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRun:
+    """One environment in one run of a history; `environment` is a fingerprint, `machine` a name."""
+
+    run: str
+    started_at: datetime
+    environment: str
+    torch_version: str
+    machine: str
+    harness: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One measurement of a history: its `point`, the `spread` and number `n` of its replicates, as stored.
+
+    All points of one run and environment share one `at`, for there are very many points.
+    """
+
+    at: HistoryRun
+    point: float
+    spread: float | None
+    n: int
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+        return self.at.run
+
+    @property
+    def started_at(self) -> datetime:
+        """When the run started."""
+        return self.at.started_at
+
+    @property
+    def environment(self) -> str:
+        """The fingerprint of the environment."""
+        return self.at.environment
+
+    @property
+    def torch_version(self) -> str:
+        """The whole version of PyTorch, empty for the canary."""
+        return self.at.torch_version
+
+    @property
+    def machine(self) -> str:
+        """The name of the machine."""
+        return self.at.machine
+
+    @property
+    def harness(self) -> str:
+        """The version of the harness."""
+        return self.at.harness
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesHistory:
+    """The points of one series in one track, oldest first."""
+
+    key: SeriesKey
+    points: tuple[HistoryPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredFor:
+    """Whom one environment of a run was measured for. `environment` is a fingerprint, `name` the one typed.
+
+    `track` is the schedule's word for it and `baseline` the track that the schedule pins; both are empty for
+    a run that no `measure` task made. `last`: of the run's environments with a PyTorch it was given last, as
+    a candidate is.
+    """
+
+    run: str
+    environment: str
+    name: str
+    last: bool
+    track: str = ""
+    baseline: str = ""

@@ -1,0 +1,163 @@
+"""The queue: scheduled runs, their tasks, attempts at them, and the schedulers that do them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from .facts import Facts
+
+#: The error of a task that nobody began before the next one of its part was due. Whom people cancel has none.
+SUPERSEDED = "a later one stands for it"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """One thing to be done for a fire; `part` tells it from the others of that fire.
+
+    `label` is what a machine must be asked by to do it, empty for any. `spec` is the job's own to read; that
+    of a `measure` task names its `track`. Nobody takes it up before `not_before`.
+    """
+
+    part: str
+    job: str
+    spec: Facts
+    label: str = ""
+    not_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as it stands. `state`: waiting, running, done, failed, lost, cancelled.
+
+    `attempts` counts those that were not given back unfinished. `token` is the fence of the attempt that is
+    running, None when none is. `started_at` is when the newest attempt began, `ended_at` when the task was
+    over for good. `owner` is the scheduler that has it or had it last.
+    """
+
+    id: int
+    schedule: str
+    due_at: datetime
+    part: str
+    job: str
+    spec: Facts
+    label: str
+    state: str
+    attempts: int
+    run_id: str | None = None
+    owner: str | None = None
+    beats: int = 0
+    token: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    result: Facts = field(default_factory=dict[str, Any])
+    error: str = ""
+    not_before: datetime | None = None
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a later one stands for it: it is cancelled, but not by people."""
+        return self.state == "cancelled" and self.error == SUPERSEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a task. `ended`: done, failed, lost, stale, released, cancelled, or nothing while it runs.
+
+    Stale is one that came back with a result after it had been given up.
+    """
+
+    task_id: int
+    number: int
+    token: str
+    owner: str
+    started_at: datetime
+    ended_at: datetime | None
+    ended: str
+    detail: str
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSeen:
+    """A scheduler that lives, or did when it was last seen; `beats` grows for as long as it does.
+
+    `facts` say what it serves: `scheduled_jobs.scheduler.advertised_schedules` writes them. Empty: a version
+    that said nothing of it.
+    """
+
+    owner: str
+    machine: str
+    labels: tuple[str, ...]
+    started_at: datetime
+    seen_at: datetime
+    beats: int
+    version: str
+    facts: Facts = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """One due moment of one schedule with its tasks.
+
+    `how`: timetable, caught up, by hand, follow-up, missed, first seen. A missed one has no tasks: a later
+    one stands for it. Nor has the one that marks when a schedule was first seen: nothing before it is caught
+    up.
+    """
+
+    schedule: str
+    due_at: datetime
+    how: str
+    made_at: datetime
+    tasks: tuple[Task, ...] = ()
+
+
+def machine_of(owner: str | None) -> str:
+    """The machine on which an owner has things done; empty where there is none."""
+    return (owner or "").partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class NightTask:
+    """A `measure` task, without what only its job reads.
+
+    `track` is the environment that it follows, as the schedule asks for it; `baseline` the one that the
+    schedule pins, empty for none. The rest is as in `Task`.
+    """
+
+    id: int
+    schedule: str
+    part: str
+    label: str
+    track: str
+    baseline: str
+    due_at: datetime
+    not_before: datetime | None
+    state: str
+    attempts: int
+    owner: str | None
+    run_id: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    error: str
+
+    @property
+    def superseded(self) -> bool:
+        """As in `Task`."""
+        return self.state == "cancelled" and self.error == SUPERSEDED
+
+    @property
+    def machine(self) -> str:
+        """The machine that has the task or had it last; before anybody had it, whom it is for."""
+        return (self.owner or self.label).partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LastFire:
+    """The newest fire of a schedule. `states` counts its tasks, `error` is why one of them is not done."""
+
+    schedule: str
+    due_at: datetime
+    how: str
+    states: Mapping[str, int]
+    error: str

@@ -1,0 +1,34 @@
+"""What a policy asks of an upgrade that is to be judged by it."""
+
+import pytest
+
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from workflows.planning.policies import beyond_judging
+
+EAGER, COMPILED = "mlp/infer/batch=64/eager", "mlp/infer/batch=64/compile=default"
+COLD = Policy(worst={"compile_cold": 0.1, "latency_floor": 0.1, "rss_peak": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("policy", "cold_pairs", "cases", "told"),
+    [
+        (COLD, 1, (EAGER, COMPILED), True),
+        (COLD, 5, (COMPILED,), True),
+        (COLD, 6, (COMPILED,), False),
+        (COLD, 1, (EAGER,), False),
+        (Policy(), 1, (COMPILED,), False),
+        # What hardly varies is not feared where the one pair that knows it shows no difference.
+        (Policy(worst={"rss_peak": 0.1, "compile_warm": 0.1}), 1, (COMPILED,), False),
+    ],
+)
+def test_limits_that_too_few_pairs_would_know_are_told_beforehand(
+    policy: Policy, cold_pairs: int, cases: tuple[str, ...], told: bool
+) -> None:
+    sentence = beyond_judging(policy, cold_pairs, Plan(), cases)
+    assert bool(sentence) == told
+    if told:
+        assert sentence == (
+            f"the policy limits compile_cold: of what is compiled {cold_pairs} of the pairs will know that, "
+            "fewer than the 6 it takes. --cold-pairs 24 has all of them compile anew"
+        )

@@ -1,0 +1,51 @@
+"""Looking at a database that is not the folder's own stores nothing in it."""
+
+from pathlib import Path
+
+import pytest
+from journals import write_journal
+
+from cli.output.reporter import TerminalReporter
+from configuration.data_dirs import resolve_places
+from configuration.settings import load_settings
+from db.connection.engine import open_database
+from db.runs import queries
+from workflows.app_context import AppContext
+from workflows.ingest import store_beside_looking, store_pending
+
+
+def looks(folder: Path, **variables: str) -> set[str]:
+    """Look as `pyrometer dashboard` does; answers the runs that the database holds then."""
+    settings = load_settings(cwd=folder, environ=variables)
+    here = AppContext(settings, resolve_places(settings, reading=True), TerminalReporter(), "")
+    store_beside_looking(here)
+    with here.open_database() as database:
+        return set(queries.run_ids(database))
+
+
+def test_a_database_beside_the_folder_is_only_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = write_journal(tmp_path / ".pyrometer", "run-1").with_name("stored")
+    copy = f"sqlite:///{tmp_path}/copy.db"
+    assert looks(tmp_path, PYROMETER_DATABASE_URL=copy) == set() and not mark.exists()
+    said = capsys.readouterr().err
+    assert said.startswith("note: 1 run of ") and "not by looking at it: `pyrometer run`" in said
+    # The folder's own has what the folder has; then the mark is there, and the copy is as it was.
+    assert looks(tmp_path) == {"run-1"} and mark.exists()
+    assert looks(tmp_path, PYROMETER_DATABASE_URL=copy) == set()
+
+
+def test_a_folder_that_is_named_with_its_database_is_its_own(tmp_path: Path) -> None:
+    write_journal(tmp_path / "data", "run-1")
+    both = {"PYROMETER_DATABASE_URL": f"sqlite:///{tmp_path}/one.db", "PYROMETER_DATA_DIR": "data"}
+    assert looks(tmp_path, **both) == {"run-1"}
+
+
+def test_who_measures_means_the_database_that_is_named(tmp_path: Path) -> None:
+    write_journal(tmp_path / ".pyrometer", "run-1")
+    url = f"sqlite:///{tmp_path}/other.db"
+    settings = load_settings(cwd=tmp_path, environ={"PYROMETER_DATABASE_URL": url})
+    store_pending(AppContext(settings, resolve_places(settings), TerminalReporter(), ""))
+    with open_database(url) as database:
+        assert queries.run_ids(database) == {"run-1"}

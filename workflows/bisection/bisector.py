@@ -1,0 +1,237 @@
+"""The walk of a bisection: comparison after comparison, each an upgrade of its own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from analysis.bisection import End, Question, answer, walk
+from common.interrupts import Interrupts
+from reports.body import upgrade_json
+from reports.wording import case_result
+from runner import environment as environments
+from runner import journal
+from runner.environment import Environment
+from runner.errors import BrokenEnvironment, BuildFailed
+
+from ..app_context import AppContext
+from ..errors import CannotResume, NothingToMeasure, UsageError
+from ..load_run import judge_run
+from ..measure import RunResult
+from ..planning.plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again
+from ..planning.plan_run import Plan as RunPlan
+from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished
+from ..planning.resolve_environment import Ready, make_ready
+from ..planning.select_cases import CHOSEN, choose_cases, choose_profile, choose_suite
+from ..run_header import Header
+from ..run_locally import alone, measured
+from ..upgrade import pairs_planned
+from .state import Bisection, Current, Shelf, Step
+
+#: What is unclear gets one more comparison, with so many times the pairs.
+LARGER = 2
+
+
+def shelf(app: AppContext) -> Shelf:
+    """Where bisections are kept."""
+    return Shelf(app.places.data_dir / "bisects")
+
+
+class BisectionReporter(Protocol):
+    """Receives the steps of a bisection."""
+
+    def began(self, bisection: Bisection) -> None:
+        """It begins, or goes on with the steps that it has."""
+        ...
+
+    def asks(self, bisection: Bisection, asked: Question) -> None:
+        """Two candidates are compared next."""
+        ...
+
+    def compared(self, header: Header, result: RunResult) -> None:
+        """The run of a comparison is over."""
+        ...
+
+    def answered(self, bisection: Bisection, step: Step) -> None:
+        """A comparison has its answer."""
+        ...
+
+
+class _Skipped(Exception):
+    """A candidate that cannot be measured; the text says why."""
+
+
+class Bisector:
+    """Goes from comparison to comparison; each is an upgrade of its own, and is written down at its end."""
+
+    def __init__(
+        self, app: AppContext, bisection: Bisection, reporter: BisectionReporter, interrupts: Interrupts
+    ) -> None:
+        self.bisection = bisection
+        self._app = app
+        self._shelf = shelf(app)
+        self._reporter = reporter
+        self._interrupts = interrupts
+        profile = choose_profile(app.settings, bisection.profile)
+        # The name of a suite that was none.
+        name = None if bisection.suite == CHOSEN else bisection.suite
+        suite = choose_suite(app.settings, name, [bisection.case], own_cases=True)
+        self._chosen = Chosen(profile, suite, bisection.harness)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to go on with."""
+        return bool(self.bisection.steps or self.bisection.current)
+
+    def to_its_end(self) -> End | None:
+        """Compare until the walk ends; None where somebody interrupted it.
+
+        Raises UsageError, RunnerError or JobError for what only people can mend.
+        """
+        if self.begun:
+            self._check_unchanged()
+            self._forgive()
+            self._reporter.began(self.bisection)
+        while True:
+            asked = walk(len(self.bisection.candidates), self.bisection.answers)
+            if self.bisection.current:
+                step = self._left_over(self.bisection.current)
+            elif isinstance(asked, End):
+                return asked
+            else:
+                step = None if self._interrupts.asked() else self._compared(asked)
+            if step is None:
+                return None
+            self._keep(replace(self.bisection, steps=(*self.bisection.steps, step), current=None))
+            self._reporter.answered(self.bisection, step)
+
+    def _check_unchanged(self) -> None:
+        """Comparisons under other conditions would not go together."""
+        one = self.bisection
+        if not one.harness.path.exists():
+            raise CannotResume(f"bisection {one.id}: its harness {one.harness.path} is gone; start a new one")
+        if self._chosen.profile.fingerprint != one.profile_fingerprint:
+            raise CannotResume(
+                f"profile {one.profile} has changed since bisection {one.id} began; start a new one"
+            )
+
+    def _forgive(self) -> None:
+        """Try those again that could not be had, where the walk has ended for want of them."""
+        end = walk(len(self.bisection.candidates), self.bisection.answers)
+        if isinstance(end, End):
+            kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]
+            self.bisection = replace(self.bisection, steps=tuple(kept))
+
+    def _left_over(self, current: Current) -> Step | None:
+        """The comparison that an earlier process was at, brought to its end; None where it is interrupted."""
+        folder = self._app.runs / current.run
+        path = folder / journal.FILE
+        if not path.exists() or not path.stat().st_size:
+            # Killed before it began.
+            return self._compared(current.question)
+        contents = journal.read(path)
+        header = Header.from_body(contents.header)
+        if not contents.missing(header.replicates):
+            result = RunResult(header.run, "complete", contents.outcomes, stored=True, seconds=None)
+            return self._step(current.question, header, result)
+        with alone(self._app.reporter):
+            return self._measured(current.question, prepare_again(self._app, folder))
+
+    def _compared(self, asked: Question) -> Step | None:
+        if self.begun:
+            self._reporter.asks(self.bisection, asked)
+        with alone(self._app.reporter):
+            try:
+                both = self._environments(asked)
+            except _Skipped as reason:
+                return Step(asked.old, asked.new, "skip", str(reason))
+            prepared = self._prepared(asked, both)
+            if not self.begun:
+                # Not before it is known that the ends are there, and which case is meant.
+                self._reporter.began(self.bisection)
+                self._reporter.asks(self.bisection, asked)
+            self._keep(replace(self.bisection, current=Current(asked, prepared.header.run)))
+            return self._measured(asked, prepared)
+
+    def _environments(self, asked: Question) -> Asked:
+        """Both sides, built and described; raises _Skipped where the new one is to blame that they cannot be.
+
+        An end, and one that was measured before, is not skipped: people must mend it.
+        """
+        old, new = (self.bisection.candidates[at] for at in (asked.old, asked.new))
+        may_skip = asked.old == 0 and asked.new < len(self.bisection.candidates) - 1
+        make_ready(self._app, [old])
+        try:
+            ready = make_ready(self._app, [old, new])
+            other = self._described(ready[1])
+        except (BuildFailed, BrokenEnvironment) as error:
+            if may_skip:
+                raise _Skipped(str(error)) from error
+            raise
+        found = ask(self._chosen, ready[:1])
+        both = replace(found, environments=(*found.environments, other))
+        try:
+            check_alike(both.environments, self.bisection.device)
+        except UsageError as error:
+            if may_skip:
+                raise _Skipped(str(error)) from error
+            raise
+        for at, one in zip((asked.old, asked.new), both.environments, strict=True):
+            self.bisection = self.bisection.met(at, one.fingerprint)
+        return distinguished(self._app, both)
+
+    def _described(self, one: Ready) -> Environment:
+        return environments.describe(one.name, one.python, self._chosen.harness, self._chosen.profile)
+
+    def _prepared(self, asked: Question, both: Asked) -> Prepared:
+        one = self.bisection
+        old, new = both.environments
+        if not one.steps:
+            found = choose_cases(self._chosen.suite, [one.case], old, self._app.settings)
+            if len(found) != 1:
+                raise _several(one.case, found)
+            one = self.bisection = replace(one, case=found[0])
+        plan = one.rule.plan
+        if asked.again:
+            plan = replace(plan, largest=plan.largest * LARGER)
+        names = (one.candidates[asked.old], one.candidates[asked.new])
+        options = (*one.options, "--pairs", str(plan.largest))
+        rule = replace(one.rule, plan=plan, asked=names, options=options)
+        comparison = replace(rule, old=old.fingerprint, new=new.fingerprint)
+        planned = pairs_planned(comparison, [one.case])
+        return prepare(
+            self._app,
+            self._chosen,
+            both,
+            RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
+        )
+
+    def _measured(self, asked: Question, prepared: Prepared) -> Step | None:
+        result = measured(self._app, prepared, self._interrupts, self._reporter.compared)
+        return None if result.state == "interrupted" else self._step(asked, prepared.header, result)
+
+    def _step(self, asked: Question, header: Header, result: RunResult) -> Step:
+        judged = judge_run(header, result)
+        (found,) = judged.results
+        metric = judged.subject.policy.metric
+        body = upgrade_json(judged.subject, judged.results, judged.upgrade)
+        return Step(
+            asked.old,
+            asked.new,
+            answer(found, metric),
+            case_result(found, metric),
+            header.run,
+            judged.subject.reproduce(self.bisection.case),
+            body["cases"][0],
+            tuple(body["environments"]["changes"]),
+        )
+
+    def _keep(self, bisection: Bisection) -> None:
+        self.bisection = bisection
+        self._shelf.save(bisection)
+
+
+def _several(pattern: str, found: Sequence[str]) -> Exception:
+    if not found:
+        return NothingToMeasure("no case is selected")
+    shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+    return UsageError(f'a bisection follows one case, and "{pattern}" means {len(found)}: {shown}')

@@ -1,0 +1,180 @@
+"""What a bisection has found so far: a small file, written whole after each comparison."""
+
+import fcntl
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from analysis.bisection import Answer, Question, Said
+from analysis.comparison.comparison import Comparison
+from configuration.suggestions import unknown
+from runner.execution.harness import Harness
+from runner.records import Timing
+
+from ..errors import CannotResume
+from ..load_run import LATEST
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A comparison that was made, or could not be: two candidates by position, and what it has said.
+
+    `told` is for people. `run` is the upgrade that measured it, empty where nothing could be measured; then
+    `evidence`, the case as a report has it, and `changes` between the environments are empty as well.
+    """
+
+    old: int
+    new: int
+    said: Said
+    told: str
+    run: str = ""
+    command: str = ""
+    evidence: Mapping[str, Any] | None = None
+    changes: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The comparison that is being measured: what was asked, and the run that answers it."""
+
+    question: Question
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """A bisection: what is asked, which stays as it is, and the steps so far.
+
+    `candidates` are specs in their order, the good end first and the bad one last. `rule` is the comparison
+    that each step makes, without its two sides. `options` are what a command needs to measure the same.
+    `fingerprints` are those of the environments met so far, by position.
+    """
+
+    id: str
+    started_at: str
+    command: str
+    candidates: tuple[str, ...]
+    case: str
+    suite: str
+    profile: str
+    profile_fingerprint: str
+    device: str
+    timing: Timing
+    rule: Comparison
+    harness: Harness
+    options: tuple[str, ...] = ()
+    fingerprints: Mapping[str, str] | None = None
+    steps: tuple[Step, ...] = ()
+    current: Current | None = None
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What the steps have said."""
+        return [Answer(step.old, step.new, step.said) for step in self.steps]
+
+    def last(self, old: int, new: int) -> Step | None:
+        """The last step that compared these two."""
+        found = [step for step in self.steps if (step.old, step.new) == (old, new)]
+        return found[-1] if found else None
+
+    def met(self, position: int, fingerprint: str) -> "Bisection":
+        """With the fingerprint of a candidate; raises CannotResume where it was another before."""
+        known = dict(self.fingerprints or {})
+        if known.setdefault(str(position), fingerprint) != fingerprint:
+            raise CannotResume(
+                f"environment {self.candidates[position]} has changed since bisection {self.id} met it; "
+                "start a new one"
+            )
+        return replace(self, fingerprints=known)
+
+    def to_body(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {**asdict(self), "harness": {**asdict(self.harness), "path": str(self.harness.path)}}
+
+    @staticmethod
+    def from_body(body: Mapping[str, Any]) -> "Bisection":
+        """The inverse of `to_body`; raises CannotResume for anything else."""
+        try:
+            values = dict(body)
+            harness, current = body["harness"], body["current"]
+            values["harness"] = Harness(
+                Path(harness["path"]),
+                str(harness["version"]),
+                str(harness["user_version"]),
+                tuple(harness["user_cases"]),
+            )
+            values["timing"] = Timing(**body["timing"])
+            values["rule"] = Comparison.from_body(body["rule"])
+            values["current"] = (
+                Current(Question(**current["question"]), str(current["run"])) if current else None
+            )
+            for name in ("candidates", "options"):
+                values[name] = tuple(map(str, body[name]))
+            values["steps"] = tuple(_step(one) for one in body["steps"])
+            return Bisection(**values)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CannotResume(f"a bisection that this Pyrometer does not understand: {error}") from error
+
+
+def _step(body: Mapping[str, Any]) -> Step:
+    values: dict[str, Any] = dict(body)
+    values["changes"] = tuple(body["changes"])
+    return Step(**values)
+
+
+class Shelf:
+    """The folder in which bisections lie, a file each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def save(self, bisection: Bisection) -> None:
+        """Write it down, whole or not at all; raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(bisection.id)
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump(bisection.to_body(), file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+    def load(self, name: str) -> Bisection:
+        """The bisection of that id, or the newest for `latest`; raises CannotResume."""
+        known = sorted(path.stem for path in self._folder.glob("*.json"))
+        if not known:
+            raise CannotResume(f"there is no bisection in {self._folder}")
+        found = known[-1] if name == LATEST else name
+        if found not in known:
+            raise CannotResume(unknown("bisection", name, known))
+        try:
+            body = json.loads(self._path(found).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise CannotResume(f"{self._path(found)} is damaged: {error}") from error
+        return Bisection.from_body(body)
+
+    @contextmanager
+    def held(self, name: str) -> Generator[None]:
+        """Nobody else goes on with it meanwhile; raises CannotResume where somebody does."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = self._folder / f"{name}.lock"
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise CannotResume(f"bisection {name} is under way in another process") from None
+            try:
+                yield
+            finally:
+                if not self._path(name).exists():
+                    lock.unlink()
+        finally:
+            os.close(descriptor)
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.json"

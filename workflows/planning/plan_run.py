@@ -1,0 +1,342 @@
+"""Plan a run, or load the plan of an interrupted one."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from analysis.comparison.comparison import Comparison
+from configuration.settings import Settings
+from configuration.suggestions import unknown
+from runner import environment as environments
+from runner import journal, machine
+from runner.environment import Environment
+from runner.errors import JournalError
+from runner.execution import canary_runner
+from runner.execution.harness import Harness
+from runner.machine import MachineFacts
+from runner.multi_node.nodes import Node, NodeMachines, inspect
+from runner.profile import Profile
+from runner.records import Outcome, Planned, Timing
+from runner.suites.suite import Suite
+from runner.telemetry.gpu import probe
+from runner.telemetry.host import capability as host
+from runner.worker.case_key import CaseKey
+
+from ..app_context import AppContext
+from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
+from ..ingest import FORGOTTEN
+from ..measure import new_run_id
+from ..run_header import Header, environment_body, machine_body, profile_body, telemetry_body
+from ..upgrade import without_again
+from .resolve_environment import Ready
+
+#: Noted where telemetry cannot know which of NVML's devices are measured.
+_UNKNOWN_GPUS = (
+    "the measured PyTorch tells no UUIDs of its devices, as old ones do not: GPUs are not watched, neither "
+    "for others on them nor for power, clocks and utilisation"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What was asked for and exists, as far as that is known without asking the environment."""
+
+    profile: Profile
+    suite: Suite
+    harness: Harness
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that can start: its description, and what stays the same when it is resumed."""
+
+    header: Header
+    profile: Profile
+    harness: Harness
+    known: tuple[Outcome, ...] = ()
+    nodes: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The environments of a run as they describe themselves, and what NVML told meanwhile, for the header."""
+
+    environments: tuple[Environment, ...]
+    telemetry: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured and for how long; `device` is `auto`, `cpu` or `cuda`."""
+
+    planned: Sequence[Planned]
+    timing: Timing
+    budget_seconds: float
+    device: str
+    comparison: Comparison | None = None
+
+
+def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
+    """Have every environment describe itself; raises BrokenEnvironment, NothingToMeasure for broken cases."""
+    # A sick driver takes as long to be asked as torch to be imported, or longer.
+    with ThreadPoolExecutor(1) as beside:
+        asked = beside.submit(probe.examine)
+        described = _described(chosen, ready)
+    for module, reason in described[0].broken_cases.items():
+        raise NothingToMeasure(f"{module}.py cannot be loaded: {reason}")
+    return Asked(described, telemetry_body(asked.result(), host.capabilities()))
+
+
+def _described(chosen: Chosen, ready: Sequence[Ready]) -> tuple[Environment, ...]:
+    """Each environment as it describes itself; of one that is compared with itself, asked once."""
+    known: dict[Path, Environment] = {}
+    for one in ready:
+        if one.python not in known:
+            known[one.python] = environments.describe(one.name, one.python, chosen.harness, chosen.profile)
+    return tuple(replace(known[one.python], name=one.name) for one in ready)
+
+
+def timing_of(suite: Suite, deadline: float | None, settings: Settings) -> Timing:
+    """How long a run of the suite measures: another deadline if one was typed, the machine's own limit."""
+    return replace(
+        suite.timing,
+        deadline_seconds=deadline or suite.timing.deadline_seconds,
+        contention_limit=settings.contention_limit,
+    )
+
+
+def prepare(
+    app: AppContext,
+    chosen: Chosen,
+    asked: Asked,
+    plan: Plan,
+    run: str | None = None,
+    nodes: tuple[Node, ...] = (),
+) -> Prepared:
+    """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
+
+    `run` is its name where `--run-id` gives one; raises UsageError where a run of that name began already,
+    where the environments do not see the same GPUs, and where device `cuda` sees none.
+    `nodes` are those of a run over several machines, this one first: their hardware is that of all together.
+    Raises NodeFailed for one that cannot measure the same.
+    """
+    begun = app.runs / run / journal.FILE if run is not None else None
+    if begun is not None and begun.exists() and begun.stat().st_size:
+        raise UsageError(f"run {run} began already: go on with it by --resume {run}")
+    profile, harness, described = chosen.profile, chosen.harness, asked.environments
+    check_alike(described, plan.device)
+    gpus = gpus_in_use(described[0], plan.device)
+    if plan.device == "cuda" and not gpus:
+        one = described[0]
+        raise UsageError(
+            f"environment {one.name} (torch {one.facts['torch']}) sees no GPU, and --device cuda measures a "
+            "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
+        )
+    traced = plan.timing.trace_steps > 0
+    machines = reach(nodes, described[0], harness, profile, [p.case for p in plan.planned], bool(gpus))
+    header = Header(
+        run=run or new_run_id(),
+        suite=chosen.suite.name,
+        started_at=datetime.now(UTC).isoformat(),
+        command=app.command,
+        machine=machine_of(machine.describe(gpus), machines),
+        environments=tuple(environment_body(one) for one in described),
+        profile=profile_body(profile),
+        harness=harness.version,
+        harness_path=str(harness.path),
+        user_version=harness.user_version,
+        timing=_stored_timing(plan.timing),
+        device="cuda:0" if gpus else "cpu",
+        budget_seconds=plan.budget_seconds,
+        planned=tuple((p.case, p.environment, p.replicate) for p in plan.planned),
+        notes=app.places.notes + profile.notes + machine.limits(described[0].gpus),
+        version=version("pyrometer"),
+        canary=None if traced else canary_runner.canary_of(profile).environment(),
+        telemetry=asked.telemetry,
+        comparison=plan.comparison.to_body() if plan.comparison else None,
+    )
+    if gpus and not header.gpus:
+        header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
+    return Prepared(header, profile, harness, nodes=nodes)
+
+
+def reach(
+    nodes: tuple[Node, ...],
+    environment: Environment,
+    harness: Harness,
+    profile: Profile,
+    cases: Iterable[str],
+    on_gpus: bool,
+) -> NodeMachines:
+    """The machines of the other nodes; raises UsageError for more nodes than any of `cases` is spread over.
+
+    They would stand idle. Raises NodeFailed for one that is not reached, or cannot measure the same.
+    """
+    if not nodes:
+        return NodeMachines()
+    keys = [key for key in map(CaseKey.parse, cases) if key.count("nodes") > 1]
+    most = max((key.count("nodes") for key in keys), default=1)
+    if len(nodes) > most:
+        needs = f"more than {most}" if keys else "any (axis nodes)"
+        raise UsageError(f"--nodes names {len(nodes)} nodes, and no case of this run needs {needs}")
+    gpus = max((key.count("ranks") // key.count("nodes") for key in keys), default=0) if on_gpus else 0
+    return inspect(nodes, environment, harness, profile, gpus)
+
+
+def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
+    """This machine, or all that take part as one, for a run's header."""
+    return machine_body(machine.together(local, others.machines), others.facts())
+
+
+def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
+    """The GPUs that a run on `device` (`auto`, `cpu` or a CUDA device) is compared by.
+
+    A run on the CPU is compared with others on such a CPU: were the GPUs beside it part of its hardware, its
+    numbers would join the series of those that were measured on them.
+    """
+    return [] if device == "cpu" else environment.gpus
+
+
+def check_alike(described: Sequence[Environment], device: str) -> None:
+    """Raise UsageError where environments that are compared on `device` see other GPUs.
+
+    A build without CUDA, or one that is too new for the driver, sees none: beside another one, either both
+    would be measured on the CPU, or this one on a device that it does not have. By name, in order: what else
+    could tell devices apart, an old PyTorch does not say.
+    """
+    first = described[0]
+    for other in described[1:]:
+        if device != "cpu" and _names(first) != _names(other):
+            raise UsageError(
+                f"environment {first.name} sees {_gpus(first)} and {other.name} sees {_gpus(other)}: compare "
+                "builds that see the same GPUs, or both on the CPU with --device cpu "
+                '(device = "cpu" in a schedule)'
+            )
+
+
+def _names(environment: Environment) -> list[str]:
+    return [str(gpu["name"]) for gpu in environment.gpus]
+
+
+def _gpus(environment: Environment) -> str:
+    """How many GPUs of which kind an environment sees, in its order, for people."""
+    many = len(environment.gpus)
+    kinds = ", ".join(f"{len([*same])} x {name}" for name, same in groupby(_names(environment)))
+    return f"{many} GPU{'s' * (many != 1)} ({kinds})" if many else "no GPU"
+
+
+def resumable(folder: Path) -> tuple[Header, Harness, journal.Contents]:
+    """What a run that can go on has left behind; raises CannotResume, NothingToResume, JournalError."""
+    contents = journal.read(folder / journal.FILE)
+    header = Header.from_body(contents.header)
+    if not contents.missing(header.replicates):
+        raise NothingToResume(f"run {header.run} is complete: there is nothing to resume")
+    local = machine.describe([])
+    if _is_elsewhere(header, local):
+        name = header.machine["name"]
+        whose = f"another machine that is called {name}" if name == local.name else f"machine {name}"
+        raise CannotResume(f"run {header.run} belongs to {whose}; go on with it there")
+    harness = Harness(Path(header.harness_path), header.harness, header.user_version, ())
+    if not harness.path.exists():
+        raise CannotResume(f"run {header.run}: its harness {harness.path} is gone; start a new run")
+    if {*header.profile["cpus"]} - os.sched_getaffinity(0):
+        raise CannotResume(f"run {header.run} was pinned to CPUs that are not available now; start a new run")
+    return header, harness, contents
+
+
+def _stored_timing(timing: Timing) -> dict[str, Any]:
+    """As the journal keeps it: what is said of pairs stands where pairs are measured, and nowhere else."""
+    body = asdict(timing)
+    if not timing.pair_error:
+        del body["pair_error"]
+    return body
+
+
+def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> Prepared:
+    """A run that goes on where it stopped; raises CannotResume where that would be another run.
+
+    `nodes` are those that a run over several machines has now.
+    """
+    header, harness, contents = resumable(folder)
+    p = header.profile
+    profile = Profile(
+        p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
+    )
+    if header.nodes and len(nodes) != len(header.nodes) + 1:
+        names = ", ".join(str(node["name"]) for node in header.nodes)
+        raise UsageError(f"run {header.run} measures together with {names}: resume it with the same --nodes")
+    nodes = nodes if header.nodes else ()
+    others: NodeMachines | None = None
+    known: dict[str, Environment] = {}
+    for target in header.targets.values():
+        # One that is compared with itself is asked once.
+        if target.python not in known:
+            known[target.python] = environments.describe(target.name, Path(target.python), harness, profile)
+        described = known[target.python]
+        if described.fingerprint != without_again(target.fingerprint):
+            raise CannotResume(
+                f"environment {target.name} has changed since run {header.run} began; start a new run"
+            )
+        gpus = gpus_in_use(described, header.device)
+        if others is None:
+            cases = [planned.case for planned in header.replicates]
+            others = reach(nodes, described, harness, profile, cases, bool(gpus))
+        now = machine_of(machine.describe(gpus), others)
+        if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
+            raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
+        for before, after in zip(header.nodes, now.get("nodes", ()), strict=True):
+            if after["fingerprint"] != before["fingerprint"]:
+                raise CannotResume(
+                    f"node {after['name']} is another machine than {before['name']}, which run {header.run} "
+                    "had; start a new run"
+                )
+    for line in contents.set_aside:
+        app.reporter.note(f"journal {line}; set aside, its case is measured again")
+    return Prepared(header, profile, harness, contents.outcomes, nodes)
+
+
+def find_run(app: AppContext, run: str) -> Path:
+    """The folder of a run by its id; for `latest` that of the newest which this machine began.
+
+    Raises CannotResume, NothingToResume.
+    """
+    # An empty journal is a run that was killed before it began: there is nothing to go on with.
+    journals = app.runs.glob(f"*/{journal.FILE}")
+    known = sorted(path.parent.name for path in journals if path.stat().st_size)
+    if not known:
+        raise (NothingToResume if run == "latest" else CannotResume)(f"there is no run in {app.runs}")
+    if run == "latest":
+        return _latest(app.runs, known)
+    if run not in known:
+        raise CannotResume(unknown("run", run, [*known, "latest"]))
+    if (mark := app.runs / run / FORGOTTEN).exists():
+        raise CannotResume(f"run {run} was forgotten: remove {mark} first to bring it back")
+    return app.runs / run
+
+
+def _latest(runs: Path, known: Sequence[str]) -> Path:
+    """The folder of the newest run of this machine: the head of a fleet has those of its nodes as well."""
+    left = [name for name in known if not (runs / name / FORGOTTEN).exists()]
+    if not left:
+        raise NothingToResume(f"every run in {runs} was forgotten")
+    facts = machine.describe([])
+    for name in reversed(left):
+        try:
+            header = Header.from_body(journal.read_header(runs / name / journal.FILE))
+        except JournalError:
+            # Whose it is nobody knows: whoever reads all of it says what is wrong with it.
+            return runs / name
+        if not _is_elsewhere(header, facts):
+            return runs / name
+    raise NothingToResume(f"no run in {runs} belongs to this machine, {facts.name}")
+
+
+def _is_elsewhere(header: Header, local: MachineFacts) -> bool:
+    """Whether another machine began the run: what both measured would stand under one name."""
+    return header.machine["fingerprint"] != local.fingerprint

@@ -1,0 +1,150 @@
+"""Plan the run of an upgrade: two environments, measured in pairs, and what judges them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.comparison.comparison import AGAIN, MOST_PAIRS, Comparison
+from analysis.comparison.plan import FEWEST, Plan
+from analysis.comparison.policy import Policy
+from analysis.comparison.thresholds import threshold_of
+from common.text import plural
+from runner.environment import Environment
+from runner.records import Timing
+from runner.suites import plan as sessions
+from runner.suites.suite import Suite
+
+from ..app_context import AppContext
+from ..errors import NothingToMeasure, UsageError
+from ..upgrade import again, pairs_planned
+from .plan_run import Asked, Chosen, Prepared, ask, prepare, timing_of
+from .plan_run import Plan as RunPlan
+from .policies import beyond_judging, paired
+from .resolve_environment import make_ready
+from .select_cases import CHOSEN, choose_cases, refuse_too_many, spelled
+
+#: Without a budget the plan of pairs alone says when it is over.
+NO_BUDGET_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRequest:
+    """What was asked for. `old` and `new` are names, versions, wheels or interpreters."""
+
+    old: str = ""
+    new: str = ""
+    suite: str | None = None
+    cases: tuple[str, ...] = ()
+    case_files: tuple[Path, ...] = ()
+    profile: str | None = None
+    policy: str | None = None
+    device: str | None = None
+    pairs: int | None = None
+    cold_pairs: int | None = None
+    also: tuple[str, ...] = ()
+    budget: float | None = None
+    deadline: float | None = None
+    reports: tuple[Path, ...] = ()
+    json: bool = False
+    run_id: str | None = None
+    confirms: bool = False
+
+
+def pairs_plan(pairs: int | None, most: int = MOST_PAIRS) -> Plan:
+    """The plan of at most so many pairs, the usual one for None.
+
+    Raises UsageError for an odd number, for fewer than any plan has, and for more than `most`.
+    """
+    if pairs is None:
+        return Plan()
+    if pairs < FEWEST or pairs % 2:
+        raise UsageError(f"--pairs takes an even number from {FEWEST} on: either side starts first in half")
+    if pairs > most:
+        raise UsageError(f"--pairs takes {most:,} at most")
+    return Plan(smallest=min(Plan().smallest, pairs), largest=pairs)
+
+
+def prepare_upgrade(
+    app: AppContext, request: UpgradeRequest, chosen: Chosen, plan: Plan, policy: Policy
+) -> Prepared:
+    """The run that compares the two environments of the request, built if need be.
+
+    Hold the machine meanwhile. Raises UsageError, RunnerError or JobError.
+    """
+    ready = make_ready(app, [request.old, request.new])
+    asked = distinguished(app, ask(chosen, ready))
+    old, new = asked.environments
+    suite = chosen.suite
+    cases = choose_cases(suite, [spelled(pattern) for pattern in request.cases], old, app.settings)
+    if not cases:
+        raise NothingToMeasure("no case is selected")
+    timing = paired(timing_of(suite, request.deadline, app.settings), policy)
+    timing = replace(timing, cold_replicates=request.cold_pairs or timing.cold_replicates)
+    _note_unmatched(app, policy, request.policy or app.settings.policy, cases)
+    if unjudged := beyond_judging(policy, timing.cold_replicates, plan, cases):
+        app.reporter.note(unjudged)
+    if request.budget:
+        exact = threshold_of(policy.metric, policy.thresholds).exact
+        plan = _affordable(app, plan, request.budget, cases, timing, 1 if exact else FEWEST)
+    refuse_too_many(len(cases), 2 * plan.largest)
+    sides = (old.fingerprint, new.fingerprint)
+    asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
+    comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)
+    planned = pairs_planned(comparison, cases)
+    budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
+    asked_for = RunPlan(planned, timing, budget, device, comparison)
+    return prepare(app, chosen, asked, asked_for, request.run_id)
+
+
+def _options(request: UpgradeRequest, plan: Plan, suite: Suite) -> tuple[str, ...]:
+    """What a command needs beside the two environments and a case to measure and judge the same."""
+    given = {"--profile": request.profile, "--policy": request.policy, "--device": request.device}
+    given["--suite"] = suite.name if suite.name != CHOSEN else None
+    given["--deadline"] = f"{request.deadline:g}" if request.deadline else None
+    given["--cold-pairs"] = str(request.cold_pairs) if request.cold_pairs else None
+    named = [part for option, value in given.items() if value for part in (option, value)]
+    named += [part for metric in request.also for part in ("--also", metric)]
+    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
+    return (*named, *files, "--pairs", str(plan.largest))
+
+
+def distinguished(app: AppContext, asked: Asked) -> Asked:
+    """Both environments, distinguishable also where they are one."""
+    old, new = asked.environments
+    if old.fingerprint != new.fingerprint:
+        return asked
+    if old.python == new.python:
+        app.reporter.note(
+            "both are the same environment: whatever differs comes from the method or the machine"
+        )
+    else:
+        app.reporter.note("both say they are the same: whatever differs is nothing that a fingerprint knows")
+    return replace(asked, environments=(old, _again(new)))
+
+
+def _again(environment: Environment) -> Environment:
+    facts = {**environment.facts, "fingerprint": again(environment.fingerprint)}
+    return replace(environment, name=f"{environment.name}{AGAIN}", facts=facts)
+
+
+def _note_unmatched(app: AppContext, policy: Policy, name: str, cases: Sequence[str]) -> None:
+    """Report globs that match no case: misspelt, or meant for another suite."""
+    for rule, glob in policy.unmatched(cases):
+        app.reporter.note(f'policy {name}: {rule} "{glob}" matches none of {plural(len(cases), "case")}')
+
+
+def _affordable(
+    app: AppContext, plan: Plan, budget: float, cases: Sequence[str], timing: Timing, fewest: int
+) -> Plan:
+    """The plan that the budget has room for; made before the first pair, never after one.
+
+    With fewer than `fewest` pairs no case is judged.
+    """
+    seconds = sum(sessions.estimate(one, timing) for one in sessions.replicates(cases, 2))
+    room = int(budget // max(seconds, 1.0))
+    if room < plan.largest:
+        note = f"a budget of {budget:g} s has room for about {room} pairs of each case"
+        if room < fewest:
+            note += f", and fewer than {fewest} are not judged: unless a case breaks, it can only end unclear"
+        app.reporter.note(note)
+    return plan.within(room)

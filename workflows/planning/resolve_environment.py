@@ -1,0 +1,246 @@
+"""From what was typed for an environment to an interpreter that is there: found, or built."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from configuration.settings import DEFAULT_ENVIRONMENT, Settings
+from configuration.suggestions import unknown
+from configuration.tables.environments import EnvironmentSettings
+from runner import environment as environment_room
+from runner.environment import Environment
+from runner.environments.building import Workshop, check_offered
+from runner.environments.parallel_build import build_all
+from runner.environments.recipe import NIGHTLY, Recipe
+from runner.environments.spec import Wanted, parse_spec, which_torch
+from runner.environments.store import Built, Store
+from runner.errors import BadSpec, BuildFailed
+from runner.execution import harness
+from runner.execution.machine_lock import exclusive
+
+from ..app_context import AppContext
+from ..errors import UsageError
+from ..reporter import Reporter
+from .select_cases import choose_profile
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An environment that can be measured, by the name people see.
+
+    `asked` is what is typed to have the same one tomorrow, and from another folder.
+    """
+
+    name: str
+    python: Path
+    asked: str = ""
+
+
+def store_of(app: AppContext) -> Store:
+    """Where built environments lie."""
+    return Store(app.places.data_dir / "environments")
+
+
+def declared(settings: Settings) -> dict[str, Wanted]:
+    """What pyrometer.toml names, and `default`."""
+    return {name: _wanted(name, each) for name, each in settings.environments.items()}
+
+
+def _wanted(name: str, written: EnvironmentSettings) -> Wanted:
+    if written.python is not None:
+        return Wanted(name, python=written.python)
+    recipe = Recipe(
+        torch=which_torch(written.torch) if written.torch else "",
+        wheel=written.wheel or "",
+        index=written.index or "",
+        find_links=written.find_links,
+        packages=written.packages,
+        usual=written.usual_packages,
+        base_python=str(written.base_python or ""),
+        device=written.device,
+    )
+    return Wanted(name, recipe=recipe)
+
+
+def wanted(settings: Settings, text: str, defaults: Recipe | None = None) -> Wanted:
+    """What `text` means, by a declared name or by a spec; raises UsageError."""
+    known = declared(settings)
+    try:
+        return parse_spec(text, known, defaults)
+    except BadSpec as error:
+        if not error.word:
+            raise UsageError(str(error)) from None
+        others = 'or a version such as 2.13.0, "nightly", the path of a wheel or of an interpreter'
+        raise UsageError(f"{unknown('environment', text, known)}, {others}") from None
+
+
+def choose_environment(
+    app: AppContext, name: str | None, python: Path | None = None, *, may_build: bool = True
+) -> tuple[str, Path]:
+    """Name and interpreter of one environment, built if need be: who calls it must hold the machine.
+
+    Raises UsageError for what means none, for a name beside an interpreter, and for what would have to be
+    built first where `may_build` is not.
+    """
+    refuse_two(name, python)
+    if python is not None:
+        # Not resolved: a virtual environment is known by the link, not by what it points to.
+        absolute = python.absolute()
+        return (absolute.parent.parent.name or "python"), absolute
+    text = DEFAULT_ENVIRONMENT if name is None else name
+    if not may_build:
+        one = wanted(app.settings, text)
+        found = present(store_of(app), one)
+        if found is None:
+            raise UsageError(f"environment {text} is not built: `pyrometer environments build '{text}'`")
+        return one.name, found
+    (ready,) = make_ready(app, [text])
+    return ready.name, ready.python
+
+
+def refuse_two(name: str | None, python: Path | None) -> None:
+    """Raise UsageError where an environment is named twice: one would be measured in place of the other."""
+    if name is not None and python is not None:
+        raise UsageError("--environment and --python name two different things; give one")
+
+
+def present(store: Store, one: Wanted) -> Path | None:
+    """The interpreter of what is wanted; None for what is still to be built."""
+    if one.recipe is None:
+        return one.python
+    built = built_of(store, one.recipe)
+    return built.python if built else None
+
+
+def built_of(store: Store, recipe: Recipe) -> Built | None:
+    """What was built from a recipe; of a nightly without a day the newest that is there."""
+    if recipe.dated:
+        return store.find(recipe)
+    days = sorted((b for b in store.all() if b.label.startswith(f"{NIGHTLY}-")), key=lambda b: b.label)
+    same = [b for b in days if replace(recipe, torch=str(b.recipe["torch"])).folder == b.name]
+    return next((b for b in reversed(same) if not b.replaced), None)
+
+
+def make_ready(app: AppContext, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
+    """The environments that `texts` mean, in their order; those that are not built are built together.
+
+    The machine must not be measured meanwhile: hold it, or use `built_alone`. Progress goes to the reporter.
+    Raises UsageError, or BuildFailed with one sentence for the first that cannot be built.
+    """
+    meant = _distinct([wanted(app.settings, text, defaults) for text in texts])
+    recipes = {one.name: one.recipe for one in meant if one.recipe}
+    _check_offered(app, recipes)
+    built = _build(app, recipes) if recipes else {}
+    failures = [made for made in built.values() if isinstance(made, BuildFailed)]
+    for failure in failures[1:]:
+        app.reporter.failed(str(failure))
+    if failures:
+        raise failures[0]
+    found = {name: made for name, made in built.items() if isinstance(made, Built)}
+    known = declared(app.settings)
+    return [_ready(text, one, found, known) for text, one in zip(texts, meant, strict=True)]
+
+
+def _check_offered(app: AppContext, recipes: Mapping[str, Recipe]) -> None:
+    """Raise BuildFailed for the first that the package index does not offer, before another is built for it.
+
+    One that is to be built alone says so itself, as soon.
+    """
+    store = store_of(app)
+    missing = [one for one in recipes.values() if not (one.dated and store.find(one))]
+    if len(recipes) > 1:
+        for recipe in missing:
+            check_offered(recipe)
+
+
+def built_alone(app: AppContext, texts: Sequence[str], defaults: Recipe | None = None) -> list[Ready]:
+    """`make_ready` while nothing is measured: unpacking gigabytes would disturb it."""
+    store = store_of(app)
+    meant = [wanted(app.settings, text, defaults) for text in texts]
+    if all(one.recipe is None or (one.recipe.dated and store.find(one.recipe)) for one in meant):
+        return make_ready(app, texts, defaults)
+    with exclusive(lambda: app.reporter.waiting("a run or another build has this machine")):
+        return make_ready(app, texts, defaults)
+
+
+def describing(app: AppContext) -> Callable[[str, Path], Environment]:
+    """Asks an interpreter who it is, under the configured profile."""
+    built, profile = harness.build(app.places.data_dir / "harness"), choose_profile(app.settings, None)
+    return lambda name, python: environment_room.describe(name, python, built, profile)
+
+
+def named_folders(settings: Settings, store: Store) -> set[str]:
+    """The folders of what the configuration names: a quota leaves them alone."""
+    found = [built_of(store, one.recipe) for one in declared(settings).values() if one.recipe]
+    return {built.name for built in found if built}
+
+
+def _distinct(meant: Sequence[Wanted]) -> list[Wanted]:
+    """The same with different names for different things: two wheels, or two `.venv`, may be called alike."""
+    alike = {one.name for one in meant for other in meant if one.name == other.name and one != other}
+
+    def told_apart(one: Wanted) -> Wanted:
+        what = one.recipe.folder if one.recipe else str(one.python)
+        return replace(one, name=f"{one.name}-{hashlib.sha256(what.encode()).hexdigest()[:4]}")
+
+    return [told_apart(one) if one.name in alike else one for one in meant]
+
+
+def _ready(text: str, one: Wanted, built: Mapping[str, Built], known: Collection[str]) -> Ready:
+    if one.recipe is None:
+        assert one.python is not None
+        asked = text if text in known else str(one.python).removesuffix("/bin/python")
+        return Ready(one.name, one.python, asked)
+    made = built[one.name]
+    asked = one.recipe.wheel if one.recipe.wheel and text not in known else text
+    if not one.recipe.dated:
+        # `nightly`, or the name of a declared one, and which day's it was.
+        asked = f"{text} {str(made.recipe['torch']).removeprefix(NIGHTLY).strip()}"
+    return Ready(made.label if one.name == NIGHTLY else one.name, made.python, asked)
+
+
+def _build(app: AppContext, recipes: Mapping[str, Recipe]) -> dict[str, Built | BuildFailed]:
+    store = store_of(app)
+    for name in store.sweep():
+        app.reporter.note(f"environment {name} was half built by a build that was killed; it is removed")
+    there = {
+        name: built for name, recipe in recipes.items() if recipe.dated and (built := store.find(recipe))
+    }
+    missing = {name: recipe for name, recipe in recipes.items() if name not in there}
+    made: dict[str, Built | BuildFailed] = {}
+    if missing:
+        workshop = Workshop(store, describing(app), threading.Event())
+        made = build_all(workshop, missing, _Progress(app.reporter))
+        _report(app.reporter, made.values())
+        kept = {built.name for built in (*there.values(), *made.values()) if isinstance(built, Built)}
+        keep = kept | named_folders(app.settings, store)
+        for sentence in store.make_room(app.settings.environments_gib, keep):
+            app.reporter.note(sentence)
+    return {**there, **made}
+
+
+def _report(reporter: Reporter, made: Iterable[Built | BuildFailed]) -> None:
+    for each in made:
+        if isinstance(each, Built):
+            facts = each.facts
+            reporter.progress(
+                f"{each.name}: torch {facts['torch']}, Python {facts['python']}, "
+                f"{each.size_mib / 1024:.1f} GiB, built in {each.seconds:.0f} s"
+            )
+
+
+class _Progress:
+    """A line for each thing that begins, from several builds at once."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._lock = threading.Lock()
+        self._last: dict[str, str] = {}
+
+    def __call__(self, name: str, phrase: str) -> None:
+        with self._lock:
+            if self._last.get(name) != phrase:
+                self._last[name] = phrase
+                self._reporter.progress(f"{name}: {phrase}")

@@ -1,0 +1,306 @@
+"""From what was typed to what is measured: profile, environment, suite, cases."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from common.text import plural
+from configuration.reading import label_of
+from configuration.settings import Settings
+from configuration.suggestions import nearest, unknown
+from runner import profile
+from runner.environment import Environment
+from runner.errors import BadSuite
+from runner.execution import tracing
+from runner.records import Planned, Timing
+from runner.suites import plan
+from runner.suites.built_in import built_in
+from runner.suites.composing import compose, too_many
+from runner.suites.matrix import is_glob, is_key, whole_key
+from runner.suites.suite import Path as Place
+from runner.suites.suite import Suite
+from runner.worker.case_key import PHASES, CaseKey, Value
+
+from ..errors import UsageError
+
+#: What an environment answers about the cases it can build.
+Workloads = Sequence[Mapping[str, Any]]
+
+#: The suite of a run that names cases and no suite.
+CHOSEN = "chosen"
+DEFAULT_SUITE = "smoke"
+#: A selection by patterns that takes longer is measured only if that was said.
+_LONG_SECONDS = 300.0
+
+
+def choose_profile(settings: Settings, name: str | None) -> profile.Profile:
+    """The profile by that name, or the configured one; raises UsageError for an unknown name."""
+    name = settings.profile if name is None else name
+    if name not in settings.profiles:
+        raise UsageError(unknown("profile", name, settings.profiles))
+    wanted = settings.profiles[name]
+    return profile.make(
+        name,
+        wanted.base,
+        variables=wanted.environment,
+        cpus=profile.parse_cpus(wanted.cpus) if wanted.cpus else None,
+        threads=wanted.threads,
+    )
+
+
+def suite_names(settings: Settings) -> list[str]:
+    """The names of all suites: built-in ones, then the configured ones."""
+    return list(dict.fromkeys((*built_in(), *settings.suites)))
+
+
+def suite_named(settings: Settings, name: str, above: tuple[str, ...] = ()) -> Suite:
+    """The suite of that name, a configured one over the built-in one that it may change.
+
+    Raises UsageError for an unknown name and for a suite that makes no sense; what is wrong with a suite that
+    it has nothing to do with is left alone. `above` are the suites that include it.
+    """
+    names = suite_names(settings)
+    if name not in names:
+        raise UsageError(unknown("suite", name, names))
+    if name not in settings.suites:
+        return built_in()[name]
+    table = settings.suites[name].model_dump(exclude_none=True)
+    known = {other: built_in().get(other, Suite(other, ())) for other in names}
+    if name not in built_in():
+        known[name] = Suite(name, (), summary="from pyrometer.toml")
+    for number, other in enumerate(table.get("include", ())):
+        if other in above:
+            place = _place(settings, name, ("include", number))
+            raise UsageError(f'{place}: "{other}" includes "{name}" itself')
+        if other in settings.suites and other != name:
+            known[other] = suite_named(settings, other, (*above, name))
+    try:
+        return compose(name, table, known)
+    except BadSuite as error:
+        raise UsageError(f"{_place(settings, name, error.path)}: {_told(error)}") from None
+
+
+def _told(error: BadSuite) -> str:
+    """What is wrong with a suite, and what was meant instead, as far as a word is like another."""
+    if error.kind:
+        return unknown(error.kind, error.word, error.valid)
+    near = nearest(error.word, error.valid) if error.word else None
+    return f'{error}; did you mean "{near}"?' if near else str(error)
+
+
+def all_suites(settings: Settings, *, tolerant: bool = False) -> dict[str, Suite]:
+    """Every suite by its name; raises UsageError for a wrong one, or leaves it out if `tolerant`."""
+    suites: dict[str, Suite] = {}
+    for name in suite_names(settings):
+        try:
+            suites[name] = suite_named(settings, name)
+        except UsageError:
+            if not tolerant:
+                raise
+    return suites
+
+
+def _place(settings: Settings, name: str, path: Place) -> str:
+    """Where in the settings file a word stands, as people call it."""
+    suite = f"suite {name}"
+    if settings.file is None or name not in settings.suites:
+        return suite
+    place = ".".join(str(part) for part in ("suites", name, *path))
+    return f"{label_of(settings.file, Path.cwd())}: {place}"
+
+
+def choose_suite(settings: Settings, name: str | None, patterns: list[str], own_cases: bool) -> Suite:
+    """The suite to measure; raises UsageError for an unknown name, and a suite that makes no sense.
+
+    Without a name it is `smoke`; but who names cases, or brings a file of them, means those.
+    """
+    if name is None and (patterns or own_cases):
+        return Suite(CHOSEN, (), summary="cases chosen on the command line")
+    return suite_named(settings, DEFAULT_SUITE if name is None else name)
+
+
+def observed(suite: Suite) -> Suite:
+    """Cases chosen on the command line with the telemetry window that the built-in suites have."""
+    if suite.name != CHOSEN:
+        return suite
+    seconds = built_in()[DEFAULT_SUITE].timing.observe_seconds
+    return replace(suite, timing=replace(suite.timing, observe_seconds=seconds))
+
+
+def tracing_suite(steps: int) -> Suite:
+    """What `pyrometer profile` runs: the cases that are named, once each, traced instead of measured."""
+    return Suite(tracing.SUITE, (), replicates=1, timing=Timing(trace_steps=steps))
+
+
+def one_each(cases: list[str], patterns: list[str]) -> list[str]:
+    """The one case that each pattern means, in the patterns' order.
+
+    Raises UsageError for a pattern that means several, and for cases whose tables cannot be subtracted.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        meant = [case for case in cases if plan.matches(case, pattern)]
+        if len(meant) > 1:
+            raise UsageError(f"{pattern} means {len(meant)} cases: name one of them, such as {meant[0]}")
+        if meant[0] in found:
+            raise UsageError(f"{meant[0]} cannot be set against itself: name another technique")
+        found += meant
+    if len({CaseKey.parse(case).workload for case in found}) > 1:
+        raise UsageError(f"{' and '.join(found)} are different workloads: only techniques can be subtracted")
+    return found
+
+
+def refuse_too_many(cases: int, replicates: int) -> None:
+    """Raise UsageError for more than one run may have."""
+    if problem := too_many(cases, replicates):
+        raise UsageError(problem)
+
+
+def refuse_long(patterns: Sequence[str], planned: Sequence[Planned], timing: Timing) -> None:
+    """Raise UsageError for cases chosen by patterns that take long without anybody having said so.
+
+    Whole keys, and a file of cases without a pattern, name what is measured one by one.
+    """
+    if all(map(is_key, patterns)):
+        return
+    least = sum(plan.estimate(one, timing) for one in planned)
+    if least <= _LONG_SECONDS:
+        return
+    # A step may be of any length: where a case lies between its two bounds is unknown before it is measured.
+    most = least + len(planned) * (timing.warm_up_max_seconds + timing.max_seconds)
+    cases = plural(len({one.case for one in planned}), "case")
+    raise UsageError(
+        f"that is {cases} in {len(planned):,} processes, which take {least / 60:.0f} minutes if their steps "
+        f"are short and up to {most / 60:.0f} if they are long: --yes measures them, --budget SECONDS "
+        "measures as many as fit, a narrower --case means fewer"
+    )
+
+
+def spelled(pattern: str) -> str:
+    """A whole case key in its only spelling, so that one case has one series; anything else as it came."""
+    if not is_key(pattern):
+        return pattern
+    try:
+        return whole_key(pattern, ())
+    except BadSuite:
+        return pattern
+
+
+def choose_cases(
+    suite: Suite, patterns: list[str], environment: Environment, settings: Settings
+) -> list[str]:
+    """The case keys to measure; raises UsageError when a pattern or a suite names what does not exist."""
+    offered = plan.offered(environment.workloads)
+    own = plan.offered(environment.workloads, source="user_cases")
+    if suite.cases:
+        candidates = expanded(suite, offered) + own
+    elif own and not patterns:
+        candidates = own
+    else:
+        suites = all_suites(settings, tolerant=True).values()
+        known = [case for other in suites for case in expanded(other, offered)]
+        candidates = list(dict.fromkeys(known + offered))
+    refuse_unknown(suite, environment.workloads, settings)
+    if suite.name == CHOSEN:
+        known = {str(each["name"]): each for each in environment.workloads if not _is_own(each)}
+        patterns = [case for pattern in patterns for case in _small(pattern, known)]
+    chosen = list(dict.fromkeys(plan.select(candidates, patterns)))
+    for pattern in patterns:
+        if not any(plan.matches(case, pattern) for case in candidates):
+            chosen.append(_spelled_out(pattern, candidates, environment))
+    return chosen
+
+
+def _small(pattern: str, known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What a built-in workload's bare name means without a suite: what `smoke` has of it, or a small case.
+
+    That is the first value of each parameter, in its first phase, eager. Anything else means what it says.
+    """
+    if pattern not in known:
+        return [pattern]
+    if listed := plan.select(built_in()[DEFAULT_SUITE].cases, [pattern]):
+        return listed
+    one = known[pattern]
+    return [str(CaseKey.of(pattern, one["phases"][0], {k: v[0] for k, v in one["grid"].items()}, {}))]
+
+
+def _is_own(workload: Mapping[str, Any]) -> bool:
+    """Whether a workload came with --cases."""
+    return str(workload["source"]).startswith("user_cases")
+
+
+def refuse_unknown(suite: Suite, workloads: Workloads, settings: Settings) -> None:
+    """Raise UsageError if a configured suite names a case that the harness cannot build."""
+    if suite.name not in settings.suites:
+        return
+    offered = plan.offered(workloads)
+    own = any(map(_is_own, workloads))
+    for wanted in suite.cases:
+        if not is_glob(wanted):
+            problem = _problem(wanted, workloads)
+        else:
+            problem = "" if plan.select(offered, [wanted]) else unknown("case", wanted, offered)
+        if problem:
+            hint = "" if own else "; cases of your own come with --cases FILE"
+            place = _place(settings, suite.name, suite.places.get(wanted, ()))
+            raise UsageError(f"{place}: {problem}{hint}")
+
+
+def _problem(case: str, offered: Workloads) -> str:
+    """Why the harness cannot build a case, in one sentence; empty when it can."""
+    reason = plan.invalid([case], offered).get(case)
+    workloads = {str(workload["name"]): workload for workload in offered}
+    if reason is None:
+        reason = _unfit(CaseKey.parse(case), workloads)
+        return f'case "{case}": {reason}' if reason else ""
+    if case.count("/") != 3:
+        return f'case "{case}": {reason}'
+    name, phase, parameters, _ = case.split("/")
+    if name not in workloads:
+        return f'case "{case}": {unknown("case", name, workloads)}'
+    if phase in PHASES and phase not in workloads[name]["phases"]:
+        return f'case "{case}": {unknown(f"phase of {name}", phase, workloads[name]["phases"])}'
+    for parameter in (part.partition("=")[0] for part in parameters.split(",") if part != "-"):
+        if parameter and parameter not in workloads[name]["grid"]:
+            return f'case "{case}": {unknown(f"parameter of {name}", parameter, workloads[name]["grid"])}'
+    return f'case "{case}": {reason}'
+
+
+def _unfit(key: CaseKey, workloads: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which value is of another kind than those the workload is offered with, such as a text for a number.
+
+    What values of the right kind it takes is the workload's to say, when it is built.
+    """
+    for parameter, value in key.parameters:
+        offered: list[Value] = workloads[key.name]["grid"][parameter]
+        kinds = {type(one) for one in offered} | ({int} if float in map(type, offered) else set())
+        if type(value) not in kinds:
+            return (
+                f"{key.name} takes no {parameter}={value}, but values such as {', '.join(map(str, offered))}"
+            )
+    return ""
+
+
+def expanded(suite: Suite, offered: list[str]) -> list[str]:
+    """A suite's cases with its globs replaced by what they match among the cases on offer."""
+    cases: list[str] = []
+    for case in suite.cases:
+        found = plan.select(offered, [case]) if is_glob(case) else [case]
+        cases += [
+            one for one in found if one in suite.places or one in suite.baselines or not _excludes(suite, one)
+        ]
+    return cases
+
+
+def _excludes(suite: Suite, case: str) -> bool:
+    return any(plan.matches(case, pattern) for pattern in suite.excluded)
+
+
+def _spelled_out(pattern: str, candidates: list[str], environment: Environment) -> str:
+    """A key that no suite lists but the harness can build; raises UsageError for anything else."""
+    if is_key(pattern):
+        if problem := _problem(pattern, environment.workloads):
+            raise UsageError(problem)
+        return pattern
+    raise UsageError(unknown("case", pattern, candidates))
