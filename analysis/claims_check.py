@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol, TypeVar
 
-from .comparison.pairs import Measured
+from records.outcomes import Outcome
+
 from .metrics import METRICS
 from .replicates import summarise
 from .speedups import Gain, refused
@@ -47,7 +48,7 @@ class Claimed(Protocol):
 C = TypeVar("C", bound=Claimed)
 
 
-def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Measured]) -> Finding:
+def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Outcome]) -> Finding:
     """What the gains and the replicates of one case say about a claim on `metric`.
 
     `kind` is the claim's: `ratio` (baseline / case), `saved` (1 - case / baseline), `efficiency` (of
@@ -71,7 +72,7 @@ def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Me
 
 
 def findings(
-    replicates: Iterable[Measured],
+    replicates: Iterable[Outcome],
     gains: Mapping[tuple[str, str], Sequence[Gain]],
     claims_for: Callable[[str], Sequence[C]],
 ) -> dict[C, list[tuple[str, str, Finding]]]:
@@ -79,7 +80,7 @@ def findings(
 
     `gains` are those by case and environment; `claims_for` answers the claims about a case.
     """
-    groups: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for replicate in replicates:
         groups[replicate.case, replicate.environment].append(replicate)
     found: dict[C, list[tuple[str, str, Finding]]] = defaultdict(list)
@@ -96,7 +97,7 @@ def _not_measured(metric: str) -> Finding:
     )
 
 
-def _value(metric: str, replicates: Sequence[Measured]) -> Finding:
+def _value(metric: str, replicates: Sequence[Outcome]) -> Finding:
     values = [one.metrics[metric] for one in replicates if one.status == "ok" and metric in one.metrics]
     values = [value for value in values if isfinite(value)]
     if not values:

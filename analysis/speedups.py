@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Protocol
 
+from records.outcomes import Outcome
+
 from .comparison.disturbance import disturbed
-from .comparison.pairs import NEVER_COMPARED, Measured, left_its_cpus, log_ratio, partners
+from .comparison.pairs import NEVER_COMPARED, left_its_cpus, log_ratio, partners
 from .metrics import METRICS
 from .replicates import summarise
 
@@ -64,14 +66,14 @@ class Gain:
 
 
 def gains(
-    outcomes: Iterable[Measured], baselines: Callable[[str], Sequence[Against]]
+    outcomes: Iterable[Outcome], baselines: Callable[[str], Sequence[Against]]
 ) -> dict[tuple[str, str], tuple[Gain, ...]]:
     """The gains of every case of one run that has a baseline, by case and environment.
 
     `baselines` says what a case is set against. A ratio of memory or size is left out where either side did
     not measure it; any other gain is there, with its reason.
     """
-    replicates: dict[tuple[str, str], list[Measured]] = defaultdict(list)
+    replicates: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         replicates[outcome.case, outcome.environment].append(outcome)
     found: dict[tuple[str, str], tuple[Gain, ...]] = {}
@@ -88,7 +90,7 @@ def gains(
     return found
 
 
-def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured], key: str) -> Gain:
+def compare(against: Against, case: Sequence[Outcome], base: Sequence[Outcome], key: str) -> Gain:
     """The gain of the replicates `case` (at least one) over those of `base`, which is called `key`.
 
     Replicates pair by number, if both ended `ok` and were alive together, as contenders of one session are:
@@ -115,7 +117,7 @@ def compare(against: Against, case: Sequence[Measured], base: Sequence[Measured]
     return Gain(*about, summary.point, summary.low, summary.high, summary.n, left_out, disturbed=spoilt)
 
 
-def _metric(against: Against, case: Sequence[Measured], base: Sequence[Measured]) -> str:
+def _metric(against: Against, case: Sequence[Outcome], base: Sequence[Outcome]) -> str:
     if against.kind == "size":
         return "model_size"
     if against.kind == "memory":
@@ -124,7 +126,7 @@ def _metric(against: Against, case: Sequence[Measured], base: Sequence[Measured]
     return against.estimator
 
 
-def _ratio(one: Measured, other: Measured, metric: str) -> float | None:
+def _ratio(one: Outcome, other: Outcome, metric: str) -> float | None:
     """How much more `one` does in a unit of time, or holds in memory; None if either is not known."""
     mine, its = _value(one, metric), _value(other, metric)
     if mine is None or its is None:
@@ -136,7 +138,7 @@ def _ratio(one: Measured, other: Measured, metric: str) -> float | None:
     return _number(one.facts["items"]) / _number(other.facts["items"]) * exp(-change)
 
 
-def _value(one: Measured, metric: str) -> float | None:
+def _value(one: Outcome, metric: str) -> float | None:
     """What the ratio is made of: items in a unit of time, or memory; None if it is not known."""
     value = _number(one.metrics.get(metric))
     if metric == "latency_floor":
@@ -148,7 +150,7 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
+def refused(case: Sequence[Outcome], base: Sequence[Outcome]) -> str:
     """Why no pair of a case and its baseline may be compared, whatever their numbers; empty for no reason."""
     for replicates, whose in ((case, ""), (base, " of the baseline")):
         for status in NEVER_COMPARED:
@@ -159,7 +161,7 @@ def refused(case: Sequence[Measured], base: Sequence[Measured]) -> str:
     return ""
 
 
-def _no_pair(case: Sequence[Measured], base: Sequence[Measured], pairs: Sequence[object], metric: str) -> str:
+def _no_pair(case: Sequence[Outcome], base: Sequence[Outcome], pairs: Sequence[object], metric: str) -> str:
     if not base:
         return NO_BASELINE
     if pairs:

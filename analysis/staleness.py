@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 from typing import Any, Literal, Protocol, TypeVar
 
-#: Machines are named one by one up to so many.
-_NAMED = 3
 #: A machine that was not seen for so long is not waited for any more.
 GONE_FOR_GOOD = timedelta(days=14)
 
@@ -101,15 +99,19 @@ class Ended(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Something that should be heard of and is not, aware `since` when. `kind`: machine or night.
+    """Something that should be known of and is not, aware `since` when. `kind`: machine or night.
 
-    `name` and `since` tell it from every other silence; `sentence` is for people.
+    `name` and `since` tell it from every other silence. `lasts` is how long it has lasted, `cause` whether a
+    night was not planned or not begun, where `machines` are those that could have, of that `label`.
     """
 
     kind: str
     name: str
     since: datetime
-    sentence: str
+    lasts: timedelta
+    cause: Literal["unseen", "not planned", "not begun"] = "unseen"
+    machines: tuple[str, ...] = ()
+    label: str = ""
 
     @property
     def key(self) -> str:
@@ -154,23 +156,6 @@ class Waiting:
     machines: tuple[str, ...] = ()
 
 
-def in_its_turn(because: Waiting, attempts: int, not_before: datetime | None) -> str:
-    """Why a task waits that somebody there will do, in a sentence: `because` is not yet, busy or next."""
-    one = len(because.machines) == 1
-    if because.why == "not yet":
-        tried = f"was lost {attempts} times and " if attempts else ""
-        when = f"{not_before.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if not_before else "–"
-        return f"{tried}is not to begin before {when}"
-    if because.why == "busy":
-        return f"{some(because.machines)} {'does' if one else 'do'} something else first"
-    return f"{some(because.machines)} {'takes' if one else 'take'} it next"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first of some machines, and how many more there are."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
 @dataclass(frozen=True, slots=True)
 class Disturbed:
     """So many of the outcomes of a machine's runs were spoiled by the machine itself."""
@@ -184,13 +169,6 @@ class Disturbed:
     def share(self) -> float:
         """The spoiled ones of all, from 0 to 1."""
         return (self.throttled + self.contended) / self.outcomes
-
-    @property
-    def counted(self) -> str:
-        """`77 throttled of 234 outcomes (33 %)`."""
-        counts = ((self.throttled, "throttled"), (self.contended, "contended"))
-        parts = " and ".join(f"{count} {word}" for count, word in counts if count)
-        return f"{parts or 'none disturbed'} of {self.outcomes} outcomes ({100 * self.share:.0f} %)"
 
     def reported(self, share: float) -> bool:
         """Whether it is worth a word, from that share on."""
@@ -206,14 +184,10 @@ def silent_machines(seen: Iterable[Seen], now: datetime, minutes: int) -> list[S
     for one in seen:
         last[one.machine] = max(one.seen_at, last.get(one.machine, one.seen_at))
     return [
-        Silence("machine", machine, at, _silent(machine, now - at))
+        Silence("machine", machine, at, now - at)
         for machine, at in sorted(last.items())
         if timedelta(minutes=minutes) < now - at <= GONE_FOR_GOOD
     ]
-
-
-def _silent(machine: str, length: timedelta) -> str:
-    return f"machine {machine} is silent: no scheduler was seen there for {in_words(length)}"
 
 
 def overdue_nights(
@@ -238,7 +212,9 @@ def overdue_nights(
             continue
         first = unbegun[-1]
         if now - max(first.due_at, first.not_before or first.due_at) > timedelta(hours=hours):
-            found.append(Silence("night", name, first.due_at, _overdue(first, able, now)))
+            lasts = now - first.due_at
+            there = able.of(first.label)
+            found.append(Silence("night", name, first.due_at, lasts, "not begun", there, first.label))
     return found
 
 
@@ -254,13 +230,6 @@ def is_back(kind: str, name: str, since: datetime, seen: Iterable[Seen], measuri
 
 def _has_begun(task: Due) -> bool:
     return task.state not in ("waiting", "cancelled") or task.attempts > 0
-
-
-def _overdue(task: Due, able: "Takers", now: datetime) -> str:
-    what = f"{shown(task.schedule, task.part)} was due {in_words(now - task.due_at)} ago and has not begun"
-    if there := able.of(task.label):
-        return f"{what}: {', '.join(there)} is there and did not come to it"
-    return f"{what}: no scheduler is there{f' for {task.label}' if task.label else ''}"
 
 
 def alive(seen: Iterable[AnySeen], now: datetime, minutes: int) -> list[AnySeen]:
@@ -338,8 +307,7 @@ def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Silence 
     """
     if not timedelta(hours=hours) < now - since <= GONE_FOR_GOOD:
         return None
-    sentence = f"{name} was due {in_words(now - since)} ago and nobody planned it: no scheduler looked at it"
-    return Silence("night", name, since, sentence)
+    return Silence("night", name, since, now - since, "not planned")
 
 
 def fallen(task: Measured, before: Sequence[str], endings: Mapping[str, Sequence[Ended]]) -> list[Fallen]:
@@ -393,11 +361,3 @@ def shown(schedule: str, part: str) -> str:
     if part == schedule or part.startswith(f"{schedule}@"):
         return part
     return f"{schedule} ({part})" if part else schedule
-
-
-def in_words(length: timedelta) -> str:
-    """A length of time for people: `45 minutes`, `13 hours`, `3 days`."""
-    minutes = int(length.total_seconds() // 60)
-    if minutes < 120:
-        return f"{minutes} minutes"
-    return f"{minutes // 60} hours" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"

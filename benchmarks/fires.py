@@ -28,9 +28,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.journal import Journal
-from runner.records import Outcome, Planned
 
 SEED = 20261122
 REPLICATES = 4
@@ -84,7 +84,7 @@ def child(folder: Path, arguments: list[str]) -> int:
                 with (folder / "executions").open("a") as file:
                     fcntl.flock(file, fcntl.LOCK_EX)
                     file.write(f"{run} {one.replicate}\n")
-                now = datetime.now(UTC).isoformat()
+                now = datetime.now(UTC)
                 kept.outcome(Outcome(CASE, ENVIRONMENT, one.replicate, "ok", started_at=now))
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
             kept.ended({"at": datetime.now(UTC).isoformat(), "state": "complete"})
@@ -100,11 +100,12 @@ def scheduler(folder: Path, url: str) -> None:
     """Be one of the two until SIGTERM."""
     from configuration.settings import load_settings
     from db.connection.engine import open_database
-    from scheduled_jobs.jobs.context import MEASURING, THINKING, Done
+    from scheduled_jobs.jobs.context import THINKING, Done
     from scheduled_jobs.jobs.measure import measure
     from scheduled_jobs.scheduler import scheduler as loop
     from scheduled_jobs.scheduler.log import Log
     from scheduled_jobs.scheduler.worker_slot import Lane
+    from workflows.fleet_status import MEASURING
 
     loop.TICK_SECONDS = 0.2
     settings = load_settings(cwd=folder, environ={})

@@ -39,8 +39,9 @@ from db.queue.queries import tasks
 from db.runs.queries import run_ids
 from fleet.engine import NodeSeen
 from fleet.hosts import FleetPlaces
+from records.outcomes import Outcome, Planned
 from runner.journal import FILE, Journal
-from runner.records import Outcome, Planned, Timing
+from runner.session_plan import Timing
 from scheduled_jobs.jobs.context import THINKING, Done
 from scheduled_jobs.jobs.measure import measure
 from scheduled_jobs.scheduler import scheduler
@@ -194,7 +195,7 @@ def template(cases: int) -> tuple[Mapping[str, Any], list[bytes]]:
 def _outcome(one: Planned, rng: random.Random) -> Outcome:
     blocks = (tuple(round(rng.gauss(1e7, 1e5)) for _ in range(SAMPLES)),)
     metrics = {name: rng.uniform(1, 100) for name in METRICS}
-    now = datetime.now(UTC).isoformat()
+    now = datetime.now(UTC)
     about = (one.case, one.environment, one.replicate)
     return Outcome(*about, "ok", started_at=now, wall_seconds=9.0, metrics=metrics, blocks=blocks)
 

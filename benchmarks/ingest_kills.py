@@ -24,9 +24,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from db.admin.check import looking
 from db.connection.engine import open_database
 from db.runs import queries
+from records.outcomes import Outcome, Planned
 from runner.errors import JournalError
 from runner.journal import Journal
-from runner.records import Outcome, Planned
 from workflows.ingest import ingest_pending
 from workflows.integrity_check import check
 from workflows.run_header import Header
@@ -141,7 +141,7 @@ def outcome(planned: Planned, started: datetime) -> Outcome:
         planned.environment,
         planned.replicate,
         "ok",
-        started_at=started.isoformat(),
+        started_at=started,
         wall_seconds=3.0,
         metrics={"latency": latency, "latency_min": latency - 0.1, "throughput": 8 / latency},
         blocks=blocks,

@@ -22,9 +22,10 @@ from typing import Any
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
+from records.outcomes import Outcome, Planned
 from runner.environments.store import MARK, RECIPE
 from runner.journal import Journal
-from runner.records import Outcome, Planned, Timing
+from runner.session_plan import Timing
 from workflows.run_header import Header
 from workflows.upgrade import pairs_planned
 
@@ -128,12 +129,12 @@ class MadeUp:
         about = (planned.case, planned.environment, planned.replicate)
         if planned.case == LSTM and self._night >= 25:
             why = "RuntimeError: expected a contiguous hidden state"
-            return Outcome(*about, "crashed", reason=why, started_at=started.isoformat(), wall_seconds=5.0)
+            return Outcome(*about, "crashed", reason=why, started_at=started, wall_seconds=5.0)
         if self._night == 28 and planned.replicate == 0:
             why = "power cap: the clocks were held down"
-            return Outcome(*about, "throttled", reason=why, started_at=started.isoformat(), wall_seconds=9.0)
+            return Outcome(*about, "throttled", reason=why, started_at=started, wall_seconds=9.0)
         metrics = {"latency_floor": level * math.exp(one.gauss(0.0, PROCESS_NOISE))}
-        return Outcome(*about, "ok", started_at=started.isoformat(), wall_seconds=9.0, metrics=metrics)
+        return Outcome(*about, "ok", started_at=started, wall_seconds=9.0, metrics=metrics)
 
     def _environment(self, night: int | None) -> dict[str, Any]:
         """A build, with the folder that an environment leaves once it was built."""

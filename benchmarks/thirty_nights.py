@@ -32,12 +32,13 @@ from db.findings.store import findings
 from db.queue.queries import fires, schedulers, tasks
 from records.findings import Finding
 from reports.text.finding_text import because
-from scheduled_jobs.jobs.context import MEASURING, THINKING
+from scheduled_jobs.jobs.context import THINKING
 from scheduled_jobs.jobs.registry import JOBS
 from scheduled_jobs.scheduler import scheduler
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import Service, Surroundings
 from scheduled_jobs.scheduler.worker_slot import Lane
+from workflows.fleet_status import MEASURING
 
 BENCH, OFFICE = "bench-1", "office"
 #: No machine in these nights: its power is cut before them and comes back after them.

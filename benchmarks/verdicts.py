@@ -33,11 +33,12 @@ from analysis.comparison.sequential_test import advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from configuration.settings import load_settings
+from records.outcomes import Outcome, Planned
 from runner import profile
 from runner.execution import harness
 from runner.execution.executor import Attempt, Ended, LocalExecutor, Measured
 from runner.execution.session import Conditions
-from runner.records import Outcome, Planned, SessionPlan, Target, Timing
+from runner.session_plan import SessionPlan, Target, Timing
 from runner.telemetry.sampler_client import Sampler
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,32 +1,59 @@
-"""Writing a small file whole or not at all: half of it would still be read."""
+"""Files replaced as a whole or not at all: no reader ever sees half of one."""
 
 import errno
 import os
-from contextlib import suppress
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def write_whole(file: Path, content: str | bytes) -> None:
-    """Put `content` in place of whatever the file held, at once; a text is written as UTF-8.
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A temporary path beside `path`. After the block it is flushed to the disk and renamed to `path`.
 
-    A link stays one, and what it points to keeps its mode and, as far as that is allowed, its owner. Raises
-    OSError, which names `file`, and leaves nothing.
+    If the block raises, or the file cannot be written, `path` is unchanged and the temporary file is removed.
     """
-    if file.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
-    target = Path(os.path.realpath(file))
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        _write(partial, content.encode() if isinstance(content, str) else content, target)
-        partial.replace(target)
-    except OSError as error:
+        partial.unlink(missing_ok=True)
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync_folder(path.parent)
+    finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror or str(error), str(file)) from error
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace the content of `path`; text is written as UTF-8.
+
+    A symbolic link is followed. An existing file keeps its mode and, as far as that is permitted, its owner.
+    Raises OSError whose file name is `path`.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    target = Path(os.path.realpath(path))
+    try:
+        with replacing(target) as partial:
+            _write(partial, content.encode() if isinstance(content, str) else content, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(partial: Path, content: bytes, like: Path) -> None:
-    """Write a file that only its owner may read until it has the mode of `like`, if that is there."""
+    """Write a file that only its owner can read until it has the mode of `like`, if that exists."""
     before = like.stat() if like.exists() else None
     mode = 0o666 if before is None else 0o600
     with open(partial, "wb", opener=lambda path, flags: os.open(path, flags, mode)) as file:

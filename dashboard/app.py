@@ -7,7 +7,7 @@ from dashboard.components import load, parts
 from dashboard.components.query_params import unknown_parameters
 from dashboard.exports import footer
 from dashboard.navigation import PAGES
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
 
 parts.frame_page()
@@ -21,7 +21,7 @@ page = st.navigation(
 session_check.admit()
 with footer.taken_along(lambda: page.title):
     try:
-        load.fits(Settings.from_environment().database_url)
+        load.fits(ServerSettings.from_environment().database_url)
         parameters = next((one.parameters for one in PAGES if one.path == page.url_path), ())
         parts.complain(unknown_parameters(parts.query(), parameters))
         page.run()

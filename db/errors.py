@@ -7,7 +7,6 @@
   * SchemaTooOld          needs `pyrometer db upgrade`
   * BackupFailed          no whole copy could be made where it was wanted
   * BadDatabaseUrl        PYROMETER_DATABASE_URL is not something SQLAlchemy can open
-  * BadRole               what is to be the name of a role cannot be one
   * StillReferred         something rests on a run that was to be forgotten
   * DamagedSamples        the stored samples of one outcome cannot be read back
   * DamagedTelemetry      one stored recording cannot be read back
@@ -40,10 +39,6 @@ class BadDatabaseUrl(DatabaseError):
 
 class BackupFailed(DatabaseError):
     """No whole copy could be made; what was there under its name is there still."""
-
-
-class BadRole(DatabaseError):
-    """What is to be the name of a role cannot be one."""
 
 
 class StillReferred(DatabaseError):

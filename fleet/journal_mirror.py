@@ -1,12 +1,12 @@
 """Files of a node as they grow here: appended whole or not at all, and never against what is there."""
 
-import fcntl
 import os
 import re
-import time
 from contextlib import suppress
 from pathlib import Path
 
+from common.atomic_file import sync_folder
+from common.file_lock import lock
 from runner import journal
 
 #: Somebody who asks whether a journal is in use holds its lock for a moment.
@@ -124,11 +124,12 @@ class Mirror:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            _lock(descriptor, self.path)
+            if not lock(descriptor, wait_seconds=_LOCK_SECONDS):
+                raise MirrorBusy(f"another process writes {self.path}")
             if os.fstat(descriptor).st_size != self._size:
                 raise MirrorBusy(f"{self.path} grew under us")
             for each in (folder, folder.parent):
-                _sync(each)
+                sync_folder(each)
         except BaseException:
             os.close(descriptor)
             raise
@@ -148,23 +149,3 @@ def _append(descriptor: int, data: bytes, *, sync: bool = False) -> None:
         with suppress(OSError):
             os.ftruncate(descriptor, size)
         raise
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    give_up = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > give_up:
-                raise MirrorBusy(f"another process writes {path}") from None
-            time.sleep(0.02)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,6 +13,7 @@ from typing import Any
 from analysis.metrics import METRICS, Better
 from analysis.replicates import summarise
 from records.environments import Environment
+from records.kinds import EnvironmentKind, RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Profile, Run
@@ -23,6 +24,8 @@ from .value_checks import objection
 
 #: How the name of a run begins whose time nobody tells.
 _UNDATED = "undated"
+#: The format of runs that scripts submit.
+SUBMITTED = "submitted"
 #: What a part of a case key may be made of; anything else is written as in a URL, so that no two names meet.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$&;'\"?")
 
@@ -160,6 +163,7 @@ def _run(origin: Origin, environment: Environment, planned: int) -> Run:
     started = origin.started_at.astimezone(UTC)
     time = started.isoformat() if origin.dated else _UNDATED
     own = digest(origin.format, origin.suite, time, origin.identity, machine.fingerprint)
+    source = RunSource.SUBMITTED if origin.format == SUBMITTED else RunSource.IMPORTED
     return Run(
         id=run_id(started if origin.dated else None, origin.format, own),
         suite=origin.suite,
@@ -174,6 +178,8 @@ def _run(origin: Origin, environment: Environment, planned: int) -> Run:
         command=f"pyrometer import --format {origin.format}",
         notes=tuple(map(str, origin.facts.get("notes", ()))),
         facts={**origin.facts, "imported_from": origin.format},
+        source=source,
+        source_format=format_name(origin.format) if source == RunSource.IMPORTED else "",
     )
 
 
@@ -185,13 +191,18 @@ def machine_called(name: str, hardware: str, facts: Mapping[str, Any] | None = N
 
 def run_id(started_at: datetime | None, format: str, own: str) -> str:
     """The name of a foreign run, by the digest `own`; None for one that nobody dates."""
-    name = slug(format).replace("_", "-")
+    name = format_name(format)
     if started_at is None:
         # Without a time nothing else tells two runs apart.
         return f"{_UNDATED}-{name}-{own[:16]}"
     at = started_at.astimezone(UTC)
     # Not %Y, which leaves out the zeros of early years.
     return f"{at.year:04d}{at:%m%d-%H%M%S}-{name}-{own[:8]}"
+
+
+def format_name(format: str) -> str:
+    """A format as the id of a run and its `source_format` spell it."""
+    return slug(format).replace("_", "-")
 
 
 def is_undated(run: str) -> bool:
@@ -205,7 +216,14 @@ def _environment(origin: Origin) -> Environment:
     about = json.dumps(
         [origin.torch_version, origin.python_version, name, facts], sort_keys=True, default=str
     )
-    return Environment(digest("environment", about), name, origin.torch_version, origin.python_version, facts)
+    return Environment(
+        digest("environment", about),
+        name,
+        origin.torch_version,
+        origin.python_version,
+        facts,
+        EnvironmentKind.FOREIGN,
+    )
 
 
 def _outcomes(origin: Origin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:

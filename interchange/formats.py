@@ -1,8 +1,9 @@
 """The formats that can be imported, and which of them a file has."""
 
-import re
 from pathlib import Path
 from typing import Protocol
+
+from records.kinds import RunSource
 
 from . import own
 from .errors import UnknownFormat
@@ -13,7 +14,6 @@ from .importers import (
     dynamo_csv,
     oss_v3,
     pytest_benchmark,
-    submitted,
     timm_csv,
     torchbench,
 )
@@ -59,9 +59,6 @@ FORMATS: tuple[Importer, ...] = (
     timm_csv,
 )
 
-#: The name that `interchange.foreign_runs` gives to a run, with the format in its midst.
-_FOREIGN_RUN = re.compile(r"(?:\d{8}-\d{6}|undated)-(.+)-[0-9a-f]{8,16}")
-
 
 def chosen(name: str | None) -> tuple[Importer, ...]:
     """The importer called `name`, or all; raises UnknownFormat."""
@@ -92,14 +89,26 @@ def is_one(folder: Path, name: str | None = None) -> bool:
     return not any(other.knows(path) for path in inside for other in others)
 
 
-def came_from(run_id: str) -> str:
+class Sourced(Protocol):
+    """A run or a row of a list of runs: what says its source and the name of its format."""
+
+    @property
+    def source(self) -> RunSource: ...
+
+    @property
+    def source_format(self) -> str: ...
+
+
+def came_from(run: Sourced) -> str:
     """Where a run comes from, as a phrase; empty for one that Pyrometer measured."""
-    found = _FOREIGN_RUN.fullmatch(run_id)
-    if found is None:
+    if run.source == RunSource.MEASURED:
         return ""
-    if found[1] == submitted.NAME:
-        return "submitted by a script"
-    return f"imported from {next((each.TITLE for each in FORMATS if found[1] == each.NAME), found[1])}"
+    return "submitted by a script" if run.source == RunSource.SUBMITTED else f"imported from {title(run)}"
+
+
+def title(run: Sourced) -> str:
+    """The phrase for the format of an imported run."""
+    return next((each.TITLE for each in FORMATS if run.source_format == each.NAME), run.source_format)
 
 
 def _names() -> str:

@@ -8,7 +8,9 @@ from typing import Any, TypeVar, cast
 
 from analysis.metrics import Metric
 from records.environments import Environment
+from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
+from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Profile, Run
 from records.telemetry import Recording
@@ -91,6 +93,7 @@ def finite(value: Any) -> Any:
 
 def run_of(at: At) -> Run:
     """The run of a body; raises BadFile."""
+    kind, source, source_format = _kinds(at)
     return Run(
         id=at.need("id").text(),
         suite=_text(at, "suite"),
@@ -98,14 +101,26 @@ def run_of(at: At) -> Run:
         ended_at=_maybe(at, "ended_at", _moment),
         state=_one_of(at, "state", STATES),
         machine=_machine(at.need("machine")),
-        environments=tuple(_environment(each) for each in at.need("environments").list()),
+        environments=tuple(_environment(each, source) for each in at.need("environments").list()),
         profile=_profile(at.need("profile")),
         harness=_text(at, "harness"),
         planned=_count(at, "planned"),
         command=_text(at, "command"),
         notes=_texts(at, "notes"),
         facts=_facts(at, "facts"),
+        kind=kind,
+        source=source,
+        source_format=source_format,
     )
+
+
+def _kinds(at: At) -> tuple[RunKind, RunSource, str]:
+    """The kind, source and source format of a run; by the rules of their time where an export lacks them."""
+    if at.get("kind") is None:
+        kind = kind_of_old_run(_text(at, "command"), _facts(at, "facts"))
+        return kind, *source_of_old_run(at.need("id").text())
+    kind = RunKind(_one_of(at, "kind", tuple(RunKind)))
+    return kind, RunSource(_one_of(at, "source", tuple(RunSource))), _text(at, "source_format")
 
 
 def outcome_of(at: At) -> Outcome:
@@ -166,13 +181,19 @@ def _machine(at: At) -> Machine:
     )
 
 
-def _environment(at: At) -> Environment:
+def _environment(at: At, source: RunSource) -> Environment:
+    torch_version = _text(at, "torch_version")
+    if at.get("kind") is None:
+        kind = kind_of_old_environment(torch_version, source)
+    else:
+        kind = EnvironmentKind(_one_of(at, "kind", tuple(EnvironmentKind)))
     return Environment(
         at.need("fingerprint").text(),
         _text(at, "name"),
-        _text(at, "torch_version"),
+        torch_version,
         _text(at, "python_version"),
         _facts(at, "facts"),
+        kind,
     )
 
 

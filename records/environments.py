@@ -5,17 +5,19 @@ from datetime import datetime
 from typing import Any
 
 from .facts import Facts
+from .kinds import EnvironmentKind
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One interpreter with one PyTorch build; the canary's has none, and an empty `torch_version`."""
+    """One interpreter with one PyTorch build; `torch_version` is empty where it has none or it is unknown."""
 
     fingerprint: str
     name: str
     torch_version: str
     python_version: str
     facts: Facts = field(default_factory=dict[str, Any])
+    kind: EnvironmentKind = EnvironmentKind.MEASURED
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .deliveries import Delivery
 from .facts import Facts
 from .series import SeriesKey
 
@@ -126,8 +127,8 @@ class TriageEntry:
 class Notice:
     """What was told, or is to be. Of one `kind` and `key` there is one.
 
-    `body` is Markdown. `sent` says by target, written without its secrets, what became of it: `deliveries`
-    reads it.
+    `body` is Markdown. `deliveries` stand under their targets, which are named without their secrets; a
+    target that is not there was never tried.
     """
 
     kind: str
@@ -136,4 +137,4 @@ class Notice:
     title: str
     body: str
     facts: Facts = field(default_factory=dict[str, Any])
-    sent: Mapping[str, str] = field(default_factory=dict[str, str])
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict[str, Delivery])

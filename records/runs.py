@@ -7,6 +7,7 @@ from typing import Any
 
 from .environments import Environment, NamedEnvironment
 from .facts import Facts
+from .kinds import RunKind, RunSource
 from .machines import Machine
 
 
@@ -21,7 +22,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted."""
+    """One execution of a suite on one machine. Times are UTC. `state`: running, complete, interrupted.
+
+    `source_format` names the format of an imported run, and is empty for any other.
+    """
 
     id: str
     suite: str
@@ -36,6 +40,9 @@ class Run:
     command: str
     notes: tuple[str, ...] = ()
     facts: Facts = field(default_factory=dict[str, Any])
+    kind: RunKind = RunKind.RUN
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,18 @@ class RunSummary:
     profile: str
     planned: int
     counts: Mapping[str, int]
+    kind: RunKind = RunKind.RUN
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRuns:
+    """How many runs came from one source that is not Pyrometer, in one format."""
+
+    source: RunSource
+    source_format: str
+    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +99,7 @@ class RunChange:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRun:
-    """A run of `pyrometer upgrade` as in a list. `hardware` is a fingerprint, `facts` are the run's own.
+    """A run of two environments in turns as in a list; `hardware` is a fingerprint, `facts` are its own.
 
     `environments` stand in the order in which they were given; the canary's is not among them.
     """
@@ -95,3 +114,5 @@ class UpgradeRun:
     profile: str
     environments: tuple[NamedEnvironment, ...]
     facts: Facts
+    kind: RunKind = RunKind.UPGRADE
+    source: RunSource = RunSource.MEASURED

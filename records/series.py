@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from .kinds import EnvironmentKind, RunSource
+
 
 @dataclass(frozen=True, slots=True)
 class SeriesKey:
@@ -36,6 +38,9 @@ class SeriesPoint:
     largest: float
     spread: float | None
     n: int
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
+    environment_kind: EnvironmentKind = EnvironmentKind.MEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class Place:
     started_at: datetime
     gpus: int = 0
     machines: int = 1
+    source: RunSource = RunSource.MEASURED
 
 
 @dataclass(frozen=True, slots=True)

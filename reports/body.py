@@ -13,9 +13,10 @@ from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
 
 from . import wording
-from .report_context import Environment, Subject, changes
+from .report_context import ComparedEnvironment, Subject, changes
 from .rows import Row, rows, table_rows, techniques, without_ratio
 from .scorecard import scorecard_json
+from .text.reason_text import exclusion, sentence
 
 SCHEMA = "pyrometer.upgrade/1"
 
@@ -32,7 +33,16 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
         "headline": wording.headline(upgrade),
         "metric": subject.policy.metric,
         "reasons": [
-            {**asdict(reason), "reproduce": [subject.reproduce(case) for case in reason.cases]}
+            {
+                "speaks": reason.speaks,
+                "kind": reason.kind,
+                "text": sentence(reason),
+                "cases": reason.cases,
+                "metric": reason.metric,
+                "weight": reason.weight,
+                "warning": reason.warning,
+                "reproduce": [subject.reproduce(case) for case in reason.cases],
+            }
             for reason in upgrade.reasons
         ],
         "settle": [{**asdict(one), "reproduce": subject.settle(one)} for one in upgrade.settle],
@@ -48,7 +58,7 @@ def upgrade_json(subject: Subject, results: Sequence[CaseResult], upgrade: Upgra
             }
             for row in techniques(results, upgrade)
         ],
-        "exclusions": [asdict(one) for one in upgrade.exclusions],
+        "exclusions": [{"case": one.case, "reason": exclusion(one)} for one in upgrade.exclusions],
         "cases": [_case(row, subject) for row in each],
         "tables": [_table(table) for table in upgrade.tables],
         "environments": {
@@ -125,7 +135,7 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _environment(one: Environment) -> dict[str, Any]:
+def _environment(one: ComparedEnvironment) -> dict[str, Any]:
     return {**asdict(one), "asked": one.asked or one.name}
 
 

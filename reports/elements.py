@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis import words
+from common.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def text(plain: str) -> str:
 
 
 def _escaped(plain: str) -> str:
-    return html.escape(words.printable(plain))
+    return html.escape(printable(plain))
 
 
 def code(plain: str) -> str:

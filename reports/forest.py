@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis import words
 from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 
 from . import elements, wording
 from .rows import Row
+from .text import numbers
 
 #: Steps of the axis in per cent; the first that gives few enough ticks is taken.
 _STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
@@ -132,7 +132,7 @@ def _mean_line(overall: Geomean, axis: Axis, threshold: float) -> str:
     ends = wording.interval(overall.low, overall.high)
     return (
         f'<tr class="mean"><th scope="row">{about}</th><td class="strip">{strip}</td>'
-        f'<td class="number"><b>{words.percent(overall.change)}</b><small>{ends}</small></td></tr>'
+        f'<td class="number"><b>{numbers.percent(overall.change)}</b><small>{ends}</small></td></tr>'
     )
 
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from analysis import words
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.policy import Policy
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
+from common.text import printable
 from reports.text.markdown import code as _code
 from reports.text.markdown import text as _text
 
@@ -15,6 +15,8 @@ from . import sentences, wording
 from .report_context import Subject, changes
 from .rows import Row, left_out, rows, table_rows, techniques, without_ratio
 from .scorecard import entries
+from .text import numbers
+from .text.reason_text import exclusion, sentence
 
 #: Tables of more rows than this are folded.
 _LONG = 12
@@ -67,7 +69,7 @@ def _scorecard(subject: Subject, upgrade: Upgrade) -> str:
 
 def _reasons(upgrade: Upgrade) -> str:
     lines = [
-        f"{number}. **{wording.speaks(reason)}**: {_text(reason.text)}"
+        f"{number}. **{wording.speaks(reason)}**: {_text(sentence(reason))}"
         for number, reason in enumerate(upgrade.reasons, 1)
     ]
     return "\n".join(["### Reasons, in order of weight", "", *lines])
@@ -111,13 +113,13 @@ def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     listed = [
         (
             _code(row.case),
-            wording.quantity(metric, row.verdict.old) if row.verdict else words.NONE,
-            wording.quantity(metric, row.verdict.new) if row.verdict else words.NONE,
-            wording.change(row.verdict) if row.verdict else words.NONE,
-            wording.interval(row.verdict.low, row.verdict.high) if row.verdict else words.NONE,
+            wording.quantity(metric, row.verdict.old) if row.verdict else numbers.NONE,
+            wording.quantity(metric, row.verdict.new) if row.verdict else numbers.NONE,
+            wording.change(row.verdict) if row.verdict else numbers.NONE,
+            wording.interval(row.verdict.low, row.verdict.high) if row.verdict else numbers.NONE,
             str(row.verdict.n) if row.verdict else "0",
             f"{row.sign} {_text(row.told)}",
-            wording.within(row.verdict.smallest) if row.verdict else words.NONE,
+            wording.within(row.verdict.smallest) if row.verdict else numbers.NONE,
         )
         for row in each
     ]
@@ -142,7 +144,7 @@ def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) ->
         listed.append(
             (
                 _code(row.technique),
-                wording.mean(mean) if mean else words.NONE,
+                wording.mean(mean) if mean else numbers.NONE,
                 str(mean.cases if mean else 0),
                 str(mean.pairs if mean else 0),
                 str(len(row.excluded)),
@@ -182,7 +184,7 @@ def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     out = left_out(each)
     parts = ["### Exclusions"]
     if upgrade.exclusions:
-        listed = [(_code(one.case), _text(one.reason)) for one in upgrade.exclusions]
+        listed = [(_code(one.case), _text(exclusion(one))) for one in upgrade.exclusions]
         text = f"{wording.plural(len(listed), 'case')} in no geomean"
         parts += [_folded(text, _table(("case", "why"), listed), len(listed))]
     else:
@@ -199,7 +201,9 @@ def _differences(subject: Subject) -> str:
     found = changes(subject.old, subject.new)
     if not found:
         return f"### What differs between the environments\n\n{_text(sentences.no_difference(subject))}"
-    listed = [(_text(one.what), _text(one.old) or words.NONE, _text(one.new) or words.NONE) for one in found]
+    listed = [
+        (_text(one.what), _text(one.old) or numbers.NONE, _text(one.new) or numbers.NONE) for one in found
+    ]
     table = _table(("", _text(subject.old.name), _text(subject.new.name)), listed)
     return "### What differs between the environments\n\n" + _folded(
         wording.plural(len(listed), "difference"), table, len(listed)
@@ -215,7 +219,7 @@ def _how(subject: Subject) -> str:
 
 
 def _again(subject: Subject, each: Sequence[Row]) -> str:
-    commands = "\n".join(words.printable(subject.reproduce(row.case)) for row in each)
+    commands = "\n".join(printable(subject.reproduce(row.case)) for row in each)
     # A fence longer than any in the text, or a case's name could end it.
     longest = max((len(found) for found in re.findall("`+", commands)), default=0)
     fence = "`" * max(3, longest + 1)

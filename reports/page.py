@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from importlib import resources
 
-from analysis import words
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.policy import Policy
 from analysis.comparison.reasons import Decision
@@ -29,6 +28,8 @@ from .rows import (
     without_ratio,
 )
 from .scorecard import entries
+from .text import numbers
+from .text.reason_text import exclusion, sentence
 
 #: More techniques than this do not fit beside each other.
 _WIDEST_GRID = 8
@@ -120,7 +121,7 @@ def _reasons(subject: Subject, upgrade: Upgrade) -> str:
             many = len(reason.cases)
             summary = "measure it again" if many == 1 else f"its {many} cases, to measure again"
             again = elements.details(summary, elements.commands(map(subject.reproduce, reason.cases)))
-        items += f"<li>{chip}<div>{elements.text(reason.text)}{again}</div></li>"
+        items += f"<li>{chip}<div>{elements.text(sentence(reason))}{again}</div></li>"
     return elements.section("reasons", "Reasons, in order of weight", f'<ol class="reasons">{items}</ol>')
 
 
@@ -201,7 +202,7 @@ def _of_case(row: Row) -> tuple[str | Cell, ...]:
     judged = row.verdict
     told = _told(row.standing, row.told)
     if judged is None:
-        return (*[words.NONE] * 4, "0", told, words.NONE)
+        return (*[numbers.NONE] * 4, "0", told, numbers.NONE)
     return (
         *_values(judged),
         wording.interval(judged.low, judged.high),
@@ -247,8 +248,8 @@ def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) ->
     listed = [
         (
             name,
-            words.percent(mean.change) if mean else words.NONE,
-            wording.interval(mean.low, mean.high) if mean else words.NONE,
+            numbers.percent(mean.change) if mean else numbers.NONE,
+            wording.interval(mean.low, mean.high) if mean else numbers.NONE,
             str(mean.cases if mean else 0),
             str(mean.pairs if mean else 0),
             str(excluded),
@@ -296,7 +297,7 @@ def _own_table(table: Table, policy: Policy) -> str:
 
 def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
     columns = (Column("case"), Column("why"))
-    whole = [(elements.case(one.case), _reason(one.reason)) for one in upgrade.exclusions]
+    whole = [(elements.case(one.case), _reason(exclusion(one))) for one in upgrade.exclusions]
     pairs = [(elements.case(case), _reason(why)) for case, why in left_out(each)]
     parts = [elements.paragraph("Every case is in the geomean.")] if not whole else []
     for title, listed in (("Cases in no geomean", whole), ("Pairs that do not count", pairs)):
@@ -320,8 +321,8 @@ def _differences(subject: Subject) -> str:
     listed = [
         (
             elements.text(one.what),
-            elements.text(one.old) or words.NONE,
-            elements.text(one.new) or words.NONE,
+            elements.text(one.old) or numbers.NONE,
+            elements.text(one.new) or numbers.NONE,
         )
         for one in found
     ]

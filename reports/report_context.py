@@ -29,7 +29,7 @@ _BUILD: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class ComparedEnvironment:
     """One side of an upgrade. `asked` is what is typed to have it measured, its name where that is empty.
 
     `packages` are `name==version`; `cuda` is empty for a build without CUDA. `build` is what else makes it
@@ -54,8 +54,8 @@ class Subject:
     command needs beside the two environments and the case to measure the same, such as `--profile NAME`.
     """
 
-    old: Environment
-    new: Environment
+    old: ComparedEnvironment
+    new: ComparedEnvironment
     run: str
     suite: str
     machine: str
@@ -107,7 +107,7 @@ def _without(option: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class EnvironmentChange:
     """What differs between two environments; empty where one of them has no such thing."""
 
     what: str
@@ -115,22 +115,25 @@ class Change:
     new: str
 
 
-def changes(old: Environment, new: Environment) -> tuple[Change, ...]:
+def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[EnvironmentChange, ...]:
     """What the new environment has other than the old: Python, PyTorch and its build, then packages."""
     whole = [
-        Change("Python", old.python, new.python),
-        Change("PyTorch", old.torch, new.torch),
-        Change("CUDA", old.cuda, new.cuda),
-        *(Change(told, old.build.get(fact, ""), new.build.get(fact, "")) for fact, told in _BUILD.items()),
+        EnvironmentChange("Python", old.python, new.python),
+        EnvironmentChange("PyTorch", old.torch, new.torch),
+        EnvironmentChange("CUDA", old.cuda, new.cuda),
+        *(
+            EnvironmentChange(told, old.build.get(fact, ""), new.build.get(fact, ""))
+            for fact, told in _BUILD.items()
+        ),
     ]
     olds, news = _packages(old.packages), _packages(new.packages)
     # PyTorch's own version is above, with its build.
     names = sorted({*olds, *news} - {"torch"})
-    packages = [Change(name, olds.get(name, ""), news.get(name, "")) for name in names]
+    packages = [EnvironmentChange(name, olds.get(name, ""), news.get(name, "")) for name in names]
     return tuple(change for change in (*whole, *packages) if change.old != change.new)
 
 
-def alike(old: Environment, new: Environment) -> bool:
+def alike(old: ComparedEnvironment, new: ComparedEnvironment) -> bool:
     """Whether both are one environment by their fingerprints, which know more than is told of them."""
     return old.fingerprint.removesuffix(AGAIN) == new.fingerprint.removesuffix(AGAIN)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis import words
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
@@ -14,6 +13,8 @@ from analysis.geomean import Geomean
 
 from . import wording
 from .report_context import Subject
+from .text import numbers
+from .text.reason_text import exclusion
 
 Tone = Literal["bad", "odd", "quiet", "good"]
 
@@ -77,11 +78,11 @@ class Row:
     @property
     def word(self) -> str:
         """Where it stands in a word: `faster` for a time, `better` for what is none."""
-        return words.word(self.verdict) if self.result.works and self.verdict else self.standing
+        return numbers.word(self.verdict) if self.result.works and self.verdict else self.standing
 
     @property
     def sign(self) -> str:
-        return _SIGNS.get(self.standing, words.NONE)
+        return _SIGNS.get(self.standing, numbers.NONE)
 
     @property
     def tone(self) -> Tone:
@@ -95,7 +96,7 @@ def tone(standing: str) -> Tone:
 
 def sign(standing: str) -> str:
     """The sign of a standing or a verdict's word."""
-    return _SIGNS.get(standing, words.NONE)
+    return _SIGNS.get(standing, numbers.NONE)
 
 
 def rows(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) -> list[Row]:
@@ -155,7 +156,7 @@ class TechniqueRow:
 
 def techniques(results: Sequence[CaseResult], upgrade: Upgrade) -> list[TechniqueRow]:
     """Every technique of the suite; also those of which no case could be compared."""
-    reasons = {one.case: one.reason for one in upgrade.exclusions}
+    reasons = {one.case: exclusion(one) for one in upgrade.exclusions}
     excluded: dict[str, list[tuple[str, str]]] = {}
     for result in results:
         listed = excluded.setdefault(result.technique, [])

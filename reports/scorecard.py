@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis import words
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.scorecard import MetricScore, PassRate, Score, Scorecard, State, latency_of
 from analysis.metrics import METRICS
@@ -12,6 +11,7 @@ from analysis.ratios import ratio
 
 from . import wording
 from .rows import Tone
+from .text import numbers
 
 #: A sign and a tone of each state; the word of a state is its name.
 SIGNS: Mapping[State, str] = {
@@ -70,7 +70,7 @@ def _pass_rate(rate: PassRate) -> Entry:
     notes = [f"{rate.old:,} in the old environment; {rate.broken:,} broke, {rate.repaired:,} repaired"]
     if rate.unknown:
         notes.append(f"{wording.plural(rate.unknown, 'case')} not measured to the end")
-    value = f"{rate.new:,} of {rate.cases:,}" if rate.cases else words.NONE
+    value = f"{rate.new:,} of {rate.cases:,}" if rate.cases else numbers.NONE
     return Entry(
         "Pass rate", rate.state, value, tuple(notes), f"{rate.broken:,} broke" if rate.broken else ""
     )
@@ -78,11 +78,11 @@ def _pass_rate(rate: PassRate) -> Entry:
 
 def _entry(title: str, score: Score, limits: str) -> Entry:
     """The first metric's geomean is the number, or its hint where none is known."""
-    numbers = [text for one in score.metrics if (text := _number(one))]
+    known = [text for one in score.metrics if (text := _number(one))]
     notes = [metric_note(one) for one in score.metrics]
     worse = [(case, one.verdicts[case]) for one in score.metrics[:1] for case in one.worse[:1]]
     largest = "".join(f"{wording.change(verdict)} {case}" for case, verdict in worse)
-    value = numbers[0] if numbers else words.NONE
+    value = known[0] if known else numbers.NONE
     return Entry(title, score.state, value, (*notes, *([limits] if limits and notes else [])), largest)
 
 
@@ -90,8 +90,8 @@ def _number(score: MetricScore) -> str:
     """What stands for a metric; empty where nothing of it has a ratio."""
     # A mean of single pairs of an exact metric is none that anything proves.
     if score.mean.change is not None and score.hinted < len(score.verdicts):
-        return words.percent(score.mean.change)
-    return f"{words.percent(score.hint)}, not proved" if score.hint is not None else ""
+        return numbers.percent(score.mean.change)
+    return f"{numbers.percent(score.hint)}, not proved" if score.hint is not None else ""
 
 
 def metric_note(score: MetricScore) -> str:
@@ -102,39 +102,39 @@ def metric_note(score: MetricScore) -> str:
         parts.append(f"{wording.mean(score.mean)} {over}")
     if score.worse:
         worst = score.verdicts[score.worse[0]]
-        word = words.called("slower", score.metric)
+        word = numbers.called("slower", score.metric)
         largest = f"{score.worse[0]} {wording.change(worst)} (n = {worst.n})"
         parts.append(f"{len(score.worse):,} {word}, largest: {largest}")
     if score.better:
-        parts.append(f"{score.better:,} {words.called('faster', score.metric)}")
+        parts.append(f"{score.better:,} {numbers.called('faster', score.metric)}")
     if unsettled := score.open - score.hinted:
         parts.append(f"{unsettled:,} not settled")
     if score.hint is not None:
         least, most = score.hinted_pairs
         pairs = f"{least} to {most} pairs" if least != most else wording.plural(most, "pair")
         cases = wording.plural(score.hinted, "case")
-        parts.append(f"{words.percent(score.hint)} in the median of {cases} with {pairs} each, not proved")
+        parts.append(f"{numbers.percent(score.hint)} in the median of {cases} with {pairs} each, not proved")
     return f"{METRICS[score.metric].title}: {'; '.join(parts) or 'no difference that has a ratio'}"
 
 
 def _limits(limits: Limits, score: Score, policy: Policy) -> str:
     """The three limits; of a metric that the policy's `worst` names that is the one of a single case."""
     own = [one.metric for one in score.metrics if one.metric in policy.worst]
-    named = ", ".join(f"{METRICS[metric].title} {words.share(policy.worst[metric])}" for metric in own)
-    worst = words.share(limits.worst)
+    named = ", ".join(f"{METRICS[metric].title} {numbers.share(policy.worst[metric])}" for metric in own)
+    worst = numbers.share(limits.worst)
     if named:
         worst = named if len(own) == len(score.metrics) else f"{worst} ({named})"
-    mean = words.share(limits.mean)
-    return f"Limits: a case {words.share(limits.case)}, the worst {worst}, the mean {mean}"
+    mean = numbers.share(limits.mean)
+    return f"Limits: a case {numbers.share(limits.case)}, the worst {worst}, the mean {mean}"
 
 
 def limit_rules(kind: str, limits: Limits, slower_share: float) -> str:
     """The limits of a kind of metric as a rule of the policy."""
     graded = {
-        "case": f"at most {words.share(slower_share)} of the cases may be worse by "
-        f"{words.share(limits.case)} or more",
-        "worst": f"none by more than {words.share(limits.worst)}",
-        "mean": f"the geomean by at most {words.share(limits.mean)}",
+        "case": f"at most {numbers.share(slower_share)} of the cases may be worse by "
+        f"{numbers.share(limits.case)} or more",
+        "worst": f"none by more than {numbers.share(limits.worst)}",
+        "mean": f"the geomean by at most {numbers.share(limits.mean)}",
     }
     told = ", ".join(
         f"{text} ({'no-go' if rule in limits.blocks else 'warning'})" for rule, text in graded.items()

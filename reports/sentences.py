@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis import words
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
@@ -12,9 +11,10 @@ from analysis.comparison.upgrade import Table, Upgrade
 from analysis.metrics import METRICS
 
 from . import wording
-from .report_context import Environment, Subject, alike
+from .report_context import ComparedEnvironment, Subject, alike
 from .rows import Row, standings
 from .scorecard import limit_rules
+from .text import numbers
 
 #: How what would settle an unclear upgrade is to be read.
 SETTLE = (
@@ -143,7 +143,7 @@ def table_title(table: Table) -> str:
 
 def table_summary(table: Table) -> str:
     """How many cases have which verdict, and the mean over those that have a ratio."""
-    said = [words.word(verdict) for verdict in table.verdicts.values()]
+    said = [numbers.word(verdict) for verdict in table.verdicts.values()]
     order = ["slower", "worse", "unclear", "same", "faster", "better"]
     counted = wording.counted(
         sorted(said, key=lambda word: order.index(word) if word in order else len(order))
@@ -203,7 +203,7 @@ def facts(subject: Subject) -> list[tuple[str, str]]:
     return [(name, value) for name, value in listed if value]
 
 
-def environment(one: Environment) -> str:
+def environment(one: ComparedEnvironment) -> str:
     """An environment in a line."""
     build = f", CUDA {one.cuda}" if one.cuda else ""
     return f"{one.name}: PyTorch {one.torch}{build}, Python {one.python}, fingerprint {one.fingerprint}"
@@ -260,4 +260,4 @@ def rules(subject: Subject) -> list[str]:
 
 def _limit(metric: str, share: float) -> str:
     """A limit in the direction that is worse."""
-    return words.allowed(math.log1p(share) * (-1 if METRICS[metric].better == "higher" else 1))
+    return numbers.allowed(math.log1p(share) * (-1 if METRICS[metric].better == "higher" else 1))

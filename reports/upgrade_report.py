@@ -3,78 +3,19 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
-from analysis.comparison.case_results import CaseResult, Ended
+from analysis.comparison.case_results import CaseResult
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.upgrade import Upgrade
+from records.environments import Environment
+from records.outcomes import Outcome
+from records.runs import Run
 
 from .body import upgrade_json
 from .markdown import upgrade_markdown
 from .page import upgrade_html
-from .report_context import Environment, Subject, build_of
-
-
-class _Hardware(Protocol):
-    @property
-    def label(self) -> str: ...
-
-
-class _Machine(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def hardware(self) -> _Hardware: ...
-
-
-class _Environment(Protocol):
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def torch_version(self) -> str: ...
-    @property
-    def python_version(self) -> str: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
-
-
-class _Profile(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-
-
-class Measured(Protocol):
-    """A run as the database knows it."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def suite(self) -> str: ...
-    @property
-    def started_at(self) -> datetime: ...
-    @property
-    def ended_at(self) -> datetime | None: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def machine(self) -> _Machine: ...
-    @property
-    def environments(self) -> Sequence[_Environment]: ...
-    @property
-    def profile(self) -> _Profile: ...
-    @property
-    def harness(self) -> str: ...
-    @property
-    def command(self) -> str: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
+from .report_context import ComparedEnvironment, Subject, build_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +27,7 @@ class Judged:
     upgrade: Upgrade
 
 
-def judged(run: Measured, comparison: Comparison, outcomes: Iterable[Ended]) -> Judged:
+def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> Judged:
     """The verdict on the outcomes of a run, those of the canary among them or not.
 
     Raises ValueError for a comparison of environments that the run does not have.
@@ -95,7 +36,7 @@ def judged(run: Measured, comparison: Comparison, outcomes: Iterable[Ended]) -> 
     return Judged(subject_of(run, comparison), results, comparison.verdict(results))
 
 
-def subject_of(run: Measured, comparison: Comparison) -> Subject:
+def subject_of(run: Run, comparison: Comparison) -> Subject:
     """What a report on the run is about; raises ValueError where it lacks an environment of `comparison`."""
     known = {one.fingerprint: one for one in run.environments}
     old, new = (
@@ -125,12 +66,12 @@ def subject_of(run: Measured, comparison: Comparison) -> Subject:
     )
 
 
-def _environment(known: Mapping[str, _Environment], fingerprint: str, asked: str) -> Environment:
+def _environment(known: Mapping[str, Environment], fingerprint: str, asked: str) -> ComparedEnvironment:
     if fingerprint not in known:
         raise ValueError(f"a comparison with environment {fingerprint}, which the run does not have")
     one = known[fingerprint]
     packages: Sequence[Any] = one.facts.get("packages") or ()
-    return Environment(
+    return ComparedEnvironment(
         name=one.name,
         torch=one.torch_version,
         python=one.python_version,

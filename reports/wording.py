@@ -13,7 +13,10 @@ from analysis.comparison.verdict import Verdict
 from analysis.comparison.what_would_decide import Settling
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.words import NONE, ends, figure, percent, plural, printable, share, word
+from common.text import plural, printable
+
+from .text.numbers import NONE, ends, figure, percent, share, word
+from .text.reason_text import sentence
 
 DECISIONS: dict[Decision, str] = {"go": "Go", "no-go": "No-go", "unclear": "Unclear"}
 
@@ -112,14 +115,14 @@ def headline(upgrade: Upgrade) -> str:
 
 def because(upgrade: Upgrade) -> str:
     """What weighs most for the decision."""
-    first, more = printable(upgrade.grounds[0].text), len(upgrade.grounds) - 1
+    first, more = printable(sentence(upgrade.grounds[0])), len(upgrade.grounds) - 1
     if upgrade.decision == "go":
         text = f"nothing that the policy forbids is left possible. {first}"
     else:
         text = first + (f"; and {plural(more, 'more reason')}" if more else "")
     if not upgrade.warnings:
         return text
-    warned = printable(upgrade.warnings[0].text)
+    warned = printable(sentence(upgrade.warnings[0]))
     return f"{text.removesuffix('.')}. {plural(len(upgrade.warnings), 'warning')}: {warned}"
 
 

@@ -6,18 +6,19 @@ while writing) and a damaged line are set aside and counted; the rest is good.
 """
 
 import contextlib
-import fcntl
 import json
 import os
-import time
 import zlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from common.atomic_file import sync_folder
+from common.file_lock import lock
+from records.outcomes import Outcome, Planned
+
 from .errors import JournalError
-from .records import Outcome, Planned
 
 VERSION = 1
 FILE = "journal.jsonl"
@@ -60,11 +61,14 @@ class Journal:
         self._unwritten: list[bytes] = []
         # O_APPEND: whatever happens to the offset, nothing already written is overwritten.
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        if not self._locked():
+        try:
+            if not lock(self._file, wait_seconds=_LOCK_SECONDS):
+                raise JournalError(f"another process is writing {self.path}")
+        except BaseException:
             os.close(self._file)
-            raise JournalError(f"another process is writing {self.path}")
+            raise
         self._seal()
-        self._sync_folder(folder)
+        sync_folder(folder)
         self._set_room_aside()
 
     def __enter__(self) -> "Journal":
@@ -115,17 +119,6 @@ class Journal:
             written += piece
         return bytes(written), self.unwritten()
 
-    def _locked(self) -> bool:
-        give_up = time.monotonic() + _LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            except OSError:
-                if time.monotonic() > give_up:
-                    return False
-                time.sleep(0.02)
-
     def _append(self, line: bytes) -> bool:
         if line:
             self._unwritten.append(line)
@@ -162,14 +155,6 @@ class Journal:
         # A disk too full for the reserve may still hold the run: go on without.
         with contextlib.suppress(OSError), self._reserve.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, _RESERVE_BYTES)
-
-    @staticmethod
-    def _sync_folder(folder: Path) -> None:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def read(path: Path) -> Contents:
@@ -216,12 +201,8 @@ def read_header(path: Path) -> Mapping[str, Any]:
 
 def in_use(path: Path) -> bool:
     """Whether a process holds the journal open for writing."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
+    with path.open("rb") as file:
+        return not lock(file.fileno(), shared=True)
 
 
 @contextlib.contextmanager
@@ -231,12 +212,7 @@ def left_alone(path: Path) -> Generator[bool]:
     For a moment only: who wants to write to it waits, and not for long. Raises OSError.
     """
     with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield lock(file.fileno())
 
 
 def _bytes(path: Path) -> bytes:

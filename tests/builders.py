@@ -8,7 +8,9 @@ from statistics import median, stdev
 from typing import Any
 
 from records.environments import Environment
+from records.kinds import EnvironmentKind
 from records.machines import Hardware, Machine
+from records.old_runs import source_of_old_run
 from records.outcomes import Measurement, Outcome
 from records.runs import Profile, Run
 from records.telemetry import Recording
@@ -46,6 +48,7 @@ def an_environment(torch_version: str = "2.13.0+cpu", name: str | None = None) -
         torch_version=torch_version,
         python_version="3.12.3",
         facts={"git": "0" * 40, "cuda": None},
+        kind=EnvironmentKind.MEASURED if torch_version else EnvironmentKind.CANARY,
     )
 
 
@@ -67,7 +70,8 @@ def a_run(
     planned: int = 3,
     notes: tuple[str, ...] = (),
 ) -> Run:
-    """A run of `suite`; ended after ten minutes unless it is still running."""
+    """A run of `suite`; ended after ten minutes unless it is still running. Its `id` tells its source."""
+    source, source_format = source_of_old_run(id)
     return Run(
         id=id,
         suite=suite,
@@ -82,6 +86,8 @@ def a_run(
         command=f"pyrometer run --suite {suite}",
         notes=notes,
         facts={"load_average": 0.2},
+        source=source,
+        source_format=source_format,
     )
 
 

@@ -15,8 +15,9 @@ from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from db.connection.engine import open_database
 from records.environments import Environment
+from records.kinds import RunKind
+from records.outcomes import Outcome, Planned
 from runner.journal import Journal
-from runner.records import Outcome, Planned
 from workflows.ingest import ingest
 from workflows.upgrade import pairs_planned
 
@@ -60,6 +61,7 @@ class Story:
     reason: str = "RuntimeError: the API is gone"
     confirms: bool = False
     command: str = "pyrometer upgrade 2.13.0 2.15.0 --suite cpu"
+    kind: RunKind = RunKind.UPGRADE
     begun: datetime = BEGUN
     sides: tuple[Environment, Environment] = (OLD, NEW)
     unfinished: bool = False
@@ -77,7 +79,7 @@ class Story:
         names = (old.name, new.name)
         options = ("--suite", self.suite, "--pairs", "12")
         sides = (old.fingerprint, new.fingerprint)
-        return Comparison(*sides, Plan(), self.policy, names, options, self.confirms)
+        return Comparison(*sides, Plan(), self.policy, names, options)
 
 
 def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:
@@ -97,7 +99,7 @@ def write_upgrade(data_dir: Path, story: Story | None = None) -> Path:
                 if one.replicate >= PAIRS[one.case]:
                     journal.outcome(_spared(one, ended))
             song = {"case": SONG, "environment": CANARY["fingerprint"], "replicate": 0, "status": "ok"}
-            journal.canary(Outcome(**song, started_at=ended.isoformat(), metrics={"latency": 1.5}))
+            journal.canary(Outcome(**song, started_at=ended, metrics={"latency": 1.5}))
             journal.ended({"at": ended.isoformat(), "state": "complete"})
     return data_dir / "runs" / story.run / "journal.jsonl"
 
@@ -138,6 +140,7 @@ def _header(story: Story, planned: list[Planned]) -> Any:
         comparison=story.comparison.to_body(),
         notes=story.notes,
         version="0.1.0",
+        kind=RunKind.CONFIRMATION if story.confirms else story.kind,
     )
 
 
@@ -156,9 +159,9 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
         "case": planned.case,
         "environment": planned.environment,
         "replicate": planned.replicate,
-        "started_at": begun.isoformat(),
+        "started_at": begun,
         "wall_seconds": 40 + noise.random() * 10,
-        "phases": {"build": 1.5},
+        "facts": {"phases": {"build": 1.5}},
     }
     if planned.case in story.broken and not old:
         return Outcome(**about, status="crashed", reason=story.reason, phase="first_call", log_tail="gone")
@@ -181,7 +184,7 @@ def _outcome(story: Story, planned: Planned, place: int) -> Outcome:
     if planned.case == GPT and planned.replicate == 4:
         # A program beside it: this pair does not count.
         facts["cpu_share"] = 0.55
-    return Outcome(**about, status="ok", metrics=metrics, facts=facts)
+    return Outcome(**about | {"facts": about["facts"] | facts}, status="ok", metrics=metrics)
 
 
 def _spared(planned: Planned, at: datetime) -> Outcome:
@@ -191,7 +194,7 @@ def _spared(planned: Planned, at: datetime) -> Outcome:
         planned.replicate,
         "skipped",
         reason="not needed: settled",
-        started_at=at.isoformat(),
+        started_at=at,
     )
 
 

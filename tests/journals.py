@@ -7,9 +7,9 @@ from typing import Any
 
 from builders import BERT, MLP, RESNET, a_machine, an_environment
 
+from records.outcomes import Outcome, Planned
+from records.telemetry import Recording
 from runner.journal import Journal
-from runner.records import Outcome, Planned
-from runner.telemetry.samples import Recording
 from workflows.run_header import Header
 
 ENVIRONMENTS = (an_environment("2.12.1+cpu"), an_environment("2.13.0+cpu"))
@@ -76,7 +76,7 @@ def an_outcome(planned: Planned, started_at: datetime) -> Outcome:
         "case": planned.case,
         "environment": planned.environment,
         "replicate": planned.replicate,
-        "started_at": started_at.isoformat(),
+        "started_at": started_at,
         "wall_seconds": 3.5,
     }
     if planned.case == BERT:
@@ -103,6 +103,6 @@ def write_journal(data_dir: Path, run: str, *, replicates: int = 2) -> Path:
             journal.outcome(an_outcome(planned, now + timedelta(seconds=number)))
         for boundary in range(2):
             song = {"case": SONG, "environment": CANARY["fingerprint"], "replicate": boundary, "status": "ok"}
-            journal.canary(Outcome(**song, started_at=now.isoformat(), metrics={"latency": 1.5 + boundary}))
+            journal.canary(Outcome(**song, started_at=now, metrics={"latency": 1.5 + boundary}))
         journal.ended({"at": (now + timedelta(minutes=1)).isoformat(), "state": "complete"})
     return folder / "journal.jsonl"

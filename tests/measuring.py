@@ -12,11 +12,12 @@ import psutil
 import pytest
 from measuring_site import PATIENCE_SECONDS, carriers, measured_python
 
+from records.outcomes import Outcome, Planned
 from runner.execution import harness
 from runner.execution.executor import Attempt, Ended, Entered, LocalExecutor, Measured
 from runner.execution.session import Conditions
 from runner.profile import Profile
-from runner.records import Outcome, Planned, SessionPlan, Target, Timing
+from runner.session_plan import SessionPlan, Target, Timing
 from runner.telemetry.telemetry_interface import StartTelemetry
 
 CASE_FILES = Path(__file__).parent / "runner/case_files"

@@ -21,7 +21,7 @@ from folder_places import FolderPlaces
 
 from configuration.settings import Settings, load_settings
 from db.connection.engine import open_database
-from scheduled_jobs.jobs.context import MEASURING, THINKING, Done, Hands
+from scheduled_jobs.jobs.context import THINKING, Done, Hands
 from scheduled_jobs.jobs.measure import measure
 from scheduled_jobs.jobs.prune import tidy
 from scheduled_jobs.scheduler import scheduler as loop
@@ -30,6 +30,7 @@ from scheduled_jobs.scheduler.hosts import Places
 from scheduled_jobs.scheduler.log import Log
 from scheduled_jobs.scheduler.scheduler import Service, Surroundings
 from scheduled_jobs.scheduler.worker_slot import Lane, Registry
+from workflows.fleet_status import MEASURING
 
 _HERE = Path(__file__).parent
 _PATIENCE_SECONDS = 120.0

@@ -18,13 +18,13 @@ from referencing import Registry, Resource
 from typer.testing import CliRunner
 
 from cli import registry
+from records.outcomes import Outcome, Planned
 from runner import environment as environments
 from runner.environment import Environment
 from runner.errors import BrokenEnvironment
 from runner.execution import canary_runner
 from runner.execution.executor import Attempt, Ended, Event, Measured
 from runner.execution.session import Conditions
-from runner.records import Outcome, Planned
 from workflows import measure
 from workflows.bisection.state import Shelf
 
@@ -119,7 +119,7 @@ class World:
             planned.environment,
             planned.replicate,
             "ok",
-            started_at=begun.isoformat(),
+            started_at=begun,
             wall_seconds=5.0,
         )
         if isinstance(truth, str):

@@ -8,7 +8,7 @@ from hashlib import sha256
 from builders import FIRST_NIGHT, a_machine, a_profile, a_run, an_environment, an_outcome, measurements_for
 
 from analysis.speedups import Gain
-from dashboard.techniques.results import Reading, read
+from dashboard.techniques.results import TechniqueRun, read
 from db.connection.engine import open_database
 from db.runs.store import save_measurements, save_outcomes, save_run
 from records.environments import Environment
@@ -172,7 +172,7 @@ def save(url: str, made: Run, measured: Sequence[Outcome]) -> str:
     return url
 
 
-def reading(measured: Sequence[Outcome], id: str = "run-1", night: int = 0) -> Reading:
+def reading(measured: Sequence[Outcome], id: str = "run-1", night: int = 0) -> TechniqueRun:
     """What a run of so many nights later says of these outcomes."""
     made = run(id, started_at=FIRST_NIGHT + timedelta(days=night))
     return read(made, VERSION, measured, measurements_for([o for o in measured if o.status == "ok"]))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from builders import MLP, a_night
 
 from dashboard.trends import lines
-from dashboard.trends.lines import Line
+from dashboard.trends.lines import TrendLine
 from records.findings import Finding
 from records.series import MeasuredFor, SeriesKey, SeriesPoint
 
@@ -59,13 +59,13 @@ def told(
     }
 
 
-def a_line(points: Sequence[SeriesPoint], letter: str = "A", key: SeriesKey | None = None) -> Line:
+def a_line(points: Sequence[SeriesPoint], letter: str = "A", key: SeriesKey | None = None) -> TrendLine:
     """Points of one track as a line."""
     key = key or a_key(points[0].case)
-    return Line(letter, key, tuple(points), (lines.OTHER,) * len(points))
+    return TrendLine(letter, key, tuple(points), (lines.OTHER,) * len(points))
 
 
-def drawn(points: Mapping[SeriesKey, Sequence[SeriesPoint]], about: lines.Told) -> list[Line]:
+def drawn(points: Mapping[SeriesKey, Sequence[SeriesPoint]], about: lines.Told) -> list[TrendLine]:
     """Series as lines."""
     return lines.lines(list(points), points, about)
 

@@ -23,10 +23,10 @@ from db.runs import queries, store
 from records.environments import Environment
 from records.findings import Finding, NewFinding
 from records.machines import Machine
-from records.outcomes import Measurement
+from records.outcomes import Measurement, Outcome
 from records.tasks import NewTask, Task
 from runner.journal import Journal
-from runner.records import Outcome, Timing
+from runner.session_plan import Timing
 from scheduled_jobs.jobs.context import Done, Ended, Hands
 from workflows.run_header import Header
 from workflows.upgrade import pairs_planned
@@ -187,7 +187,7 @@ class Child:
                         replicate=one.replicate,
                         status="skipped" if spare else "ok",
                         reason="not needed" if spare else "",
-                        started_at=(started + timedelta(seconds=0 if first else 1)).isoformat(),
+                        started_at=started + timedelta(seconds=0 if first else 1),
                         wall_seconds=30.0,
                         metrics={} if spare else {METRIC: 10.0 * ratio * noise},
                     )

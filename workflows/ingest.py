@@ -4,27 +4,23 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
-from analysis.comparison.comparison import DECIDED, decision_body
+from analysis.comparison.comparison import DECIDED
 from analysis.replicates import summarise
 from db.connection.engine import Database
 from db.connection.transaction import together
 from db.errors import DatabaseError
 from db.runs import store
 from db.runs.replicates import STILL_RUNNING, replicates_of_run, stored_outcomes
-from records.outcomes import Measurement, Replicate
-from records.outcomes import Outcome as StoredOutcome
+from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
-from records.telemetry import Recording as StoredRecording
+from reports.text.reason_text import decision_body
 from runner import journal
 from runner.errors import JournalError
-from runner.records import Outcome
-from runner.telemetry.samples import Recording
 
 from .app_context import AppContext
 from .run_header import Header
@@ -67,8 +63,8 @@ class Read:
     path: Path
     position: Position
     run: Run
-    outcomes: tuple[StoredOutcome, ...]
-    canaries: tuple[StoredOutcome, ...]
+    outcomes: tuple[Outcome, ...]
+    canaries: tuple[Outcome, ...]
 
     @staticmethod
     def of(path: Path) -> "Read":
@@ -105,7 +101,7 @@ class Read:
                 before.set_aside + contents.set_aside,
             )
             run = _run_of(position, running=running)
-            stored = (tuple(map(stored_outcome, each)) for each in (new, contents.canaries))
+            stored = (tuple(map(storable, each)) for each in (new, contents.canaries))
             return Read(path, position, run, *stored)
 
     def store(self, database: Database) -> int:
@@ -278,40 +274,16 @@ def measured(replicates: Iterable[Replicate]) -> list[Measurement]:
     return [Measurement(*key, **asdict(summarise(each))) for key, each in values.items()]
 
 
-def stored_outcome(outcome: Outcome) -> StoredOutcome:
-    """An outcome as the database knows it."""
-    started = datetime.fromisoformat(outcome.started_at) if outcome.started_at else datetime.now(UTC)
-    return StoredOutcome(
-        case=outcome.case,
-        environment=outcome.environment,
-        replicate=outcome.replicate,
-        status=outcome.status,
-        reason=outcome.reason,
-        phase=outcome.phase,
-        started_at=started,
-        wall_seconds=outcome.wall_seconds,
-        metrics=_finite_metrics(outcome),
-        facts=_finite({**outcome.facts, "phases": dict(outcome.phases)}),
-        log_tail=outcome.log_tail,
-        blocks=outcome.blocks,
-        telemetry=tuple(map(_stored_recording, outcome.telemetry)),
-    )
-
-
-def _finite_metrics(outcome: Outcome) -> dict[str, float]:
-    return {name: value for name, value in outcome.metrics.items() if isfinite(value)}
-
-
-def _stored_recording(recording: Recording) -> StoredRecording:
-    """A recording as the database knows it: what is not finite was no value."""
-    return StoredRecording(
-        device=recording.device,
-        name=recording.name,
-        rung=recording.rung,
-        started_ns=recording.started_ns,
-        ended_ns=recording.ended_ns,
-        values={column: tuple(_finite(values)) for column, values in recording.values.items()},
-        notes=recording.notes,
+def storable(outcome: Outcome) -> Outcome:
+    """An outcome without what is not finite: JSON has no such numbers, and Postgres insists on that."""
+    return replace(
+        outcome,
+        metrics={name: value for name, value in outcome.metrics.items() if isfinite(value)},
+        facts=_finite(outcome.facts),
+        telemetry=tuple(
+            replace(each, values={column: tuple(_finite(values)) for column, values in each.values.items()})
+            for each in outcome.telemetry
+        ),
     )
 
 
@@ -340,7 +312,7 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 def _finite(value: Any) -> Any:
-    """`value` with None for what is not finite: JSON has no such numbers, and Postgres insists on that."""
+    """`value` with None for what is not finite."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, Mapping):

@@ -9,7 +9,6 @@ from db.admin.check_runs import Progress, measurement_check, sample_check, telem
 from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs.replicates import stored_outcomes
-from interchange.formats import came_from
 from runner import journal
 from runner.errors import JournalError
 
@@ -41,7 +40,6 @@ def check(
         lambda: measurement_check(
             database,
             measured,
-            lambda run: bool(came_from(run)),
             unfinished=unfinished,
             newest=newest,
             progress=progress,

@@ -12,14 +12,12 @@ from db.connection.engine import Database
 from db.errors import DatabaseError
 from db.runs import metric_definitions, queries
 from db.runs.replicates import stored_outcomes
-from interchange.formats import came_from
+from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import MetricDefinition
-from records.outcomes import Outcome as StoredOutcome
 from records.runs import Run
 from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
-from runner.records import Outcome
 
 from .errors import NoSuchRun, UsageError
 from .ingest import FORGOTTEN, pending
@@ -43,6 +41,8 @@ class Told:
     started_at: datetime
     planned: int
     traced: bool
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
     header: Header | None = None
     stored: Run | None = None
     defined: Mapping[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
@@ -50,13 +50,14 @@ class Told:
     @staticmethod
     def of(header: Header, result: RunResult) -> "Told":
         """The run that `header` began."""
-        traced = bool(header.timing.get("trace_steps"))
+        traced = header.kind == RunKind.TRACE
         if traced:
             # Of two tables the second one is subtracted from the first one that was asked for.
             asked = header.replicates
             outcomes = sorted(result.outcomes, key=lambda outcome: asked.index(outcome.planned))
             result = replace(result, outcomes=tuple(outcomes))
-        return Told(result, datetime.fromisoformat(header.started_at), len(header.planned), traced, header)
+        began = datetime.fromisoformat(header.started_at)
+        return Told(result, began, len(header.planned), traced, header.source, header.source_format, header)
 
 
 def retell(data_dir: Path, run: str, open_database: OpenDatabase) -> Told:
@@ -116,37 +117,19 @@ def _from_database(database: Database, name: str) -> Told:
     run = queries.run_record(database, name)
     if run is None:
         raise NoSuchRun(f"run {name} has just gone from the database")
-    # Of what we measured, the canary's environment alone has no PyTorch; a file may not say which it was.
-    foreign = came_from(run.id) != ""
-    measured = {e.fingerprint for e in run.environments if e.torch_version or foreign}
+    foreign = run.source != RunSource.MEASURED
+    measured = {e.fingerprint for e in run.environments if e.kind != EnvironmentKind.CANARY}
     stored = queries.outcomes_of_run(database, name)
-    outcomes = tuple(_measured(one) for one in stored if one.environment in measured)
+    outcomes = tuple(one for one in stored if one.environment in measured)
     return Told(
         RunResult(name, run.state, outcomes, stored=True, seconds=None),
         started_at=run.started_at,
         planned=run.planned,
-        traced=bool(dict(run.facts.get("timing") or {}).get("trace_steps")),
+        traced=run.kind == RunKind.TRACE,
+        source=run.source,
+        source_format=run.source_format,
         stored=run,
         defined=metric_definitions.metric_definitions(database) if foreign else {},
-    )
-
-
-def _measured(outcome: StoredOutcome) -> Outcome:
-    """An outcome as the controller knows it, without its samples."""
-    facts = dict(outcome.facts)
-    return Outcome(
-        case=outcome.case,
-        environment=outcome.environment,
-        replicate=outcome.replicate,
-        status=outcome.status,
-        reason=outcome.reason,
-        phase=outcome.phase,
-        started_at=outcome.started_at.isoformat(),
-        wall_seconds=outcome.wall_seconds,
-        phases=facts.pop("phases", {}),
-        metrics=outcome.metrics,
-        facts=facts,
-        log_tail=outcome.log_tail,
     )
 
 

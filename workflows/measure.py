@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.execution import canary_runner
@@ -20,7 +21,7 @@ from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
 from runner.multi_node.nodes import Node
 from runner.profile import Profile
-from runner.records import Outcome, Planned, SessionPlan
+from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
 
 from .recorder import OpenDatabase, Recorder
@@ -318,6 +319,6 @@ def _queue_of(header: Header, todo: tuple[Planned, ...]) -> Queue:
 
 def _without(planned: Planned, status: str, reason: str) -> Outcome:
     """The outcome of a replicate that was never started."""
-    now = datetime.now(UTC).isoformat()
+    now = datetime.now(UTC)
     about = (planned.case, planned.environment, planned.replicate)
     return Outcome(*about, status=status, reason=reason, started_at=now)

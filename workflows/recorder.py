@@ -8,8 +8,8 @@ from pathlib import Path
 
 from db.connection.engine import Database
 from db.errors import DatabaseError
+from records.outcomes import Outcome
 from runner.journal import Journal
-from runner.records import Outcome
 
 from .ingest import Position, Read, mark_stored
 from .retention import FOR_EVER, Kept, prune

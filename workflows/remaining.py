@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runner.records import Outcome, Planned, SessionPlan, Timing
+from records.outcomes import Outcome, Planned
+from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from runner.worker.case_key import CaseKey
 

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from runner.records import Outcome, Planned
+from records.outcomes import Outcome, Planned
 
 if TYPE_CHECKING:
     from .measure import RunResult

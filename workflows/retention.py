@@ -1,15 +1,22 @@
-"""How long raw rows, old tasks and what runs leave behind are kept; all that was made of them stays."""
+"""What is deleted: raw rows, old tasks and what runs leave behind when they are old, and runs by name."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from common.text import plural
+from configuration.suggestions import unknown
+from db.admin.delete_run import Forgotten, forget_run
 from db.admin.prune import Pruned, prune_queue, prune_samples, prune_telemetry
 from db.connection.engine import Database
+from db.runs import queries
 from runner import journal
+
+from .errors import CannotForget, NoSuchRun
+from .ingest import FORGOTTEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +46,15 @@ def prune(database: Database, kept: Kept, *, dry_run: bool = False) -> Iterator[
     if kept.telemetry_days is not None and (before := _days_ago(kept.telemetry_days)):
         gone = prune_telemetry(database, before, dry_run=dry_run)
         if gone.count:
-            recordings = "1 recording" if gone.count == 1 else f"{gone.count} recordings"
+            recordings = plural(gone.count, "recording")
             yield f"{recordings} {_described(gone, kept.telemetry_days)}"
     if kept.samples_days is not None and (before := _days_ago(kept.samples_days)):
         gone = prune_samples(database, before, dry_run=dry_run)
         if gone.count:
-            outcomes = "1 outcome" if gone.count == 1 else f"{gone.count} outcomes"
+            outcomes = plural(gone.count, "outcome")
             yield f"the samples of {outcomes} {_described(gone, kept.samples_days)}"
     if fires := prune_queue(database, datetime.now(UTC) - timedelta(days=QUEUE_DAYS), dry_run=dry_run):
-        moments = "1 moment" if fires == 1 else f"{fires} moments"
+        moments = plural(fires, "moment")
         yield f"the tasks of {moments} that were due more than {QUEUE_DAYS} days ago and made no run"
 
 
@@ -68,7 +75,7 @@ def clear(data_dir: Path, now: datetime) -> Iterator[str]:
             with suppress(OSError):
                 each.unlink()
     if runs:
-        whose = "1 run" if runs == 1 else f"{runs} runs"
+        whose = plural(runs, "run")
         what = f"compile caches and room set aside ({_in_words(size)})"
         yield f"{what} of {whose} that nobody went on with for {LEFT_WEEKS} weeks"
 
@@ -105,9 +112,47 @@ def _days_ago(days: int) -> datetime | None:
 
 
 def _described(pruned: Pruned, days: int) -> str:
-    age = "1 day" if days == 1 else f"{days} days"
+    age = plural(days, "day")
     return f"({_in_words(pruned.bytes)}) of runs that started more than {age} ago; all metrics stay"
 
 
 def _in_words(size: int) -> str:
     return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.1f} KiB"
+
+
+def forget(
+    database: Database, data_dir: Path, run: str, *, force: bool = False, dry_run: bool = False
+) -> Forgotten | None:
+    """Delete a run from the database, or only count it; None where only its journal is left to be marked.
+
+    The journal stays, beside it a mark: with it no command stores the journal again, or tells of it. Raises
+    NoSuchRun, CannotForget for a run that is being measured, and what `forget_run` raises.
+    """
+    path = data_dir / "runs" / run / journal.FILE
+    there = path.is_file()
+    if there and journal.in_use(path):
+        raise CannotForget(f"run {run} is being measured just now")
+    if dry_run:
+        found = forget_run(database, run, force=force, dry_run=True)
+    else:
+        with _marked(path, there):
+            found = forget_run(database, run, force=force)
+    if found is None and not there:
+        raise NoSuchRun(unknown("run", run, sorted(queries.run_ids(database))))
+    return found
+
+
+@contextmanager
+def _marked(path: Path, there: bool) -> Generator[None]:
+    """Mark a journal before its run goes: else the next command would store it again. Not where it stays."""
+    mark = path.with_name(FORGOTTEN)
+    if not there or mark.exists():
+        yield
+        return
+    mark.write_text(f"forgotten at {datetime.now(UTC).isoformat()}; without this file it is stored again\n")
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            mark.unlink()
+        raise

@@ -7,14 +7,17 @@ from typing import Any
 
 from analysis.comparison.comparison import COMPARED, Comparison
 from records.environments import Environment as StoredEnvironment
+from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.machines import Hardware, Machine
+from records.old_runs import kind_of_old_run, source_of_old_run
+from records.outcomes import Planned
 from records.runs import Profile as StoredProfile
 from records.runs import Run
 from runner.environment import Environment
 from runner.errors import JournalError
 from runner.machine import MachineFacts
 from runner.profile import Profile
-from runner.records import Planned, Target, Timing
+from runner.session_plan import Target, Timing
 from runner.telemetry.capability import Capability, Probe
 from runner.worker.messages import torch_build
 
@@ -46,6 +49,9 @@ class Header:
     canary: Mapping[str, Any] | None = None
     telemetry: Mapping[str, Any] | None = None
     comparison: Mapping[str, Any] | None = None
+    kind: RunKind = RunKind.RUN
+    source: RunSource = RunSource.MEASURED
+    source_format: str = ""
 
     @property
     def replicates(self) -> tuple[Planned, ...]:
@@ -64,6 +70,12 @@ class Header:
             values["environments"] = tuple(body["environments"])
             values["notes"] = tuple(body.get("notes", ()))
             values["planned"] = tuple((str(c), str(e), int(r)) for c, e, r in body["planned"])
+            if "kind" in body:
+                values["kind"], values["source"] = RunKind(body["kind"]), RunSource(body["source"])
+            else:
+                # Of an earlier program, which wrote neither.
+                values["kind"] = kind_of_old_run(body["command"], body)
+                values["source"], values["source_format"] = source_of_old_run(body["run"])
             return Header(**values)
         except (TypeError, KeyError, ValueError) as error:
             run = body.get("run", "without a name")
@@ -128,7 +140,12 @@ class Header:
             machine=Machine(self.machine["fingerprint"], self.machine["name"], hardware),
             environments=tuple(
                 StoredEnvironment(
-                    e["fingerprint"], e["name"], e["facts"].get("torch", ""), e["facts"]["python"], e["facts"]
+                    e["fingerprint"],
+                    e["name"],
+                    e["facts"].get("torch", ""),
+                    e["facts"]["python"],
+                    e["facts"],
+                    EnvironmentKind.CANARY if e is self.canary else EnvironmentKind.MEASURED,
                 )
                 for e in (*self.environments, *((self.canary,) if self.canary else ()))
             ),
@@ -150,6 +167,9 @@ class Header:
                 **({COMPARED: self.comparison} if self.comparison else {}),
                 **({"nodes": self.nodes} if self.nodes else {}),
             },
+            kind=self.kind,
+            source=self.source,
+            source_format=self.source_format,
         )
 
 

@@ -1,24 +1,65 @@
-"""Have a planned run measured: alone on the machine, watched, and concluded at its end."""
+"""Have a run measured on this machine: alone, watched, and concluded at its end."""
 
 import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from common.interrupts import Interrupts
+from runner.execution import harness as harnesses
 from runner.execution.machine_lock import exclusive, holder
 from runner.profile import Profile
 
 from .app_context import AppContext
-from .errors import Interrupted
+from .errors import Interrupted, UsageError
+from .ingest import store_pending
 from .measure import RunResult, measure
-from .planning.plan_run import Prepared
-from .planning.resolve_environment import store_of
+from .planning.plan_run import Chosen, Prepared, find_run, prepare_again, resumable
+from .planning.plan_upgrade import UpgradeRequest, pairs_plan, prepare_upgrade
+from .planning.policies import check_judged, choose_policy
+from .planning.resolve_environment import store_of, wanted
+from .planning.select_cases import choose_profile, choose_suite, refuse_too_many
 from .reporter import Reporter
 from .retention import Kept
 from .run_header import Header
 
 #: Shows the end of a run, after its watcher has finished.
 Conclude = Callable[[Header, RunResult], None]
+
+
+def start_upgrade(
+    app: AppContext, request: UpgradeRequest, interrupts: Interrupts, conclude: Conclude
+) -> RunResult:
+    """Measure both environments of an upgrade; raises UsageError, RunnerError, JobError or Interrupted."""
+    settings = app.settings
+    check_judged(request.also)
+    policy, plan = choose_policy(settings, request.policy), pairs_plan(request.pairs)
+    profile = choose_profile(settings, request.profile)
+    suite = choose_suite(settings, request.suite, list(request.cases), bool(request.case_files))
+    if not request.budget:
+        # How many cases the patterns leave, or pairs a budget, is known only when the environment was asked.
+        refuse_too_many(1 if request.cases else max(1, len(suite.cases)), 2 * plan.largest)
+    for text in (request.old, request.new):
+        wanted(settings, text)
+    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
+    chosen = Chosen(profile, suite, harness)
+    store_pending(app)
+    with alone(app.reporter):
+        prepared = prepare_upgrade(app, request, chosen, plan, policy)
+        return measured(app, prepared, interrupts, conclude)
+
+
+def resume_upgrade(app: AppContext, run: str, interrupts: Interrupts, conclude: Conclude) -> RunResult:
+    """Go on with an upgrade that was interrupted.
+
+    Raises CannotResume where that would be another one, and what `start_upgrade` does.
+    """
+    folder = find_run(app, run)
+    store_pending(app)
+    header, _, _ = resumable(folder)
+    if header.comparison is None:
+        raise UsageError(f"run {header.run} compares no environments: pyrometer run --resume {header.run}")
+    with alone(app.reporter):
+        return measured(app, prepare_again(app, folder), interrupts, conclude)
 
 
 def measured(app: AppContext, prepared: Prepared, interrupts: Interrupts, conclude: Conclude) -> RunResult:

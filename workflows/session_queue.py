@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from runner.records import Outcome, Planned, SessionPlan, Timing
+from records.outcomes import Outcome, Planned
+from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 
 #: A case that broke in so many pairs is not going to tell anything in the next ones.

@@ -9,7 +9,7 @@ from analysis.comparison.sequential_test import Advice, advise
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import TABLES
 from analysis.comparison.verdict import Verdict, judge
-from runner.records import Outcome, Planned
+from records.outcomes import Outcome, Planned
 
 from .session_queue import Enough
 

@@ -3,23 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+from records.outcomes import Outcome
 
 from ..metrics import METRICS
-from .pairs import Measured, measured_alone, pairs_of
+from .pairs import measured_alone, pairs_of
 from .plan import Plan
 from .thresholds import Threshold, threshold_of
 from .verdict import Verdict, judge
 
 #: How a case ends that does not work; an outcome of any other status but `ok` says nothing about the case.
 BROKEN = ("wrong", "not_compiled", "crashed", "unsupported", "oom", "timeout")
-
-
-class Ended(Measured, Protocol):
-    """A replicate that says why it ended as it did."""
-
-    @property
-    def reason(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +92,8 @@ def side(statuses: Sequence[tuple[str, str]]) -> Side:
 
 def judge_case(
     technique: str,
-    old: Sequence[Ended],
-    new: Sequence[Ended],
+    old: Sequence[Outcome],
+    new: Sequence[Outcome],
     thresholds: Mapping[str, Threshold] | None = None,
     plan: Plan | None = None,
     pair_seconds: float = 0.0,
@@ -123,7 +117,7 @@ def judge_case(
     return CaseResult(every[0].case, technique, sides[0], sides[1], verdicts, pair_seconds, failed, turns)
 
 
-def _turns(replicates: Sequence[Ended]) -> str:
+def _turns(replicates: Sequence[Outcome]) -> str:
     """How many were not alive together with their partner, and why; empty for none."""
     alone = [why for one in replicates if one.status == "ok" and (why := measured_alone(one))]
     if not alone:
@@ -131,5 +125,5 @@ def _turns(replicates: Sequence[Ended]) -> str:
     return f"{len(alone)} of {len(replicates)} processes had to run alone: out of memory {alone[0]}"
 
 
-def _failed(replicates: Sequence[Ended]) -> int:
+def _failed(replicates: Sequence[Outcome]) -> int:
     return sum(one.status in BROKEN for one in replicates)

@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from .case_results import CaseResult, Ended, judge_case
+from records.outcomes import Outcome
+
+from .case_results import CaseResult, judge_case
 from .plan import Plan
 from .policy import Limits, Policy
 from .thresholds import Threshold
@@ -25,8 +27,7 @@ class Comparison:
     """The new environment against the old one, by fingerprint: how many pairs, and by what policy.
 
     `asked` are the two as they were typed, `options` what a command needs beside them and a case to measure
-    and judge the same. `also` are metrics that go on being measured until their own verdicts stand. One that
-    `confirms` was measured for what the nights had found, and is nobody's upgrade.
+    and judge the same. `also` are metrics that go on being measured until their own verdicts stand.
     """
 
     old: str
@@ -35,20 +36,19 @@ class Comparison:
     policy: Policy
     asked: tuple[str, str] = ("", "")
     options: tuple[str, ...] = ()
-    confirms: bool = False
     also: tuple[str, ...] = ()
 
-    def sides(self, outcomes: Sequence[Ended]) -> tuple[list[Ended], list[Ended]]:
+    def sides(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
         """What was measured on either side, by number: what was not needed is no failed pair."""
         measured = sorted((one for one in outcomes if one.status != "skipped"), key=_number)
         return self._of_old(measured), self._of_new(measured)
 
-    def results(self, outcomes: Iterable[Ended]) -> list[CaseResult]:
+    def results(self, outcomes: Iterable[Outcome]) -> list[CaseResult]:
         """Every case of the outcomes in both environments, by name; outcomes of any other are left out.
 
         By name, and not as they came: a journal and a database then tell exactly the same of a run.
         """
-        by_case: dict[str, list[Ended]] = defaultdict(list)
+        by_case: dict[str, list[Outcome]] = defaultdict(list)
         for outcome in outcomes:
             if outcome.environment in (self.old, self.new):
                 by_case[outcome.case].append(outcome)
@@ -58,7 +58,7 @@ class Comparison:
         """The verdict on the upgrade, from the results of all its cases."""
         return decide(results, self.policy, self.plan)
 
-    def _result(self, case: str, outcomes: Sequence[Ended]) -> CaseResult:
+    def _result(self, case: str, outcomes: Sequence[Outcome]) -> CaseResult:
         old, new = self.sides(outcomes)
         if not old and not new:
             # Nothing of it was measured: the reasons why say so.
@@ -67,10 +67,10 @@ class Comparison:
         technique = case.rpartition("/")[2]
         return judge_case(technique, old, new, self.policy.thresholds, self.plan, _pair_seconds(old, new))
 
-    def _of_old(self, outcomes: Iterable[Ended]) -> list[Ended]:
+    def _of_old(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         return [one for one in outcomes if one.environment == self.old]
 
-    def _of_new(self, outcomes: Iterable[Ended]) -> list[Ended]:
+    def _of_new(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         return [one for one in outcomes if one.environment == self.new]
 
     def to_body(self) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class Comparison:
             plan = Plan(**body["plan"])
             if plan.largest > MOST_PAIRS:
                 raise ValueError(f"a plan of {plan.largest} pairs")
-            confirms, also = bool(body.get("confirms")), tuple(map(str, body.get("also", ())))
-            return Comparison(*sides, plan, Policy(**policy), (old, new), options, confirms, also)
+            also = tuple(map(str, body.get("also", ())))
+            return Comparison(*sides, plan, Policy(**policy), (old, new), options, also)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"a comparison that this Pyrometer does not understand: {error}") from error
 
@@ -107,16 +107,11 @@ def compared(facts: Mapping[str, Any]) -> Comparison | None:
     return None if body is None else Comparison.from_body(body)
 
 
-def decision_body(upgrade: Upgrade) -> dict[str, str]:
-    """A verdict in so few words that a list of upgrades can tell it: the decision, and its first ground."""
-    return {"decision": upgrade.decision, "because": upgrade.grounds[0].text}
-
-
-def _number(outcome: Ended) -> int:
+def _number(outcome: Outcome) -> int:
     return outcome.replicate
 
 
-def _pair_seconds(old: Sequence[Ended], new: Sequence[Ended]) -> float:
+def _pair_seconds(old: Sequence[Outcome], new: Sequence[Outcome]) -> float:
     """What a pair takes: both sides live as long as their session."""
     walls = {one.replicate: one.wall_seconds for one in old}
     both = [max(walls[one.replicate], one.wall_seconds) for one in new if one.replicate in walls]

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
+
+from records.outcomes import Outcome
 
 from . import rounds
 from .disturbance import disturbed
@@ -14,27 +15,6 @@ NEVER_COMPARED = ("wrong", "not_compiled")
 
 #: Why a pair is left out whose two sides did not do the same work.
 UNLIKE = "the two differ in the items of a step"
-
-
-class Measured(Protocol):
-    """A replicate, as the controller and as the database know it. `environment` is a fingerprint."""
-
-    @property
-    def case(self) -> str: ...
-    @property
-    def environment(self) -> str: ...
-    @property
-    def replicate(self) -> int: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def started_at(self) -> datetime | str: ...
-    @property
-    def wall_seconds(self) -> float: ...
-    @property
-    def metrics(self) -> Mapping[str, float]: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +40,7 @@ class Pair:
         return self.change if self.change is not None else math.log(self.new) - math.log(self.old)
 
 
-def partners(one: Sequence[Measured], other: Sequence[Measured]) -> list[tuple[Measured, Measured]]:
+def partners(one: Sequence[Outcome], other: Sequence[Outcome]) -> list[tuple[Outcome, Outcome]]:
     """Replicates of equal number that both ended `ok` and were alive together, as in one session."""
     others = {replicate.replicate: replicate for replicate in other if replicate.status == "ok"}
     both = [
@@ -69,14 +49,14 @@ def partners(one: Sequence[Measured], other: Sequence[Measured]) -> list[tuple[M
     return [(mine, its) for mine, its in both if together(mine, its)]
 
 
-def together(one: Measured, other: Measured) -> bool:
+def together(one: Outcome, other: Outcome) -> bool:
     """Whether both processes were alive at some moment."""
     begun, ended = _alive(one)
     other_begun, other_ended = _alive(other)
     return begun < other_ended and other_begun < ended
 
 
-def measured_alone(one: Measured) -> str:
+def measured_alone(one: Outcome) -> str:
     """Why a process was measured when the others of its session were gone; empty where it was not."""
     return str(one.facts.get("measured_alone", ""))
 
@@ -87,9 +67,7 @@ def left_its_cpus(facts: Mapping[str, Any]) -> bool:
     return isinstance(launch, Mapping) and launch.get("held") is False
 
 
-def pairs_of(
-    metric: str, old: Sequence[Measured], new: Sequence[Measured], exact: bool = False
-) -> list[Pair]:
+def pairs_of(metric: str, old: Sequence[Outcome], new: Sequence[Outcome], exact: bool = False) -> list[Pair]:
     """The pairs of one case in two environments, by replicate number, those that do not count among them.
 
     A pair is left out where either side did not end `ok`, has no partner from its own session, left its CPUs,
@@ -102,7 +80,7 @@ def pairs_of(
     return [_pair(metric, olds.get(number), news.get(number), exact) for number in sorted({*olds, *news})]
 
 
-def _pair(metric: str, old: Measured | None, new: Measured | None, exact: bool) -> Pair:
+def _pair(metric: str, old: Outcome | None, new: Outcome | None, exact: bool) -> Pair:
     values = [_value(metric, side) for side in (old, new)]
     whys = [
         f"{name} {why}" for name, side in (("old", old), ("new", new)) if (why := _unfit(metric, side, exact))
@@ -116,7 +94,7 @@ def _pair(metric: str, old: Measured | None, new: Measured | None, exact: bool) 
     return Pair(values[0], values[1], ", ".join(whys), _new_first(old, new), change)
 
 
-def log_ratio(metric: str, old: Measured, new: Measured) -> float | None:
+def log_ratio(metric: str, old: Outcome, new: Outcome) -> float | None:
     """The logarithm of new / old, round by round, where both took turns block by block; else None.
 
     Inputs of several shapes have no fastest iteration in common: there the values speak.
@@ -127,18 +105,18 @@ def log_ratio(metric: str, old: Measured, new: Measured) -> float | None:
     return rounds.change(old.facts, new.facts)
 
 
-def _new_first(old: Measured | None, new: Measured | None) -> bool | None:
+def _new_first(old: Outcome | None, new: Outcome | None) -> bool | None:
     if old is None or new is None or _alive(old)[0] == _alive(new)[0]:
         return None
     return _alive(new)[0] < _alive(old)[0]
 
 
-def _value(metric: str, side: Measured | None) -> float:
+def _value(metric: str, side: Outcome | None) -> float:
     value = side.metrics.get(metric) if side else None
     return float(value) if isinstance(value, int | float) else math.nan
 
 
-def _unfit(metric: str, side: Measured | None, exact: bool) -> str:
+def _unfit(metric: str, side: Outcome | None, exact: bool) -> str:
     if side is None:
         return "was not measured"
     if side.status != "ok":
@@ -153,7 +131,6 @@ def _unfit(metric: str, side: Measured | None, exact: bool) -> str:
     return "" if value > 0 or exact else f"has no {metric} above 0"
 
 
-def _alive(one: Measured) -> tuple[float, float]:
-    moment = one.started_at
-    begun = (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).timestamp()
+def _alive(one: Outcome) -> tuple[float, float]:
+    begun = one.started_at.timestamp()
     return begun, begun + one.wall_seconds

@@ -7,8 +7,7 @@ from typing import Literal
 
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
-from ..words import called, change_beside, of_cases, plural, share, share_beside, word
-from .case_results import CaseResult
+from .case_results import CaseResult, Side
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
@@ -45,9 +44,165 @@ _KINDS: tuple[Kind, ...] = (
 )
 
 
+#: Why a metric of a case is held to be beyond its limit: by its numbers, or for want of any.
+Cause = Literal["limit", "no pair", "too few pairs", "was 0", "was 0 in some pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRepaired:
+    """A case works that did not: how it ended before."""
+
+    case: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseShaky:
+    """A case breaks more often: why, and in how many replicates of the old environment it did."""
+
+    case: str
+    reason: str
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaseBroke:
+    """A case broke, or may have, where the old environment tells nothing: `new` is how it ended, and why."""
+
+    case: str
+    new: Side
+    old_status: str
+    certain: bool
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRegressed:
+    """A case that must not regress may have, or has."""
+
+    case: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class CaseUnknown:
+    """Of a case that must not regress nothing is known: it was not measured, or has not this `metric`."""
+
+    case: str
+    metric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseBeyondLimit:
+    """A metric of a case is, or may be, worse than its `limit`, a logarithm of new / old.
+
+    So many `more` cases are beyond the limit too.
+    """
+
+    case: str
+    verdict: Verdict
+    limit: float
+    cause: Cause = "limit"
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlowerShare:
+    """How many of the `known` cases are slower, or may be; `proved` and `possible` are shares by weight.
+
+    With `equal` weights the cases alone tell the shares.
+    """
+
+    metric: str
+    slower: int
+    doubtful: int
+    known: int
+    proved: float
+    possible: float
+    allowed: float
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NoMean:
+    """There is no geomean: no case has a ratio, or none has enough pairs."""
+
+    metric: str
+    cause: Literal["no ratio", "too few pairs"]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanChange:
+    """The geomean, and the limit (a logarithm) that it is held against.
+
+    `exceeded` is whether it may be beyond the limit; `proved` is False where it only seems to be.
+    """
+
+    metric: str
+    mean: Geomean
+    limit: float
+    exceeded: bool
+    proved: bool = True
+    with_pairs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """So many of `total` cases have no interval, and their share by weight; `allowed` is the policy's."""
+
+    cases: int
+    total: int
+    share: float
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """So many of `total` cases are faster, or the same."""
+
+    metric: str
+    word: Literal["faster", "same"]
+    cases: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worse:
+    """So many of `total` cases are worse in a metric, `material` ones by `limit` (a share) or more.
+
+    `largest` is the largest change that no other reason has named, `named` whether there is a larger one.
+    `too_many` is the share by weight that is proved to be, where it is more than `allowed`.
+    """
+
+    metric: str
+    cases: int
+    total: int
+    limit: float
+    material: int
+    allowed: float
+    largest: tuple[str, Verdict] | None = None
+    named: bool = False
+    too_many: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """So many of `total` cases are unclear and may be worse by `limit` (a share) or more."""
+
+    metric: str
+    cases: int
+    total: int
+    limit: float
+    largest: tuple[str, Verdict]
+
+
+CaseDetail = CaseRepaired | CaseShaky | CaseBroke | CaseRegressed | CaseUnknown | CaseBeyondLimit
+Detail = CaseDetail | SlowerShare | NoMean | MeanChange | Unmeasured | Alike | Worse | Doubtful
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason: for which decision it speaks, of which kind, in a sentence.
+    """One reason: for which decision it speaks, of which kind, and what it says.
 
     `cases` are those it is about, `metric` what it is about there; `weight` is by how much it counts among
     reasons of its kind. A `warning` speaks for `go` and is nothing to pass over.
@@ -55,7 +210,7 @@ class Reason:
 
     speaks: Decision
     kind: Kind
-    text: str
+    detail: Detail
     cases: tuple[str, ...] = ()
     metric: str = ""
     weight: float = 0.0
@@ -65,8 +220,11 @@ class Reason:
 def ordered(found: Iterable[Reason]) -> list[Reason]:
     """Reasons by weight: no-go, unclear, warnings, go; in each correctness first, much before little."""
 
-    def _key(one: Reason) -> tuple[int, bool, int, float, str]:
-        return _SPEAKS.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight, one.text
+    def _key(one: Reason) -> tuple[int, bool, int, float, str, str]:
+        title = METRICS[one.metric].title if one.metric else ""
+        case = one.cases[0] if one.cases else ""
+        weight = (_SPEAKS.index(one.speaks), not one.warning, _KINDS.index(one.kind), -one.weight)
+        return *weight, case, title
 
     return sorted(found, key=_key)
 
@@ -114,23 +272,17 @@ def _correctness(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reas
         if result.broke or result.may_have_broken:
             yield _broke(result, policy)
         elif result.repaired:
-            text = f"{result.case} works now; it was {result.old.status}"
-            yield Reason("go", "repaired", text, case, weight=weight)
+            yield Reason("go", "repaired", CaseRepaired(result.case, result.old.status), case, weight=weight)
         elif result.works and result.failed[1] > result.failed[0]:
-            before = str(result.failed[0] or "none")
-            text = f"{result.case}: {result.new.reason} in the new environment, {before} in the old"
-            yield Reason("unclear", "shaky", text, case, weight=weight)
+            shaky = CaseShaky(result.case, result.new.reason, result.failed[0])
+            yield Reason("unclear", "shaky", shaky, case, weight=weight)
 
 
 def _broke(result: CaseResult, policy: Policy) -> Reason:
     forgiven = policy.forgives(result.case)
-    text = f"{result.case} {'broke' if result.broke else 'may have broken'}: {result.new.status}"
-    text += f" ({result.new.reason})" if result.new.reason else ""
-    text += "" if result.broke else f" in the new environment, and the old ended {result.old.status}"
-    if forgiven:
-        text += ", and may" if result.broke else ", which is allowed"
+    detail = CaseBroke(result.case, result.new, result.old.status, result.broke, forgiven)
     speaks: Decision = "go" if forgiven else "no-go" if result.broke else "unclear"
-    return Reason(speaks, "broke", text, (result.case,), weight=policy.weight(result.case))
+    return Reason(speaks, "broke", detail, (result.case,), weight=policy.weight(result.case))
 
 
 def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
@@ -143,38 +295,33 @@ def _of_case(result: CaseResult, policy: Policy) -> Iterable[Reason]:
         size = policy.weight(result.case) * max(0.0, verdict.change * verdict.cost if verdict.change else 0.0)
         case = ((result.case,), metric, size)
         if guarded and could_be_slower(verdict) and (verdict.word == "slower" or metric in named):
-            text = f"{about(result.case, verdict)[0]}: it must not regress"
-            yield _reason(verdict.word == "slower", "guarded", text, *case)
+            yield _reason(verdict.word == "slower", "guarded", CaseRegressed(result.case, verdict), *case)
         # Cases without a number have a share of their own.
         known = (verdict.word != "no data" and not _of_too_few(verdict, policy)) or measured(result, policy)
         if known and metric in policy.worst and (found := _beyond(verdict, policy)):
-            told, limit = about(result.case, verdict, math.log1p(policy.worst[metric]) * verdict.cost)
-            why = found[1] or f"at most {limit} is allowed"
-            yield _reason(found[0], "worst", f"{told}: {why}", *case)
+            limit = math.log1p(policy.worst[metric]) * verdict.cost
+            yield _reason(found[0], "worst", CaseBeyondLimit(result.case, verdict, limit, found[1]), *case)
 
 
-def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, str] | None:
-    """Whether it is proved that a metric is worse than `worst` allows, and why; None where it is within.
-
-    Where its numbers say why, it has no words.
-    """
+def _beyond(verdict: Verdict, policy: Policy) -> tuple[bool, Cause] | None:
+    """Whether it is proved that a metric is worse than `worst` allows, and why; None where it is within."""
     limit = math.log1p(policy.worst[verdict.metric])
     near, far = worsening(verdict)
     exact = threshold_of(verdict.metric, policy.thresholds).exact
     if verdict.word == "no data":
-        return False, "no pair counts"
+        return False, "no pair"
     if _of_too_few(verdict, policy):
-        return False, verdict.reason
+        return False, "too few pairs"
     if verdict.word == "slower" and near == math.inf:
-        return True, "it was 0"
+        return True, "was 0"
     if verdict.word == "unclear" and exact and verdict.change is None:
         # Of one pair without a difference nothing is feared.
-        return (False, "it was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
+        return (False, "was 0 in some pairs") if verdict.n > 1 or verdict.old != verdict.new else None
     if not (verdict.n and limit < far < math.inf) or negligible(verdict, far, policy):
         return None
     # Who sets a threshold above the limit has not lifted the limit.
     proved = verdict.word in ("slower", "same") and near > limit and not negligible(verdict, near, policy)
-    return proved, ""
+    return proved, "limit"
 
 
 def leaves_open(verdict: Verdict, policy: Policy) -> bool:
@@ -197,29 +344,22 @@ def negligible(verdict: Verdict, worse: float, policy: Policy) -> bool:
     return verdict.old * abs(math.expm1(worse * verdict.cost)) <= absolute
 
 
-def _reason(proved: bool, kind: Kind, text: str, cases: tuple[str, ...], metric: str, size: float) -> Reason:
-    return Reason("no-go" if proved else "unclear", kind, text, cases, metric, size)
-
-
-def about(case: str, verdict: Verdict, limit: float | None = None) -> tuple[str, str]:
-    """What the pairs of a case say of a metric, and the limit (a logarithm) that they are held against."""
-    told, allowed = change_beside(verdict.change, verdict.low, verdict.high, limit)
-    return f"{case}: {METRICS[verdict.metric].title} {word(verdict)}, {told}, n = {verdict.n}", allowed
+def _reason(
+    proved: bool, kind: Kind, detail: Detail, cases: tuple[str, ...], metric: str, size: float
+) -> Reason:
+    return Reason("no-go" if proved else "unclear", kind, detail, cases, metric, size)
 
 
 def _unguarded(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     """Cases that must not regress, and of which nothing is known."""
     for result in results:
-        if policy.guards(result.case) and _without_number(result, policy) and not result.works:
-            text = f"{result.case} must not regress, and was not measured"
-            yield Reason(
-                "unclear", "guarded", text, (result.case,), policy.metric, policy.weight(result.case)
-            )
-        elif policy.guards(result.case) and result.works and policy.metric not in result.verdicts:
-            text = f"{result.case} must not regress, and has no {METRICS[policy.metric].title}"
-            yield Reason(
-                "unclear", "guarded", text, (result.case,), policy.metric, policy.weight(result.case)
-            )
+        if not policy.guards(result.case):
+            continue
+        about = ((result.case,), policy.metric, policy.weight(result.case))
+        if _without_number(result, policy) and not result.works:
+            yield Reason("unclear", "guarded", CaseUnknown(result.case), *about)
+        elif result.works and policy.metric not in result.verdicts:
+            yield Reason("unclear", "guarded", CaseUnknown(result.case, policy.metric), *about)
 
 
 def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
@@ -237,26 +377,26 @@ def _share(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     # A share of exactly what is allowed is allowed, however the sum was rounded.
     allowed = policy.slower_share + 1e-9
     speaks: Decision = "no-go" if proved > allowed else "unclear" if possible > allowed else "go"
-    worse = called("slower", policy.metric)
-    shares = [share_beside(one, policy.slower_share) for one in (proved, possible)]
-    text = f"{of_cases(len(slower), len(known))} {worse}"
-    text += f", {shares[0]} by weight" if slower else ""
-    if doubtful:
-        text += f". {len(doubtful)} {'is' if len(doubtful) == 1 else 'are'} not yet measured precisely enough"
-        # Of equal weights everybody can count.
-        text += f", {shares[1]} by weight in all" if policy.weights or slower else ""
-    text += f" (policy: at most {share(policy.slower_share)} may be {worse})"
+    detail = SlowerShare(
+        policy.metric,
+        len(slower),
+        len(doubtful),
+        len(known),
+        proved,
+        possible,
+        policy.slower_share,
+        equal=not policy.weights,
+    )
     about = slower if speaks == "no-go" else doubtful or slower
-    yield Reason(speaks, "share", text, about, policy.metric, proved)
+    yield Reason(speaks, "share", detail, about, policy.metric, proved)
 
 
 def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) -> Reason:
     if overall.change is None or overall.low is None or overall.high is None:
         if any(measured(result, policy) for result in results) and policy.overall >= 0:
             # Cases that are worse without a ratio speak for themselves.
-            text = f"{METRICS[policy.metric].title}: no case has a ratio, so there is no geomean"
-            return Reason("go", "overall", text, metric=policy.metric)
-        return Reason("unclear", "overall", "no case has enough pairs for a geomean", metric=policy.metric)
+            return Reason("go", "overall", NoMean(policy.metric, "no ratio"), metric=policy.metric)
+        return Reason("unclear", "overall", NoMean(policy.metric, "too few pairs"), metric=policy.metric)
     cost = -1 if METRICS[policy.metric].better == "higher" else 1
     held = overall.unreduced
     assert held.low is not None and held.high is not None
@@ -264,22 +404,8 @@ def _overall(results: Sequence[CaseResult], overall: Geomean, policy: Policy) ->
     limit = math.log1p(policy.overall)
     proved = near > limit and not any(_of_one_pair(result, policy) for result in results)
     speaks: Decision = "no-go" if proved else "unclear" if far > limit else "go"
-    told, allowed = change_beside(held.change, held.low, held.high, limit * cost)
-    over = f"{plural(overall.cases, 'case')} and {plural(overall.pairs, 'pair')}"
-    limited = "" if speaks == "go" else f": at most {allowed} is allowed"
-    little = reduced(overall)
-    if little:
-        shown = change_beside(overall.change, overall.low, overall.high)[0]
-        told = f"{shown}{little}; with every case at its whole weight {told}"
-    text = f"{METRICS[policy.metric].title} over {over}: {told}{limited}"
-    return Reason(speaks, "overall", text, metric=policy.metric, weight=abs(overall.change))
-
-
-def reduced(mean: Geomean) -> str:
-    """Which cases count less than half in a mean, as a part of a sentence; empty where none does."""
-    little = [(case, part) for case, part in mean.reduced if part < 0.5]
-    parts = ", ".join(f"{case} ({share_beside(part, 1.0)} of its weight)" for case, part in little)
-    return f"; too imprecise to count whole: {parts}" if parts else ""
+    detail = MeanChange(policy.metric, overall, limit * cost, exceeded=speaks != "go")
+    return Reason(speaks, "overall", detail, metric=policy.metric, weight=abs(overall.change))
 
 
 def _of_one_pair(result: CaseResult, policy: Policy) -> bool:
@@ -300,20 +426,17 @@ def _unmeasured(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reaso
     total = math.fsum(policy.weight(result.case) for result in results)
     missing, limit = math.fsum(policy.weight(case) for case in cases) / total, policy.unmeasured_share
     speaks: Decision = "unclear" if missing > limit + 1e-9 else "go"
-    text = (
-        f"{of_cases(len(cases), len(results), 'have')} no interval, {share_beside(missing, limit)} by weight"
-    )
-    text += f": at most {share(limit)} may have none"
-    yield Reason(speaks, "unmeasured", text, cases, policy.metric, missing)
+    detail = Unmeasured(len(cases), len(results), missing, limit)
+    yield Reason(speaks, "unmeasured", detail, cases, policy.metric, missing)
 
 
 def _gains(results: Sequence[CaseResult], policy: Policy) -> Iterable[Reason]:
     verdicts: Mapping[str, Verdict] = {
         result.case: result.verdicts[policy.metric] for result in results if measured(result, policy)
     }
-    for kind in ("faster", "same"):
+    kinds: tuple[Literal["faster", "same"], ...] = ("faster", "same")
+    for kind in kinds:
         cases = tuple(case for case, verdict in verdicts.items() if verdict.word == kind)
         if cases:
-            said = "the same" if kind == "same" else called(kind, policy.metric)
-            text = f"{of_cases(len(cases), len(verdicts))} {said}"
-            yield Reason("go", "gained", text, cases, policy.metric, float(kind == "faster"))
+            detail = Alike(policy.metric, kind, len(cases), len(verdicts))
+            yield Reason("go", "gained", detail, cases, policy.metric, float(kind == "faster"))

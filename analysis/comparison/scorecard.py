@@ -8,10 +8,9 @@ from typing import Literal
 
 from ..geomean import Geomean
 from ..metrics import COMPILE_TIME, METRICS, PEAK_MEMORY
-from ..words import called, change_beside, of_cases, percent, plural, share, share_beside
 from .case_results import BROKEN, CaseResult
 from .policy import Limits, Policy
-from .reasons import Kind, Reason, about, negligible, reduced, worsening
+from .reasons import CaseBeyondLimit, Detail, Doubtful, Kind, MeanChange, Reason, Worse, negligible, worsening
 from .thresholds import threshold_of
 from .verdict import Verdict
 
@@ -198,7 +197,7 @@ class _Judge:
         self._kind: Kind = kind
         self._score, self._limits, self._policy = score, limits, policy
         self._metric = score.metric
-        self._title, self._cost = METRICS[score.metric].title, _cost(score.metric)
+        self._cost = _cost(score.metric)
 
     def reasons(self) -> Iterable[Reason]:
         beyond = self._beyond()
@@ -235,12 +234,10 @@ class _Judge:
 
     def _too_much(self, cases: Sequence[str]) -> Reason:
         verdict = self._score.verdicts[cases[0]]
-        told, limit = about(cases[0], verdict, math.log1p(self._limits.worst) * self._cost)
-        text = f"{told}: {'it was 0' if verdict.change is None else f'at most {limit} is allowed'}"
-        if len(cases) > 1:
-            more = len(cases) - 1
-            text += f"; {plural(more, 'more case')} {'is' if more == 1 else 'are'} beyond that limit too"
-        return self._reason("worst", text, cases, self._least(cases[0]))
+        limit = math.log1p(self._limits.worst) * self._cost
+        cause = "was 0" if verdict.change is None else "limit"
+        detail = CaseBeyondLimit(cases[0], verdict, limit, cause, len(cases) - 1)
+        return self._reason("worst", detail, cases, self._least(cases[0]))
 
     def _worse(self, cases: Sequence[str]) -> Iterable[Reason]:
         """How many are proved worse within `worst`, and whether too many of them are so by `case` or more."""
@@ -251,24 +248,23 @@ class _Judge:
         if not cases and not (too_many and "case" in self._limits.blocks):
             # Each of them has been named as beyond `worst`.
             return
-        word, known = called("slower", self._metric), len(self._score.verdicts)
-        text = f"{self._title}: {of_cases(len(self._score.worse), known)} {word}"
-        if cases:
-            verdict = self._score.verdicts[cases[0]]
-            told = change_beside(verdict.change, verdict.low, verdict.high)[0]
-            text += f"; {'next' if len(cases) < len(self._score.worse) else 'largest'}: {cases[0]} {told}"
-            text += f", n = {verdict.n}"
-        if material:
-            text += f"; {len(material)} of them by {share(self._limits.case)} or more"
-        if too_many:
-            text += f", {share_beside(proved, self._policy.slower_share)} by weight for certain (policy: at "
-            text += f"most {share(self._policy.slower_share)} may be)"
+        detail = Worse(
+            self._metric,
+            len(self._score.worse),
+            len(self._score.verdicts),
+            self._limits.case,
+            len(material),
+            self._policy.slower_share,
+            largest=(cases[0], self._score.verdicts[cases[0]]) if cases else None,
+            named=len(cases) < len(self._score.worse),
+            too_many=proved if too_many else None,
+        )
         weight = max((self._point(case) for case in cases or material), default=0.0)
         if too_many:
-            yield self._reason("case", text, self._score.worse, weight)
+            yield self._reason("case", detail, self._score.worse, weight)
         else:
             yield Reason(
-                "go", self._kind, text, self._score.worse, self._metric, weight, warning=bool(material)
+                "go", self._kind, detail, self._score.worse, self._metric, weight, warning=bool(material)
             )
 
     def _share(self, cases: Sequence[str]) -> float:
@@ -286,13 +282,10 @@ class _Judge:
         return sorted(looks, key=lambda case: (-self._point(case), case))
 
     def _doubt(self, cases: Sequence[str]) -> Reason:
-        verdict = self._score.verdicts[cases[0]]
-        text = (
-            f"{self._title}: {of_cases(len(cases), len(self._score.verdicts))} not settled and may be "
-            f"{called('slower', self._metric)} by {share(self._limits.case)} or more; largest: {cases[0]} "
-            f"{percent(verdict.change)} in {plural(verdict.n, 'pair')}"
-        )
-        return Reason("go", self._kind, text, tuple(cases), self._metric, self._point(cases[0]), warning=True)
+        largest = (cases[0], self._score.verdicts[cases[0]])
+        detail = Doubtful(self._metric, len(cases), len(self._score.verdicts), self._limits.case, largest)
+        weight = self._point(cases[0])
+        return Reason("go", self._kind, detail, tuple(cases), self._metric, weight, warning=True)
 
     def _mean(self) -> Iterable[Reason]:
         mean = self._score.mean
@@ -306,23 +299,20 @@ class _Judge:
         proved = near > limit and all(verdict.n > 1 for verdict in self._score.verdicts.values())
         if not proved and mean.change * self._cost <= limit:
             return
-        told, limit_text = change_beside(mean.change, mean.low, mean.high, limit * self._cost)
-        if little := reduced(mean):
-            whole, limit_text = change_beside(held.change, held.low, held.high, limit * self._cost)
-            told += f"{little}; with every case at its whole weight {whole}"
-        text = f"{self._title} over {plural(mean.cases, 'case')}: {told}: at most {limit_text} is allowed"
+        detail = MeanChange(
+            self._metric, mean, limit * self._cost, exceeded=True, proved=proved, with_pairs=False
+        )
         if proved:
-            yield self._reason("mean", text, (), abs(mean.change))
+            yield self._reason("mean", detail, (), abs(mean.change))
         else:
-            text += ", which is not proved to be exceeded"
-            yield Reason("go", self._kind, text, (), self._metric, abs(mean.change), warning=True)
+            yield Reason("go", self._kind, detail, (), self._metric, abs(mean.change), warning=True)
 
-    def _reason(self, rule: str, text: str, cases: Sequence[str], weight: float) -> Reason:
+    def _reason(self, rule: str, detail: Detail, cases: Sequence[str], weight: float) -> Reason:
         blocks = rule in self._limits.blocks
         return Reason(
             "no-go" if blocks else "go",
             self._kind,
-            text,
+            detail,
             tuple(cases),
             self._metric,
             weight,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..geomean import Geomean, geomean, precision_factors
 from ..robust_mean import Location
-from .case_results import CaseResult
+from .case_results import CaseResult, Side
 from .false_discovery_rate import control
 from .plan import Plan
 from .policy import Policy
@@ -33,10 +33,13 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A case that is in no geomean, and why."""
+    """A case that is in no geomean: how it ended where it did not work, else the verdict on the metric."""
 
     case: str
-    reason: str
+    old: Side
+    new: Side
+    metric: str
+    verdict: Verdict | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def decide(results: Sequence[CaseResult], policy: Policy | None = None, plan: Pl
         broken=tuple(r for r in results if r.broke),
         repaired=tuple(r for r in results if r.repaired),
         exclusions=tuple(
-            Exclusion(r.case, _excluded(r, policy))
+            Exclusion(r.case, r.old, r.new, policy.metric, r.verdicts.get(policy.metric))
             for r in results
             if r.case not in verdicts or not verdicts[r.case].has_ratio
         ),
@@ -134,21 +137,6 @@ def _controlled(results: Sequence[CaseResult], policy: Policy, plan: Plan) -> di
         for metric, verdict in result.verdicts.items() if result.works else ():
             families[metric][result.case] = verdict
     return {metric: control(family, policy.false_discovery_rate, plan) for metric, family in families.items()}
-
-
-def _excluded(result: CaseResult, policy: Policy) -> str:
-    """Why a case is in no geomean."""
-    ends = [
-        f"{name} ended {end.status}" + (f" ({end.reason})" if end.reason else "")
-        for name, end in (("old", result.old), ("new", result.new))
-        if end.status != "ok"
-    ]
-    if ends:
-        return ", ".join(ends)
-    verdict = result.verdicts.get(policy.metric)
-    if verdict is None:
-        return f"{policy.metric} was not judged"
-    return f"{verdict.word}: {verdict.reason}" if verdict.reason else verdict.word
 
 
 def _mean(verdicts: Mapping[str, Verdict], policy: Policy) -> Geomean:

@@ -14,7 +14,6 @@ from db.connection.connection import WRITES
 from db.connection.engine import Database
 from db.runs.upserts import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
 from db.schema import core_tables as tables
-from db.series import rollups
 
 from .history import (
     CASES,
@@ -43,7 +42,6 @@ def fill(database: Database, history: History) -> None:
         names = Names(connection, history)
     write = _into_sqlite if database.engine.dialect.name == "sqlite" else _into_postgres
     write(database, _parts(history, names, database))
-    rollups.rebuild_rollups(database)
     if database.engine.dialect.name == "postgresql":
         _settle(database)
 
@@ -122,6 +120,7 @@ def run_row(names: Names, bound: Values, night: Night, suite: str) -> Row:
         *empty,
         counts,
         hardware,
+        *("trace" if suite == "profile" else "run", "measured", ""),
     )
 
 

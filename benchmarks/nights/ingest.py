@@ -3,11 +3,9 @@
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from db.connection.aggregates import middle
 from db.connection.engine import Database
-from db.connection.sorted_points import as_bytes, with_more
 from db.connection.transaction import together
 from db.runs import sample_codec, store
 from db.schema import core_tables as tables
@@ -15,7 +13,7 @@ from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
 from .filling import Names, Rows, Values, run_row
-from .history import REPLICATES, History, Night, Row, environment
+from .history import REPLICATES, History, Night
 
 _NUMBERS = attrgetter("point", "low", "high", "smallest", "largest", "spread", "n")
 
@@ -53,23 +51,7 @@ class BareNight:
             self._names = Names(connection, history)
         self._number = 1_000_000_000
 
-    def rollups(self, night: Night, records: Records) -> list[Row]:
-        """What the rollups come to with this night: the store finds out, the bare way is told."""
-        version, table = environment(night.release).torch_version, tables.ReleaseRollup
-        series, at = self._names.series[night.machine], night.started_at
-        query = select(table).where(table.torch_version == version, table.series_id.in_(series))
-        with self._database.reading() as connection:
-            stored = {row.series_id: row for row in connection.execute(query)}
-        rows: list[Row] = []
-        for number, each in zip(series, records[2], strict=True):
-            row = stored.get(number)
-            values = with_more(row.points if row else b"", [each.point])
-            levels = (row.runs if row else 0) + 1, middle(values), values[0], values[-1]
-            ends = min(at, row.oldest_at if row else at), max(at, row.newest_at if row else at)
-            rows.append((version, number, *levels, *map(self._values.moment, ends), as_bytes(values)))
-        return rows
-
-    def rows(self, night: Night, records: Records, rollups: list[Row]) -> Rows:
+    def rows(self, night: Night, records: Records) -> Rows:
         """The rows of the records, encoded as the store does it, of a run that the store will not number."""
         # SQLite counts on from the highest number there is.
         self._number += 1000
@@ -108,7 +90,6 @@ class BareNight:
                 (number, at, self._number, used, *_NUMBERS(each))
                 for number, each in zip(series, measurements, strict=True)
             ],
-            tables.ReleaseRollup: rollups,
         }
 
     def store(self, rows: Rows) -> None:
@@ -127,9 +108,4 @@ def _driver(connection: Connection) -> Any:
 def _insert(table: type[tables.Base], mark: str) -> str:
     columns = [f'"{column.name}"' for column in table.__table__.columns]
     places = ", ".join([mark] * len(columns))
-    statement = f"INSERT INTO {table.__tablename__} ({', '.join(columns)}) VALUES ({places})"
-    if table is not tables.ReleaseRollup:
-        return statement
-    # The one table whose rows are there already.
-    changes = ", ".join(f"{name} = excluded.{name}" for name in columns[2:])
-    return f"{statement} ON CONFLICT ({', '.join(columns[:2])}) DO UPDATE SET {changes}"
+    return f"INSERT INTO {table.__tablename__} ({', '.join(columns)}) VALUES ({places})"

@@ -5,7 +5,7 @@ from typing import Any
 
 from db.connection.engine import Database
 from db.runs import metric_definitions, queries, traces
-from db.series import rollups
+from db.series import releases
 from db.telemetry import queries as telemetry
 from records.series import SeriesKey
 
@@ -45,11 +45,11 @@ def questions(database: Database, history: History) -> dict[str, Question]:
         "no page: eight series, 730 points": lambda n: queries.series(
             database, _chosen(keys, n, 8), newest=_NEWEST
         ),
-        "releases: all": lambda _: rollups.releases(database),
-        "releases: two, all cases": lambda n: rollups.release_points(
+        "releases: all": lambda _: releases.releases(database),
+        "releases: two, all cases": lambda n: releases.release_points(
             database, [_version(history, n), _version(history, n + 1)], "latency"
         ),
-        "releases: all, one case": lambda n: rollups.release_points(
+        "releases: all, one case": lambda n: releases.release_points(
             database,
             [environment(each).torch_version for each in range(history.releases)],
             "latency",

@@ -1,30 +1,15 @@
 """`pyrometer bisect GOOD BAD --case C`: from the two ends to the pair between which a case changed."""
 
 import os
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from analysis.comparison.comparison import MOST_PAIRS, Comparison
-from analysis.comparison.plan import Plan
-from analysis.comparison.policy import Policy
-from analysis.metrics import COLD
 from common.interrupts import Interrupts, interruptible
-from runner.execution import harness as harnesses
-from workflows.app_context import AppContext
-from workflows.bisection.bisector import LARGER, Bisector, shelf
-from workflows.bisection.candidates import choose_candidates
-from workflows.bisection.state import Bisection
+from workflows.bisection.bisector import Bisector, BisectRequest, begin, shelf
 from workflows.errors import Interrupted, UsageError
 from workflows.ingest import store_pending
-from workflows.measure import new_run_id
-from workflows.planning.plan_run import timing_of
-from workflows.planning.plan_upgrade import pairs_plan
-from workflows.planning.policies import choose_policy, following, paired
-from workflows.planning.select_cases import choose_profile, choose_suite, spelled
 
 from ..context import INTERRUPTED, context, in_one_sentence, say
 from ..options import CaseFiles, Device, finite
@@ -33,10 +18,6 @@ from .report import report_console
 
 #: Exit codes of a bisection; 2 and 130 are those of every command.
 CODES = {"pair": 0, "range": 3, "gradual": 3, "alike": 3}
-#: As many times the pairs of a plan there may be at most: twice as many the second time, and spare ones.
-_AT_MOST = 3
-
-
 HELP = """Between which two of GOOD, those between and BAD did a case become slower, or break?
 
 \b
@@ -53,26 +34,6 @@ imported is skipped. Each comparison is an upgrade of its own, with a run that `
 Exit code: 0 the pair is found, 3 it is not (the ends do not differ, or those between cannot be told), 2 the
 call makes no sense, 130 interrupted.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class BisectRequest:
-    """What was typed. `good` and `bad` are specs as in an upgrade, `candidates` such with commas between."""
-
-    good: str = ""
-    bad: str = ""
-    case: str = ""
-    candidates: str | None = None
-    suite: str | None = None
-    case_files: tuple[Path, ...] = ()
-    profile: str | None = None
-    policy: str | None = None
-    metric: str | None = None
-    device: str | None = None
-    pairs: int | None = None
-    deadline: float | None = None
-    report: Path | None = None
-    json: bool = False
 
 
 def bisect(
@@ -114,28 +75,33 @@ def bisect(
         device=device,
         pairs=pairs,
         deadline=deadline,
-        report=report,
-        json=as_json,
     )
     with in_one_sentence(), interruptible() as interrupts:
-        raise typer.Exit(_run(request, resume, interrupts))
+        raise typer.Exit(_run(request, resume, interrupts, report, as_json=as_json))
 
 
-def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) -> int:
+def _run(
+    request: BisectRequest,
+    resumed: str | None,
+    interrupts: Interrupts,
+    report: Path | None,
+    *,
+    as_json: bool,
+) -> int:
     """Begin or go on with a bisection; answers the exit code. Raises UsageError, RunnerError or JobError."""
-    _check_report(request.report)
+    _check_report(report)
     if resumed is not None:
-        if replace(request, report=None, json=False) != BisectRequest():
+        if request != BisectRequest():
             raise UsageError("--resume goes on with what was planned; it takes no other selection")
-        here = context(as_json=request.json)
+        here = context(as_json=as_json)
         bisection = shelf(here).load(resumed)
     else:
         if not (request.good and request.bad and request.case):
             raise UsageError("a bisection has two ends and a case: pyrometer bisect GOOD BAD --case KEY")
-        here = context(as_json=request.json)
-        bisection = _begin(here, request)
+        here = context(as_json=as_json)
+        bisection = begin(here, request)
     store_pending(here)
-    reporter = JsonBisection(report_console()) if request.json else TerminalBisection(report_console())
+    reporter = JsonBisection(report_console()) if as_json else TerminalBisection(report_console())
     with shelf(here).held(bisection.id):
         # Whoever held it until now may have got further.
         bisection = shelf(here).load(bisection.id) if resumed else bisection
@@ -154,56 +120,9 @@ def _run(request: BisectRequest, resumed: str | None, interrupts: Interrupts) ->
     if end is None:
         return INTERRUPTED
     reporter.ended(bisector.bisection, end)
-    if request.report:
-        write_bisection(bisector.bisection, end, request.report)
+    if report:
+        write_bisection(bisector.bisection, end, report)
     return CODES[end.kind]
-
-
-def _begin(here: AppContext, request: BisectRequest) -> Bisection:
-    """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
-    settings = here.settings
-    policy = following(choose_policy(settings, request.policy), request.metric)
-    plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
-    profile = choose_profile(settings, request.profile)
-    suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
-    harness = harnesses.build(here.places.data_dir / "harness", request.case_files)
-    timing = paired(timing_of(suite, request.deadline, settings), policy)
-    cold = _cold_pairs(policy, plan)
-    return Bisection(
-        id=new_run_id(),
-        started_at=datetime.now(UTC).isoformat(),
-        command=here.command,
-        candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
-        case=spelled(request.case),
-        suite=suite.name,
-        profile=profile.name,
-        profile_fingerprint=profile.fingerprint,
-        device=request.device or suite.device,
-        timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
-        rule=Comparison("", "", plan, policy),
-        harness=harness,
-        options=_options(request, cold),
-    )
-
-
-def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
-    """How many pairs find no compile cache: all where nothing else knows the metric, None for the usual."""
-    return _AT_MOST * plan.largest if policy.metric in COLD else None
-
-
-def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
-    """What an upgrade needs beside environments, case and pairs to measure the same."""
-    named = {
-        "--suite": request.suite,
-        "--profile": request.profile,
-        "--policy": request.policy,
-        "--device": request.device,
-        "--deadline": f"{request.deadline:g}" if request.deadline else None,
-        "--cold-pairs": str(cold) if cold else None,
-        "--also": request.metric,
-    }
-    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
-    return (*(part for name, value in named.items() if value for part in (name, value)), *files)
 
 
 def _check_report(file: Path | None) -> None:

@@ -9,22 +9,20 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.metrics import METRICS
-from analysis.words import printable
+from common.text import plural, printable
 from configuration.suggestions import unknown
 from db.admin.backup import back_up
 from db.admin.check import Checked, looking
 from db.admin.delete_run import Forgotten
-from db.admin.roles import OWNER, READER, WRITER, Roles, roles_sql
 from db.connection.engine import open_database
 from db.connection.engine import upgrade as upgrade_database
 from db.errors import StillReferred
 from db.runs.metric_definitions import correct_metric, metric_definitions
-from db.series.rollups import rebuild_rollups
 from workflows import retention
-from workflows.delete_run import forget as forget_run
 from workflows.errors import UsageError
 from workflows.integrity_check import check as check_all
 from workflows.retention import Kept
+from workflows.retention import forget as forget_run
 
 from ..context import FAILED, context, in_one_sentence
 
@@ -51,7 +49,7 @@ def upgrade() -> None:
 
 _CHECK_HELP = f"""Is everything stored, and as it was measured? Looks at the database and writes nothing.
 
-Schema, the pages of an SQLite file, references, counts, times, metrics and rollups are looked at as a
+Schema, the pages of an SQLite file, references, counts, times and metrics are looked at as a
 whole; measurements (against the outcomes they are made of), samples and recordings run by run, of the newest
 {_NEWEST} runs or with --all of every one. Journals that are not stored to their end are mentioned.
 
@@ -84,7 +82,7 @@ def check(
 
 def _in_lines(checked: Checked) -> str:
     count = len(checked.problems)
-    found = "sound" if not count else "1 problem" if count == 1 else f"{count} problems"
+    found = plural(count, "problem") if count else "sound"
     lines = [f"{checked.name:12} {checked.count:>9} {checked.unit:12} {found}"]
     lines += [f"    {note}" for note in checked.notes]
     for problem in checked.problems[:_PRINTED]:
@@ -132,38 +130,6 @@ def backup(
     typer.echo(f"{file}: {size / 2**20:.1f} MiB, checked")
 
 
-@app.command("rollups")
-def rollups() -> None:
-    """Make all release rollups anew from the measurements; needed only when `db check` says so."""
-    with in_one_sentence(), open_database(context().places.database_url, create=False) as database:
-        count = rebuild_rollups(database)
-    typer.echo(f"made {count} rollups anew")
-
-
-_ROLES_HELP = """Print the SQL of three roles for a Postgres server; nothing is executed.
-
-The owner makes and upgrades the tables. The writer stores runs and can neither drop nor alter anything.
-The reader sees everything and writes nothing: it is what a dashboard needs.
-
-\b
-pyrometer db upgrade                                  makes the tables
-pyrometer db roles | psql --dbname=NAME               as a superuser; once more after each later upgrade
-psql --dbname=NAME --command='\\password pyrometer_reader'
-"""
-
-
-@app.command("roles", help=_ROLES_HELP)
-def roles(
-    owner: Annotated[str, typer.Option(help="name of the role that owns the tables")] = OWNER,
-    writer: Annotated[str, typer.Option(help="name of the role that measures")] = WRITER,
-    reader: Annotated[str, typer.Option(help="name of the role that looks")] = READER,
-) -> None:
-    """Print the SQL of the roles (the help text is above, where its layout survives)."""
-    with in_one_sentence():
-        statements = roles_sql(Roles(owner, writer, reader))
-    typer.echo(statements, nl=False)
-
-
 @app.command("prune")
 def prune(
     telemetry_days: Annotated[
@@ -198,9 +164,9 @@ def prune(
 
 _FORGET_HELP = """Take RUN out of the database for good: outcomes, measurements, samples, telemetry.
 
-Says what would go; --yes does it. Release rollups are made anew. The run's journal stays on the disk with a
-file `forgotten` beside it: no command stores it again while that file is there. Where the journal lies on
-another machine, type the same command there too.
+Says what would go; --yes does it. The run's journal stays on the disk with a file `forgotten` beside it: no
+command stores it again while that file is there. Where the journal lies on another machine, type the same
+command there too.
 
 A run that findings or tasks of the schedule rest on is kept, unless --force: then the findings go as well,
 with what people did with them. On Postgres it takes the role that owns the tables.

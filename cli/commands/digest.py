@@ -11,7 +11,7 @@ import typer
 from common.atomic_file import write_whole
 from configuration.settings import Settings
 from db.connection.engine import Database, open_database
-from db.findings.deliveries import Delivery, deliveries
+from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from reports.text.markdown import text
 from scheduled_jobs.jobs.digest import as_notice, save_digest
@@ -58,7 +58,7 @@ def digest(
             if markdown is not None:
                 write_whole(markdown, f"## {text(told.title)}\n\n{told.body}")
             if as_json:
-                known = {target: was.state for target, was in deliveries(told).items()}
+                known = {target: was.state for target, was in told.deliveries.items()}
                 facts = {key: value for key, value in told.facts.items() if key != "text"}
                 typer.echo(json.dumps({**facts, "targets": known}))
             elif markdown is None:
@@ -95,23 +95,24 @@ def _send(database: Database, settings: Settings, told: Notice) -> bool:
     to = targets(settings.alerts)
     if not to:
         raise UsageError(_NOBODY)
-    before = deliveries(told)
+    before = told.deliveries
     tried = dict(deliver(database, told, to, lambda: datetime.now(UTC)))
     for target in to:
         if target.name in tried:
             after = tried[target.name]
-            say(f"{target.name}: {'told' if after.state == 'had' else f'not told: {after.why}'}")
+            failed = after.state == DeliveryState.FAILED
+            say(f"{target.name}: {f'not told: {after.why}' if failed else 'told'}")
         else:
             say(f"{target.name}: {_untried(before.get(target.name))}")
     known = {**before, **tried}
-    return all(target.name in known and known[target.name].state == "had" for target in to)
+    return all(target.name in known and known[target.name].state == DeliveryState.DELIVERED for target in to)
 
 
 def _untried(was: Delivery | None) -> str:
     """Why a target was not tried now."""
-    if was is not None and was.state == "had":
+    if was is not None and was.state == DeliveryState.DELIVERED:
         return "had it already"
-    if was is not None and was.state == "failed" and was.tries >= MOST_TRIES:
+    if was is not None and was.state == DeliveryState.FAILED and was.tries >= MOST_TRIES:
         return f"given up after {was.tries} tries: {was.why}"
     return "not yet tried again"
 

@@ -1,7 +1,6 @@
 """`pyrometer export`: runs out of the database and into a file, whole or not at all."""
 
 import gzip
-import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from common.atomic_file import replacing
 from common.interrupts import interruptible
+from common.text import plural
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
@@ -157,30 +158,19 @@ def _whole_file(file: Path, *, force: bool) -> Generator[BinaryIO]:
         raise UsageError(f"{file} is no regular file; - writes to stdout")
     if path.exists() and not force:
         raise UsageError(f"{file} is there already; --force replaces it")
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with part.open("xb") as sink:
+        with replacing(path) as part, part.open("xb") as sink:
             yield sink
-            sink.flush()
-            os.fsync(sink.fileno())
-        part.replace(path)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _told(file: str, done: Exported, form: Format, table: str) -> str:
     """What was written, in a sentence."""
     where = "stdout" if file == STDOUT else file
-    runs = f"{done.runs} {'run' if done.runs == 1 else 'runs'}"
+    runs = f"{plural(done.runs, 'run')}"
     if form in OF_TABLES:
         return f"{where}: table {table} of {runs}"
     return f"{where}: {runs}, {done.outcomes} outcomes, {done.measurements} measurements"

@@ -1,6 +1,5 @@
 """`pyrometer fleet`: the head of a fleet, machines that join it, and how it stands."""
 
-import fcntl
 import json
 import re
 from collections.abc import Generator, Mapping
@@ -10,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from analysis.words import printable
+from common.file_lock import lock_file
+from common.text import printable
 from configuration.suggestions import unknown
 from configuration.tables.fleet import PORT, host_and_port
 from fleet.drain import drain, drained, undo
@@ -257,13 +257,9 @@ def accelerator_labels(name: str) -> dict[str, str]:
 def _alone(here: AppContext, role: str) -> Generator[Path]:
     """Ray's folder for a life in this role; raises UsageError while another process of this place has it."""
     data_dir = here.places.data_dir
-    file = data_dir / "fleet" / f"{role}.lock"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"a {role} of {data_dir} is there already") from None
+    with lock_file(data_dir / "fleet" / f"{role}.lock") as locked:
+        if not locked:
+            raise UsageError(f"a {role} of {data_dir} is there already")
         yield ray.ray_folder(data_dir, role)
 
 

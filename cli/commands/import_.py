@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn
 
-from analysis.words import plural, printable
+from common.text import plural, printable
 from configuration.database_url import sqlite_file
 from db.connection.engine import Database, open_database
 from interchange.accumulator import in_utc

@@ -15,8 +15,8 @@ import typer
 from rich.markup import escape
 
 from analysis.ratios import in_ratios
-from analysis.words import printable
 from common.atomic_file import write_whole
+from common.text import printable
 from configuration.suggestions import unknown
 from configuration.tables.schedules import zone
 from db.connection.engine import Database

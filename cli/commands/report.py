@@ -13,10 +13,10 @@ from rich.table import Table
 
 from analysis.replicates import Summary, summarise
 from analysis.speedups import Gain, gains
-from analysis.words import printable
-from interchange.formats import came_from
+from common.text import printable
+from records.kinds import RunSource
+from records.outcomes import Outcome
 from reports import sentences
-from runner.records import Outcome
 from runner.suites.reference_cases import baselines
 from workflows.errors import UsageError
 from workflows.ingest import store_pending
@@ -84,7 +84,7 @@ def report(
     for outcome in told.result.outcomes:
         watcher.measured(outcome)
     # Of what others measured nobody knows what was alive together: there are no gains.
-    foreign = came_from(told.result.run)
+    foreign = told.source != RunSource.MEASURED
     watcher.finished(replace(told.result, outcomes=()) if foreign else told.result)
 
 
@@ -92,7 +92,7 @@ def print_told(console: Console, told: Told, folder: Path) -> None:
     """The end of a run that has its traces in `folder`: the tables of what was traced, and the report."""
     if told.traced:
         print_traces(console, told.result.outcomes, folder)
-    if came_from(told.result.run):
+    if told.source != RunSource.MEASURED:
         print_foreign(console, told)
         return
     print_report(console, told)

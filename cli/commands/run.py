@@ -50,7 +50,7 @@ from workflows.run_locally import Conclude, alone, measured
 from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for_good, say
 from ..options import CaseFiles, Cases, Device, RunId, finite
 from ..output.reporter import concluding
-from ..output.upgrade_result import conclude_upgrade
+from ..output.upgrade_result import UpgradeConclusion
 from .report import print_told
 
 HELP = """Measure this machine with a suite and keep every number.
@@ -188,7 +188,7 @@ def resume(here: AppContext, run: str, request: RunRequest, interrupts: Interrup
         prepared = prepare_again(here, folder, nodes)
         conclude = _conclude(here, json)
         if prepared.header.comparison is not None:
-            conclude = conclude_upgrade(as_json=json)
+            conclude = UpgradeConclusion(as_json=json)
         return measured(here, prepared, interrupts, conclude)
 
 

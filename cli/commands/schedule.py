@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from analysis.staleness import present
-from analysis.words import printable
+from common.text import printable
 from configuration.suggestions import unknown
 from configuration.tables.schedules import ScheduleSettings, zone
 from db.connection.engine import Database

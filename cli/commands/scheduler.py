@@ -18,7 +18,7 @@ from configuration.settings import Settings, load_settings
 from db.errors import DatabaseUnavailable
 from fleet.hosts import FleetPlaces
 from fleet.slurm.hosts import SlurmPlaces
-from scheduled_jobs.jobs.context import MEASURING, THINKING
+from scheduled_jobs.jobs.context import THINKING
 from scheduled_jobs.jobs.detect import beyond_watching
 from scheduled_jobs.jobs.environment_aliases import LATEST
 from scheduled_jobs.scheduler.log import Form, Log
@@ -27,6 +27,7 @@ from scheduled_jobs.scheduler.scheduler import Service, Surroundings
 from scheduled_jobs.scheduler.worker_slot import Lane
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
+from workflows.fleet_status import MEASURING
 from workflows.planning.resolve_environment import wanted
 from workflows.planning.select_cases import choose_profile, choose_suite
 

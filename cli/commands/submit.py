@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from analysis.words import printable
+from common.text import printable
 from interchange.errors import BadFile, Place
 from interchange.importers.submitted import Gpu
 from interchange.reading import MAX_BYTES, text_of

@@ -11,15 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.bisection import End, Question, left
-from analysis.words import printable
 from common.atomic_file import write_whole
+from common.text import printable
 from reports import wording
 from workflows.bisection.state import Bisection, Step
 from workflows.measure import RunResult
 from workflows.run_header import Header
 
 from .reporter import concluding, say
-from .upgrade_result import conclude_upgrade
+from .upgrade_result import UpgradeConclusion
 
 SCHEMA = "pyrometer.bisection/1"
 
@@ -176,7 +176,7 @@ class JsonBisection:
 
     def compared(self, header: Header, result: RunResult) -> None:
         """The verdict of one comparison, as that of any upgrade."""
-        conclude_upgrade(as_json=True)(header, result)
+        UpgradeConclusion(as_json=True)(header, result)
 
     def answered(self, bisection: Bisection, step: Step) -> None:
         """What a comparison has said."""

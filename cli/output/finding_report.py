@@ -5,7 +5,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from analysis.metrics import METRICS
-from analysis.words import figure, percent, printable
+from common.text import printable
 from records.findings import Finding, TriageEntry
 from reports.text.finding_text import (
     STATES,
@@ -18,6 +18,7 @@ from reports.text.finding_text import (
     stricter,
     verdict_word,
 )
+from reports.text.numbers import figure, percent
 
 _INDENT = "    "
 

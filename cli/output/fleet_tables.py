@@ -6,9 +6,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.staleness import Waiting, in_its_turn, in_words, shown
-from analysis.words import printable
+from analysis.staleness import Waiting, shown
+from common.text import printable
 from records.tasks import Task
+from reports.text.staleness_text import in_its_turn, in_words
 
 from ..workflows.fleet_status import Standing
 from .listings import table

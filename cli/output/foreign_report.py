@@ -9,7 +9,7 @@ from rich.text import Text
 
 from analysis.metrics import METRICS
 from analysis.replicates import Summary, summarise
-from analysis.words import printable
+from common.text import printable
 from interchange.formats import came_from
 from workflows.load_run import Told
 
@@ -31,7 +31,7 @@ def print_foreign(console: Console, told: Told) -> None:
     counts = Counter(outcome.status for outcome in told.result.outcomes)
     summary = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     console.print(
-        f"run {told.result.run}: {summary or 'nothing measured'}, {came_from(told.result.run)}, "
+        f"run {told.result.run}: {summary or 'nothing measured'}, {came_from(told)}, "
         f"begun {told.started_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         soft_wrap=True,
     )

@@ -11,7 +11,7 @@ from rich.table import Table
 from analysis.claims_check import Finding, findings
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
-from runner.records import Outcome
+from records.outcomes import Outcome
 from runner.suites.published_claims import Claim, claims_for
 
 from .case_names import CaseName

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.operators import KERNEL, OPERATOR, Change, Operator, difference, operators, total_us
-from analysis.words import printable
-from runner.records import Outcome
+from common.text import printable
+from records.outcomes import Outcome
 
 from .wording import figure
 

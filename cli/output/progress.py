@@ -21,7 +21,7 @@ from rich.progress import (
 
 from analysis.speedups import gains
 from common.text import plural
-from runner.records import Outcome, Planned
+from records.outcomes import Outcome, Planned
 from runner.suites.reference_cases import baselines
 from workflows.measure import RunResult
 from workflows.reporter import Watcher

@@ -6,14 +6,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis import words
 from analysis.comparison.case_results import CaseResult
 from analysis.comparison.upgrade import Upgrade
-from analysis.words import printable
+from common.text import printable
 from reports import sentences, wording
 from reports.report_context import Subject
 from reports.rows import Row, Tone, left_out, rows, standings, techniques
 from reports.scorecard import entries
+from reports.text import numbers
+from reports.text.reason_text import exclusion, sentence
 
 from .case_names import CaseName
 
@@ -84,7 +85,7 @@ def _reasons(upgrade: Upgrade) -> Table:
         table.add_row(
             f"{number}.",
             Text(wording.speaks(reason), _STYLES["odd"] if reason.warning else _DECISIONS[reason.speaks]),
-            Text(printable(reason.text)),
+            Text(printable(sentence(reason))),
         )
     return table
 
@@ -130,7 +131,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
             cells.append(str(judged.n) if judged else "0")
         cells.append(told)
         if wide:
-            cells.append(wording.within(judged.smallest) if judged else words.NONE)
+            cells.append(wording.within(judged.smallest) if judged else numbers.NONE)
         table.add_row(*cells)
     return table
 
@@ -146,8 +147,8 @@ def _means(console: Console, results: Sequence[CaseResult], upgrade: Upgrade) ->
     for name, mean, excluded in every:
         table.add_row(
             Text(printable(name)),
-            words.percent(mean.change) if mean else words.NONE,
-            wording.interval(mean.low, mean.high) if mean else words.NONE,
+            numbers.percent(mean.change) if mean else numbers.NONE,
+            wording.interval(mean.low, mean.high) if mean else numbers.NONE,
             str(mean.cases if mean else 0),
             str(mean.pairs if mean else 0),
             str(excluded),
@@ -161,7 +162,7 @@ def _exclusions(console: Console, each: Sequence[Row], upgrade: Upgrade) -> None
         console.print()
         _line(console, "in no geomean:")
     for one in upgrade.exclusions:
-        _line(console, f"    {one.case}: {one.reason}")
+        _line(console, f"    {one.case}: {exclusion(one)}")
     pairs = left_out(each)
     if pairs:
         _line(console, "pairs that do not count:")

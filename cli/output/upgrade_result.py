@@ -12,7 +12,6 @@ from workflows.errors import UsageError
 from workflows.load_run import judge_run
 from workflows.measure import RunResult
 from workflows.run_header import Header
-from workflows.run_locally import Conclude
 
 from .progress import JsonWatcher
 from .reporter import concluding, say
@@ -42,16 +41,25 @@ def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -
         print_upgrade(console, found.subject, found.results, found.upgrade, here=here)
 
 
-def conclude_upgrade(files: Sequence[Path] = (), *, as_json: bool = False) -> Conclude:
-    """Prints the verdict at the end of a run, or one event, and writes the reports."""
+class UpgradeConclusion:
+    """Prints the verdict at the end of a run, or one event, and writes the reports; keeps the `decision`."""
 
-    def show(console: Console, header: Header, result: RunResult) -> None:
+    def __init__(self, files: Sequence[Path] = (), *, as_json: bool = False) -> None:
+        self.decision = ""
+        self._files = files
+        self._as_json = as_json
+        self._conclude = concluding(self._show, as_json=as_json)
+
+    def __call__(self, header: Header, result: RunResult) -> None:
+        """Conclude a run."""
+        self._conclude(header, result)
+
+    def _show(self, console: Console, header: Header, result: RunResult) -> None:
         found = judge_run(header, result)
-        tell(console, found, as_json=as_json)
+        self.decision = found.upgrade.decision
+        tell(console, found, as_json=self._as_json)
         # Where one cannot be written the verdict stands all the same, and `pyrometer report` tells it again.
-        write_reports(found, files)
-
-    return concluding(show, as_json=as_json)
+        write_reports(found, self._files)
 
 
 def write_reports(found: Judged, files: Sequence[Path]) -> bool:

@@ -3,8 +3,8 @@
 from analysis.comparison.disturbance import disturbed
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
-from analysis.words import printable
-from runner.records import Outcome
+from common.text import printable
+from records.outcomes import Outcome
 
 _SIGNS = {"ok": "✓", "skipped": "–", "unsupported": "–"}
 

@@ -1,20 +1,19 @@
 """How a fleet stands: its machines, what each does, what waits and why."""
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.staleness import Waiting, alive, present, takers, waiting
+from analysis.staleness import Waiting, alive
 from db.queue import queries as queue_queries
 from fleet.drain import drained
 from fleet.engine import Engine, EngineError, NodeSeen
 from records.tasks import SchedulerSeen, Task
-from scheduled_jobs.jobs.context import MEASURING
 from scheduled_jobs.scheduler.process_identity import dead_process, machine_name, myself
 from workflows.app_context import AppContext
+from workflows.fleet_status import MEASURING, FleetStatus, fleet_status
 
 from ..engines import engine_of
 
@@ -90,14 +89,12 @@ def standing(here: AppContext, *, telling: bool = False) -> Standing:
         everybody = queue_queries.schedulers(database)
         running = queue_queries.running(database)
         left, newer = queue_queries.waiting(database, oldest=_MOST_TASKS)
-    seen = heard(everybody, now)
-    living = present(seen)
-    found = _told_nodes(here, everybody, living, running)
-    gone = {one.machine for one in seen} - {one.machine for one in living}
-    found |= {name: replace(node, state="gone") for name, node in found.items() if name in gone}
+    status = fleet_status(everybody, heard(everybody, now), running, now)
+    found = _told_nodes(here, status)
+    found |= {name: replace(node, state="gone") for name, node in found.items() if name in status.gone}
     notes = [f"{newer} tasks more wait, which were due after all that are listed"] if newer else []
     # A scheduler of this head knows them; without one the engine is asked, which takes seconds.
-    heads = [one for one in living if one.machine == machine_name()]
+    heads = [one for one in status.living if one.machine == machine_name()]
     for one in heads:
         notes += _troubles(one)
     if not heads:
@@ -105,7 +102,7 @@ def standing(here: AppContext, *, telling: bool = False) -> Standing:
         found |= _joined(here, found, notes, telling=telling)
     return Standing(
         nodes=tuple(found[name] for name in sorted(found)),
-        waiting=_sorted(left, living, running, now),
+        waiting=_sorted(left, status),
         notes=tuple(notes),
         now=now,
     )
@@ -123,23 +120,15 @@ def _troubles(one: SchedulerSeen) -> list[str]:
     return [str(each) for each in told] if isinstance(told, list) else []
 
 
-def _told_nodes(
-    here: AppContext,
-    everybody: Iterable[SchedulerSeen],
-    living: Iterable[SchedulerSeen],
-    running: Iterable[Task],
-) -> dict[str, Node]:
+def _told_nodes(here: AppContext, status: FleetStatus) -> dict[str, Node]:
     """The machines that schedulers told of."""
-    off, there = drained(here.places.data_dir), {one.owner for one in living}
-    doing: dict[str, list[Task]] = defaultdict(list)
-    for task in running:
-        doing[(task.owner or "").partition("/")[0]].append(task)
+    off, there = drained(here.places.data_dir), {one.owner for one in status.living}
     found: dict[str, Node] = {}
-    for one in sorted(everybody, key=lambda one: one.seen_at):
+    for one in sorted(status.seen, key=lambda one: one.seen_at):
         facts = one.facts.get("node")
         if not isinstance(facts, dict):
             continue
-        own = tuple(doing[one.machine])
+        own = status.running.get(one.machine, ())
         state = "drained" if one.machine in off else "measures" if own else "idle"
         if one.owner not in there:
             state = "silent"
@@ -190,13 +179,9 @@ def _facts(engine: Engine, nodes: Iterable[NodeSeen], notes: list[str]) -> dict[
     return found
 
 
-def _sorted(
-    left: Iterable[Task], living: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
-) -> tuple[tuple[Task, Waiting], ...]:
+def _sorted(left: Iterable[Task], status: FleetStatus) -> tuple[tuple[Task, Waiting], ...]:
     """What waits for a machine that measures, and why."""
-    able = takers(one for one in living if one.facts.get("measures") is not False)
-    busy = {(task.owner or "").partition("/")[0] for task in running if task.job in MEASURING}
-    found = [(task, waiting(task, able, busy, now)) for task in left if task.job in MEASURING]
+    found = [(task, status.why(task)) for task in left if task.job in MEASURING]
     return tuple(sorted(found, key=lambda one: (_ORDER.index(one[1].why), one[0].due_at, one[0].id)))
 
 

@@ -6,9 +6,9 @@ from dashboard.components import load as pages
 from dashboard.components import parts, wording
 from dashboard.components.query_params import last
 from dashboard.hardware import load, sections, view
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 
-settings = Settings.from_environment()
+settings = ServerSettings.from_environment()
 url = settings.database_url
 parts.title("Hardware")
 places = load.places(url)

@@ -9,9 +9,9 @@ from dashboard.machines import load, sections
 from dashboard.machines.machines import machines
 from dashboard.machines.view import chosen
 from dashboard.overview.load import morning
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 now = datetime.now(UTC)
 parts.title("Fleet")
 known, tasks = morning(url), load.open_tasks(url)

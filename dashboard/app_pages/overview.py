@@ -8,12 +8,12 @@ from dashboard.components import frames, load, parts, tables
 from dashboard.overview import manual_runs, nightly
 from dashboard.overview.load import morning
 from dashboard.overview.view import chosen
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 
 #: Runs listed.
 LISTED = 10
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 now = datetime.now(UTC)
 parts.title("Overview")
 runs = load.recent_runs(url, LISTED)

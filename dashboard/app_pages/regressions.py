@@ -8,11 +8,11 @@ import streamlit as st
 from dashboard.components import filters, load, markup, parts, wording
 from dashboard.components.query_params import ALL, meant, offered
 from dashboard.regressions import findings, triage
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from records.findings import FindingGroup
 from reports.text.finding_text import STATES
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 now = datetime.now(UTC)
 query = parts.query()
 

@@ -8,11 +8,12 @@ from analysis.comparison.comparison import COMPARED
 from dashboard.components import filters, frames, links, load, markup, parts, run_source, tables, wording
 from dashboard.exports import page_recorder as kept
 from dashboard.runs import gains, operators, run_facts, run_list
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
+from records.kinds import RunSource
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
-settings = Settings.from_environment()
+settings = ServerSettings.from_environment()
 url = settings.database_url
 now = datetime.now(UTC)
 query = parts.query()
@@ -57,7 +58,7 @@ def show_run(run_id: str) -> None:
     if measurements:
         show_measurements(run, measurements, defined)
     # Of what others measured nobody knows what was alive together.
-    if run_source.measured(run.id):
+    if run.source == RunSource.MEASURED:
         gains.section(run, outcomes, measurements)
     if outcomes:
         show_outcomes(run, outcomes, observed)

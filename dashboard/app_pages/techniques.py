@@ -7,11 +7,11 @@ import streamlit as st
 
 from dashboard.components import links, markup, parts
 from dashboard.components import load as pages
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from dashboard.techniques import load, sections, view
 from records.runs import Run
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 parts.title("Techniques")
 places = load.places(url)
 if not places:
@@ -37,7 +37,7 @@ ask = view.Sources(
 chosen, offer, complaints = view.techniques(parts.query(), places, ask)
 parts.complain(complaints)
 if not offer.versions:
-    parts.caption("This database lacks its rollups; `pyrometer db rollups` makes them anew.")
+    parts.caption("No PyTorch version has a result under a technique.")
     st.stop()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     parts.select("Hardware", "hardware", offer.hardware, chosen)

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from dashboard.components import load, parts, wording
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from dashboard.trends import sections
 from dashboard.trends.page_data import asked
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 parts.title("Trends")
 found = asked(url, parts.query())
 if found is None:

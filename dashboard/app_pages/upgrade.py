@@ -1,11 +1,11 @@
 """Should we move from A to B on this hardware? One upgrade with its verdict and all evidence; the list."""
 
 from dashboard.components import parts
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from dashboard.upgrades import load, show
 from dashboard.upgrades.view import wanted
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 query = parts.query()
 parts.title("Upgrade")
 known = load.newest(url)

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from dashboard.components import filters, load, parts, wording
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from dashboard.utilisation import telemetry
 
-url = Settings.from_environment().database_url
+url = ServerSettings.from_environment().database_url
 query = parts.query()
 parts.title("Utilisation")
 newest = load.newest_windows(url)

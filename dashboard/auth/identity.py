@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from ipaddress import IPv6Address, ip_address
 from typing import Any, cast
 
-from dashboard.auth.policy import Rules
+from dashboard.auth.policy import AccessRules
 
 #: What a name may be at most: it stands beside what somebody said of a finding.
 _NAME_CHARACTERS = 200
@@ -47,7 +47,7 @@ class Refusal:
     another_account: bool = False
 
 
-def judged(person: Person, rules: Rules) -> Reader | Refusal:
+def judged(person: Person, rules: AccessRules) -> Reader | Refusal:
     """What `person` may do: triagers look too, and without `viewers` everybody looks who was vouched for."""
     if _named(person, rules.triagers):
         return Reader(person.name, True, person.until)
@@ -68,7 +68,7 @@ def _named(person: Person, patterns: Sequence[str]) -> bool:
     return False
 
 
-def sent_by_a_proxy(peer: str | None, rules: Rules) -> bool:
+def sent_by_a_proxy(peer: str | None, rules: AccessRules) -> bool:
     """Whether what is at the other end of the connection may say who somebody is."""
     try:
         address = ip_address(peer or "")
@@ -80,7 +80,7 @@ def sent_by_a_proxy(peer: str | None, rules: Rules) -> bool:
     return any(address in network for network in rules.proxies)
 
 
-def told_by_a_proxy(headers: Sequence[tuple[bytes, bytes]], rules: Rules) -> Person | Refusal:
+def told_by_a_proxy(headers: Sequence[tuple[bytes, bytes]], rules: AccessRules) -> Person | Refusal:
     """Who a trusted proxy says somebody is; `headers` are those of one request, names in lower case."""
     names = _values(headers, rules.user_header)
     header = rules.user_header.decode()
@@ -101,7 +101,7 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
     return [value.decode("utf-8", "replace").strip() for value in found]
 
 
-def told_by_a_provider(claims: Mapping[str, Any], rules: Rules) -> Person | Refusal | None:
+def told_by_a_provider(claims: Mapping[str, Any], rules: AccessRules) -> Person | Refusal | None:
     """Who a provider says somebody is, by the claims of its ID token; None where they are no login."""
     issued = claims.get("iat")
     if isinstance(issued, bool) or not isinstance(issued, int | float):
@@ -119,7 +119,7 @@ def told_by_a_provider(claims: Mapping[str, Any], rules: Rules) -> Person | Refu
     return Person(name, frozenset(groups), issued + rules.login_seconds)
 
 
-def group_patterns(rules: Rules) -> list[str]:
+def group_patterns(rules: AccessRules) -> list[str]:
     """The patterns over groups in `rules`, without their prefix."""
     named = (*rules.viewers, *rules.triagers)
     return [each.removeprefix(_GROUP) for each in named if each.startswith(_GROUP)]

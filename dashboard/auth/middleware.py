@@ -20,7 +20,7 @@ from dashboard.auth.identity import (
     told_by_a_provider,
     told_by_a_proxy,
 )
-from dashboard.auth.policy import Rules
+from dashboard.auth.policy import AccessRules
 from dashboard.auth.provider import CALLBACK, LOGIN, LOGOUT, Provider
 
 _STAMP = STAMP.lower().encode()
@@ -34,10 +34,10 @@ _COMING_BACK = frozenset(("/_stcore/health", "/_stcore/host-config"))
 _KEPT_NOWHERE = {"cache-control": "no-store"}
 
 
-class Gate:
+class AccessGate:
     """Lets through whoever may look, and answers everybody else itself."""
 
-    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
         self._app = app
         self._rules = rules
         self._provider = Provider(rules) if rules.login == "oidc" else None
@@ -91,7 +91,7 @@ class Gate:
 
 
 def seen_by(
-    scope: Scope, headers: cookies.Headers, rules: Rules, claims: Mapping[str, Any]
+    scope: Scope, headers: cookies.Headers, rules: AccessRules, claims: Mapping[str, Any]
 ) -> Reader | Refusal | None:
     """Who sends this, and may they look, or might until a login ended; None for whom nobody vouched.
 
@@ -115,7 +115,7 @@ def _stamp(reader: Reader) -> bytes:
     return json.dumps(told).encode("ascii")
 
 
-def _may_read_metrics(scope: Scope, rules: Rules) -> bool:
+def _may_read_metrics(scope: Scope, rules: AccessRules) -> bool:
     if rules.metrics == "open":
         return True
     given = dict(scope["headers"]).get(b"authorization", b"")

@@ -20,7 +20,7 @@ Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AccessRules:
     """What `[dashboard]` says, as the server needs it; without anything nobody logs in and all may do all.
 
     `viewers` and `triagers` are globs, `ask` whom those are to ask who may not; header names are in lower
@@ -54,11 +54,11 @@ class Rules:
         return self.url.startswith("https://")
 
 
-def settled(settings: DashboardSettings) -> Rules:
+def settled(settings: DashboardSettings) -> AccessRules:
     """The rules that `settings` make; reads the files of secrets. Raises ConfigurationError."""
     login = settings.login
     open_or_not = settings.metrics or ("open" if login == "none" else "viewers")
-    return Rules(
+    return AccessRules(
         login=login,
         url=settings.url or "",
         viewers=settings.viewers,

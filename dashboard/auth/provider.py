@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope
 
 from dashboard.auth import cookies, login_page
 from dashboard.auth.identity import group_patterns, matching_group
-from dashboard.auth.policy import Rules
+from dashboard.auth.policy import AccessRules
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _NOT_STORED = {"cache-control": "no-store"}
 class Provider:
     """The provider of `rules`, spoken to with Authlib. Answers the paths LOGIN, LOGOUT and CALLBACK."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: AccessRules) -> None:
         self._rules = rules
         self._signer = URLSafeTimedSerializer(rules.provider["cookie_secret"], salt=COOKIE)
 
@@ -149,7 +149,7 @@ class Provider:
             response.delete_cookie(name, path, httponly=True, samesite="lax", secure=self._rules.encrypted)
 
 
-def kept_claims(claims: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def kept_claims(claims: Mapping[str, Any], rules: AccessRules) -> dict[str, Any]:
     """Of a token's claims, those that decide; of the groups, one for each pattern of `rules`.
 
     A reader may be in hundreds of groups, and a cookie holds 4 KiB. A pattern that is added later holds from

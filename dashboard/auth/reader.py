@@ -7,21 +7,21 @@ from typing import Any, cast
 import streamlit as st
 
 from dashboard.auth.identity import STAMP, Reader
-from dashboard.auth.policy import Rules
+from dashboard.auth.policy import AccessRules
 from dashboard.server.errors import NotAllowed
 
 _ENDED = "Your login has ended. Load this page again."
 
-_rules = Rules()
+_rules = AccessRules()
 
 
-def hold(rules: Rules) -> None:
+def hold(rules: AccessRules) -> None:
     """Let `rules` hold in this process from now on."""
     global _rules
     _rules = rules
 
 
-def held() -> Rules:
+def held() -> AccessRules:
     """The rules that hold in this process; those of a server that asks nobody unless it was told others."""
     return _rules
 

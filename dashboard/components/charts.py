@@ -1,11 +1,11 @@
-"""Vega-Lite specs as plain dictionaries, built on named data so that a spec can be kept and its data change.
+"""Charts in Altair as Vega-Lite specs, built on named data so that a spec can be kept and its data change.
 
-Building and validating a chart costs several times what showing it does, so a spec depends only on a few
-small arguments (and is cached by `dashboard.components.load`), while the rows travel beside it: see
-`with_data`.
+Building a chart costs several times what showing it does, so a spec depends only on a few small arguments
+(see `kept`), while the rows travel beside it: see `with_data`.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
@@ -27,6 +27,10 @@ TONES: Mapping[bool, Mapping[str, str]] = {
 RENDERED: Spec = {"usermeta": {"embedOptions": {"renderer": "svg"}}}
 
 
+#: Keeps the specs that were built last: building one takes about 0.1 s, which each rerun would wait for.
+kept = lru_cache(maxsize=64)
+
+
 def letter(index: int) -> str:
     """What the legend and the line's end call series number `index`."""
     return _LETTERS[index]
@@ -37,6 +41,26 @@ def with_data(spec: Spec, **frames: pd.DataFrame) -> Spec:
     return {**spec, "datasets": dict(frames)}
 
 
+def as_spec(chart: alt.TopLevelMixin) -> Spec:
+    """`chart` as a dictionary, drawn as SVG and in the colours of the page's theme."""
+    # A test validates each spec; here it would double what building it costs.
+    spec = chart.to_dict(validate=False)
+    # Altair's own theme.
+    spec.pop("config", None)
+    return {**spec, **RENDERED}
+
+
+def once() -> alt.Chart:
+    """The chart of a mark that is drawn once, whatever the data."""
+    return alt.Chart(alt.sequence(1))
+
+
+def lines_of(series: int) -> list[str]:
+    """The letters of so many series, the domain of their scales."""
+    return [letter(place) for place in range(series)]
+
+
+@kept
 def samples_in_order() -> Spec:
     """Samples as they were taken.
 
@@ -55,7 +79,7 @@ def samples_in_order() -> Spec:
         alt.Tooltip("milliseconds:Q", format=".4~g", title="ms"),
         alt.Tooltip("counts:N"),
     ]
-    return _finish(
+    return as_spec(
         alt.layer(
             borders.encode(x=x),
             dots.encode(
@@ -70,6 +94,7 @@ def samples_in_order() -> Spec:
     )
 
 
+@kept
 def distribution() -> Spec:
     """A histogram. Named data `bins`: low, high (ms), count; `median`: milliseconds."""
     x = alt.X(
@@ -84,8 +109,4 @@ def distribution() -> Spec:
     bars = alt.Chart(alt.NamedData("bins")).mark_bar(opacity=0.8)
     bars = bars.encode(x=x, x2="high:Q", y=y, tooltip=tooltip)
     median = alt.Chart(alt.NamedData("median")).mark_rule(color=QUIET, strokeWidth=2)
-    return _finish(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))
-
-
-def _finish(chart: alt.TopLevelMixin) -> Spec:
-    return {**chart.to_dict(), **RENDERED}
+    return as_spec(alt.layer(bars, median.encode(x="milliseconds:Q")).properties(height=240))

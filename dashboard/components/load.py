@@ -1,4 +1,4 @@
-"""What the pages know: the answers of `db.runs.queries` and the charts' specs, kept for a few seconds.
+"""What the pages know: the answers of `db.runs.queries`, kept for a few seconds.
 
 `url` is the database's; it is part of every key under which an answer is kept. All of them raise
 `db.errors.DatabaseError`, which `app.py` turns into one sentence.
@@ -13,7 +13,7 @@ import streamlit as st
 from analysis.detection.default_watched_metrics import judged_by
 from analysis.operators import Origin, unlike
 from dashboard.auth import reader
-from dashboard.components import charts, filters, run_source
+from dashboard.components import filters, run_source
 from dashboard.server.database import opened
 from db.connection.engine import check_fits
 from db.findings import counts as finding_counts
@@ -24,6 +24,7 @@ from db.runs import queries, traces
 from db.series import measured_on
 from db.telemetry import queries as telemetry
 from records.findings import Finding, FindingGroup, TriageEntry
+from records.kinds import RunSource
 from records.outcomes import Measurement, MetricDefinition, OperatorTable, Outcome
 from records.runs import Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey
@@ -82,7 +83,7 @@ def own_runs(url: str, limit: int) -> list[RunSummary]:
     found: list[RunSummary] = []
     for offset in range(0, _SEARCHED_RUNS, _RUNS_AT_ONCE):
         page = queries.recent_runs(opened(url), limit=_RUNS_AT_ONCE, offset=offset)
-        found += [run for run in page if run_source.measured(run.id)]
+        found += [run for run in page if run.source == RunSource.MEASURED]
         if len(found) >= limit or len(page) < _RUNS_AT_ONCE:
             break
     return found[:limit]
@@ -97,7 +98,7 @@ def suite_of_device(url: str) -> str:
 
 def sources(url: str, runs: Sequence[RunSummary]) -> dict[str, str]:
     """What was imported, by run, of those that were and say so."""
-    return _sources(url, tuple(run.id for run in runs if run_source.imported(run.id)))
+    return _sources(url, tuple(run.id for run in runs if run.source == RunSource.IMPORTED))
 
 
 @_kept_for_good
@@ -297,15 +298,3 @@ def triage(url: str, number: int, action: str, who: str, text: str, until: datet
     findings.clear()
     findings_by_group.clear()
     finding.clear()
-
-
-@_kept_for_good
-def samples_spec() -> charts.Spec:
-    """See `charts.samples_in_order`."""
-    return charts.samples_in_order()
-
-
-@_kept_for_good
-def distribution_spec() -> charts.Spec:
-    """See `charts.distribution`."""
-    return charts.distribution()

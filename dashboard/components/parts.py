@@ -11,8 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from analysis.comparison import rounds
-from analysis.words import printable
-from dashboard.components import charts, filters, frames, links, load, markup, reproduce, tables, wording
+from common.text import printable
+from dashboard.components import charts, filters, frames, links, markup, reproduce, tables, wording
 from dashboard.components.query_params import bounded
 from dashboard.components.views import View
 from dashboard.exports import chart_download
@@ -20,6 +20,7 @@ from dashboard.exports import page_recorder as kept
 from db.errors import DatabaseError
 from interchange.exporters.tables import cell
 from interchange.formats import came_from
+from records.kinds import EnvironmentKind
 from records.outcomes import Outcome
 from records.runs import Run
 
@@ -203,7 +204,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
     in_order, distributed = st.columns(2)
     with in_order:
         chart(
-            load.samples_spec(),
+            charts.samples_in_order(),
             f"In the order they were taken: {told}",
             samples=frames.thinned(blocks, left_out),
             blocks=frames.block_starts(blocks),
@@ -212,7 +213,7 @@ def samples(blocks: Sequence[Sequence[int]], name: str, left_out: frozenset[int]
         return
     with distributed:
         chart(
-            load.distribution_spec(),
+            charts.distribution(),
             f"Distribution: {told}",
             bins=frames.histogram(shown),
             median=pd.DataFrame({"milliseconds": [median(values.tolist())]}),
@@ -232,12 +233,13 @@ def outcome(
 
     `observed`: it has a telemetry window, to which a link leads. `defined`: metrics that came from outside.
     """
-    measured = {e.fingerprint: reproduce.declared_name(e) for e in run.environments if e.torch_version}
+    own = (each for each in run.environments if each.kind != EnvironmentKind.CANARY)
+    measured = {each.fingerprint: reproduce.declared_name(each) for each in own}
     html(tables.outcome_title(opened))
     if observed:
         address = links.utilisation(run.id, opened.case, opened.environment, opened.replicate)
         html(f"<p>{markup.link(address, 'How busy GPU and CPUs were: Utilisation →')}</p>")
-    if source := came_from(run.id):
+    if source := came_from(run):
         caption(plain(f"It was {source}: no command of Pyrometer measures it again."))
     elif opened.environment in measured:
         caption("Measure it again:")

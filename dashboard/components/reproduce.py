@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from analysis.comparison.comparison import AGAIN
 from records.environments import Environment
+from records.kinds import RunKind
 from records.runs import Run
 
 #: Options of the original call that decide what is measured and are stored nowhere else.
@@ -21,7 +22,7 @@ def reproduce_command(run: Run, case_key: str, environment: str) -> str:
     """What to type to measure one case of `run` in one environment (by name) again, under like conditions."""
     steps = dict(run.facts.get("timing") or {}).get("trace_steps")
     words = ["pyrometer", "run", "--case", case_key]
-    if steps:
+    if run.kind == RunKind.TRACE:
         words = ["pyrometer", "profile", case_key, "--steps", str(steps)]
     elif run.suite != "chosen":
         words += ["--suite", run.suite]

@@ -1,4 +1,4 @@
-"""Vega-Lite charts of named rows: words and a number above, an interval or dots below, along one axis.
+"""Charts of named rows: words and a number above, an interval or dots below, along one axis.
 
 The words stand inside, so that a long name takes no room from the ratios, on a phone either.
 """
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.components.charts import QUIET, RENDERED, Spec
+import altair as alt
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+from dashboard.components.charts import QUIET, Spec, as_spec
+
 #: How a ratio is written along an axis.
 TIMES = "format(datum.value, '~g') + '×'"
 #: Pixels that a row takes, a line of words and what is drawn below it; and that the axis takes below all.
@@ -19,18 +20,9 @@ _WORDS, _DRAWN, _RULE = 0.28, 0.72, (0.5, 0.94)
 #: The colour of words, on a light and on a dark page: text is not the theme's by itself.
 _INK = ("#1c2230", "#e6e9ef")
 
-#: What is drawn of each row; see `drawn`.
-BELOW: list[dict[str, Any]] = [{"calculate": f"datum.row + {_DRAWN}", "as": "row"}]
-_ABOVE: list[dict[str, Any]] = [{"calculate": f"datum.row + {_WORDS}", "as": "row"}]
-# In pieces, so that it never crosses words.
-_BESIDE: list[dict[str, Any]] = [
-    {"calculate": f"datum.row + {_RULE[1]}", "as": "end"},
-    {"calculate": f"datum.row + {_RULE[0]}", "as": "row"},
-]
-
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class RowWords:
     """How a row's words are set: so many pixels at their right belong to the number.
 
     Where the chart is narrower than `narrow`, the words take it all and the table below has the number.
@@ -40,76 +32,67 @@ class Words:
     narrow: int = 0
 
     @property
-    def limit(self) -> Spec:
+    def limit(self) -> alt.ExprRef:
         """Of the words' width."""
-        return {"expr": f"width < {self.narrow} ? width : width - {self.number}"}
+        return alt.ExprRef(f"width < {self.narrow} ? width : width - {self.number}")
 
     @property
-    def opacity(self) -> Spec:
+    def opacity(self) -> alt.ExprRef:
         """Of the number."""
-        return {"expr": f"width < {self.narrow} ? 0 : 1"}
+        return alt.ExprRef(f"width < {self.narrow} ? 0 : 1")
 
 
 def chart(
-    rows: int, layers: Sequence[Spec], *, dark: bool, behind: Sequence[Spec] = (), words: Words | None = None
+    rows: int,
+    layers: Sequence[alt.Chart],
+    *,
+    dark: bool,
+    behind: Sequence[alt.Chart] = (),
+    words: RowWords | None = None,
 ) -> Spec:
     """So many rows below each other with `layers` drawn in them, and what lies `behind` them all.
 
     Named data `rows`: columns row (from 0), label and text, and whatever the layers need.
     """
-    y, ink, words = height(rows), _INK[dark], words or Words()
-    label = {"type": "text", "align": "left", "fontSize": 11.5, "limit": words.limit, "color": ink}
-    number = {"type": "text", "align": "right", "fontSize": 12, "fontWeight": 700, "color": ink}
-    return {
-        "$schema": SCHEMA,
-        "data": {"name": "rows"},
-        "height": _ROW * max(1, rows) + _AXIS,
-        "layer": [
-            *behind,
-            {
-                "transform": _ABOVE,
-                "mark": label,
-                "encoding": {"x": {"value": 0}, "y": y, "text": _text("label")},
-            },
-            {
-                "transform": _ABOVE,
-                "mark": {**number, "opacity": words.opacity},
-                "encoding": {"x": {"value": "width"}, "y": y, "text": _text("text")},
-            },
-            *layers,
-        ],
-        **RENDERED,
-    }
+    y, ink, words = height(rows), _INK[dark], words or RowWords()
+    above = alt.Chart().transform_calculate(row=f"datum.row + {_WORDS}")
+    label = above.mark_text(align="left", fontSize=11.5, limit=words.limit, color=ink)
+    number = above.mark_text(align="right", fontSize=12, fontWeight=700, color=ink, opacity=words.opacity)
+    written = [
+        label.encode(x=alt.value(0), y=y, text="label:N"),
+        number.encode(x=alt.value("width"), y=y, text="text:N"),
+    ]
+    layered = alt.layer(*behind, *written, *layers, data=alt.NamedData("rows"))
+    return as_spec(layered.properties(height=_ROW * max(1, rows) + _AXIS))
 
 
-def ratios(rows: int, title: str, layers: Sequence[Spec], *, dark: bool) -> Spec:
+def ratios(rows: int, title: str, layers: Sequence[alt.Chart], *, dark: bool) -> Spec:
     """The same along ratios, with a rule at 1; `title` is of the axis. See `ratio`."""
-    mark = {"type": "rule", "color": QUIET, "strokeDash": [4, 3]}
-    x = {**ratio("", title), "datum": 1}
-    encoding = {"x": x, "y": height(rows), "y2": {"field": "end"}}
-    rule = {"transform": _BESIDE, "mark": mark, "encoding": encoding}
-    return chart(rows, layers, dark=dark, behind=[rule])
+    # In pieces, so that it never crosses words.
+    pieces = alt.Chart().transform_calculate(end=f"datum.row + {_RULE[1]}")
+    rule = pieces.transform_calculate(row=f"datum.row + {_RULE[0]}").mark_rule(color=QUIET, strokeDash=[4, 3])
+    x = alt.XDatum(1, type="quantitative", **_along_ratios(title))
+    return chart(rows, layers, dark=dark, behind=[rule.encode(x=x, y=height(rows), y2="end")])
 
 
-def height(rows: int) -> Spec:
-    """The y channel of a layer that is drawn below the words; it needs the transform `BELOW`."""
-    return {
-        "field": "row",
-        "type": "quantitative",
-        "scale": {"domain": [0, max(1, rows)], "reverse": True, "nice": False, "zero": False},
-        "axis": None,
-    }
+def below(data: alt.NamedData | None = None) -> alt.Chart:
+    """The chart of a layer that is drawn below the words of its rows, of the chart's data or of its own."""
+    return alt.Chart(data or alt.Undefined).transform_calculate(row=f"datum.row + {_DRAWN}")
 
 
-def ratio(field: str, title: str) -> Spec:
+def height(rows: int) -> alt.Y:
+    """The y channel of a layer."""
+    scale = alt.Scale(domain=[0, max(1, rows)], reverse=True, nice=False, zero=False)
+    return alt.Y("row:Q", scale=scale, axis=None)
+
+
+def ratio(field: str, title: str) -> alt.X:
     """The x channel of a layer: ratios, so that half and twice lie equally far from 1."""
-    channel: Spec = {
-        "type": "quantitative",
-        "scale": {"type": "log", "padding": 12, "nice": False},
-        "axis": {"labelExpr": TIMES, "tickCount": 8, "labelOverlap": True, "title": title},
+    return alt.X(f"{field}:Q", **_along_ratios(title))
+
+
+def _along_ratios(title: str) -> dict[str, Any]:
+    return {
+        "scale": alt.Scale(type="log", padding=12, nice=False),
+        "axis": alt.Axis(labelExpr=TIMES, tickCount=8, labelOverlap=True, title=title),
     }
-    return {**channel, "field": field} if field else channel
-
-
-def _text(field: str) -> Spec:
-    return {"field": field, "type": "nominal"}

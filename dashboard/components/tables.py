@@ -35,7 +35,7 @@ def runs(items: Sequence[RunSummary], now: datetime, sources: Mapping[str, str] 
         (
             markup.link(links.run(r.id), r.id),
             _two(wording.ago(r.started_at, now), wording.utc(r.started_at)),
-            _two(r.suite, came_from(r.id), (sources or {}).get(r.id, "")),
+            _two(r.suite, came_from(r), (sources or {}).get(r.id, "")),
             markup.chip(r.state),
             counts(r),
             escape(" ".join(r.torch_versions) or wording.NONE),
@@ -178,7 +178,7 @@ def measurements(run: Run, items: Sequence[Measurement], defined: wording.Defini
     ]
     rows: list[tuple[str, ...]] = []
     # What a word means to another tool our catalogue cannot say.
-    meaning = f"as {teller} tells it" if (teller := run_source.teller(run.id)) else ""
+    meaning = f"as {teller} tells it" if (teller := run_source.teller(run)) else ""
     ordered = sorted(items, key=lambda m: (m.case, m.environment, wording.metric_place(m.metric)))
     for (key, environment), group in groupby(ordered, key=lambda m: (m.case, m.environment)):
         name = case(run, key, environment)
@@ -297,7 +297,7 @@ def run_title(summary: RunSummary, now: datetime, source: str = "") -> str:
     when = f"{wording.utc(summary.started_at)}, {wording.ago(summary.started_at, now)}{_and_took(summary)}"
     torch = f"torch {' '.join(summary.torch_versions) or wording.NONE}"
     hardware = _unlike(summary.hardware, summary.machine)
-    told = (f"on {summary.machine}", hardware, torch, came_from(summary.id), source)
+    told = (f"on {summary.machine}", hardware, torch, came_from(summary), source)
     where = " · ".join(part for part in told if part)
     return (
         f"<p>{markup.link('/run', '← All runs')}</p>"

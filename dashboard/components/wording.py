@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from analysis.metrics import METRICS, Better, Metric
 from analysis.speedups import Gain
-from analysis.words import plural as plural
-from analysis.words import printable
+from common.text import plural as plural
+from common.text import printable
 from configuration.suggestions import nearest
 from records.outcomes import MetricDefinition
 from records.series import SeriesPoint
@@ -103,7 +103,7 @@ class CaseWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LatestChange:
     """The newest point against the one before it; a description, never a verdict.
 
     `note` says whether the ranges between replicates overlap; `tone` is quiet when they do.
@@ -166,27 +166,27 @@ def metric_place(name: str) -> tuple[int, str]:
     return (names.index(name) if name in METRICS else len(names), name)
 
 
-def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> Change:
+def change(latest: SeriesPoint, previous: SeriesPoint, better: Better) -> LatestChange:
     """The relative change from `previous` to `latest`, with the ranges between replicates beside it.
 
     A single replicate has no range. Of numbers below zero no share is told, only which of the two is larger.
     """
     new, old = latest.point, previous.point
     if old == 0 or not math.isfinite(new / old):
-        return Change(NONE, "no ratio to zero", "quiet")
+        return LatestChange(NONE, "no ratio to zero", "quiet")
     fraction = new / old - 1
     sign = "+" if fraction > 0 else "−" if fraction < 0 else "±"
     text, more = f"{sign}{significant(abs(100 * fraction), 2)} %", ""
     if old < 0 or new < 0:
         text, more = NONE, "; no ratio below zero"
     if min(latest.n, previous.n) < 2:
-        return Change(text, f"one replicate has no range{more}", "quiet")
+        return LatestChange(text, f"one replicate has no range{more}", "quiet")
     overlap = latest.smallest <= previous.largest and previous.smallest <= latest.largest
     if overlap or better == "neither":
-        return Change(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
+        return LatestChange(text, f"ranges {'overlap' if overlap else 'apart'}{more}", "quiet")
     worse = (new > old) == (better == "lower")
     word, tone = ("worse", "bad") if worse else ("better", "good")
-    return Change(text, f"{word}, ranges apart{more}", tone)
+    return LatestChange(text, f"{word}, ranges apart{more}", tone)
 
 
 def gain(found: Gain) -> str:

@@ -25,7 +25,7 @@ def taken_along(title: Callable[[], str]) -> Generator[None]:
                 _foot(record)
 
 
-def _foot(record: page_recorder.Shown) -> None:
+def _foot(record: page_recorder.PageRecord) -> None:
     query = {name: st.query_params.get_all(name) for name in st.query_params}
     where = page.address(st.context.url or "", query, record.pinned)
     moment = datetime.now(UTC)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dashboard.components import wording
 from dashboard.exports import html_to_markdown
-from dashboard.exports.page_recorder import Piece, Shown
+from dashboard.exports.page_recorder import PageItem, PageRecord
 from reports.text import markdown
 
 #: Lines of a log that are kept: its end.
@@ -24,7 +24,7 @@ def address(home: str, query: dict[str, list[str]], pinned: str) -> str:
     return home + (f"?{urlencode(query, doseq=True)}" if query else "")
 
 
-def of_page(shown: Shown, address: str, moment: datetime) -> str:
+def of_page(shown: PageRecord, address: str, moment: datetime) -> str:
     """The page that `address` shows, as it was at `moment`."""
     titles = [piece.text for piece in shown.pieces if piece.kind == "title"]
     title = markdown.text((titles or [shown.page])[-1])
@@ -33,7 +33,7 @@ def of_page(shown: Shown, address: str, moment: datetime) -> str:
         f"# {title}",
         f"{where}, as of {wording.utc(moment)}",
     ]
-    sections: list[list[Piece]] = [[]]
+    sections: list[list[PageItem]] = [[]]
     for piece in shown.pieces:
         if piece.kind == "heading":
             sections.append([])
@@ -43,7 +43,7 @@ def of_page(shown: Shown, address: str, moment: datetime) -> str:
     return html_to_markdown.joined(blocks) + "\n"
 
 
-def _section(pieces: Sequence[Piece], home: str) -> list[str]:
+def _section(pieces: Sequence[PageItem], home: str) -> list[str]:
     blocks = [text for piece in pieces if (text := _piece(piece, home))]
     # A table is told as it was shown; one that only Streamlit can draw, as its CSV file has it.
     if not pieces or any(piece.kind == "html" and "<table" in piece.text for piece in pieces):
@@ -56,7 +56,7 @@ def _section(pieces: Sequence[Piece], home: str) -> list[str]:
     return blocks
 
 
-def _piece(piece: Piece, home: str) -> str:
+def _piece(piece: PageItem, home: str) -> str:
     match piece.kind:
         case "title":
             return ""

@@ -13,7 +13,7 @@ Kind = Literal["title", "heading", "html", "words", "code", "chart", "complaint"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PageItem:
     """One thing on a page: `words` are in Streamlit's Markdown, `html` is ours, all else is plain text.
 
     `frame` makes what a section's heading offers as CSV, and `seen` the table, as HTML, of what a section
@@ -27,11 +27,11 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Shown:
+class PageRecord:
     """A page by its title, its pieces from top to bottom, and its own address where it has pinned one."""
 
     page: str = ""
-    pieces: list[Piece] = field(default_factory=list[Piece])
+    pieces: list[PageItem] = field(default_factory=list[PageItem])
     pinned: str = ""
     #: The file of the last section, without its ending, and how many charts stand in it so far.
     section: str = ""
@@ -44,13 +44,13 @@ class Shown:
 
 
 #: Of this run in this thread: a script runs in a thread of its own, and one rerun as a fragment adds nothing.
-_current: ContextVar[Shown | None] = ContextVar("shown", default=None)
+_current: ContextVar[PageRecord | None] = ContextVar("shown", default=None)
 
 
 @contextmanager
-def recorded() -> Generator[Shown]:
+def recorded() -> Generator[PageRecord]:
     """Keep in mind what is shown until the end of the block."""
-    shown = Shown()
+    shown = PageRecord()
     token = _current.set(shown)
     try:
         yield shown
@@ -61,7 +61,7 @@ def recorded() -> Generator[Shown]:
 def note(kind: Kind, text: str) -> None:
     """One more piece."""
     if (shown := _current.get()) is not None:
-        shown.pieces.append(Piece(kind, text))
+        shown.pieces.append(PageItem(kind, text))
 
 
 def section(
@@ -72,7 +72,7 @@ def section(
 ) -> None:
     """A section begins; its charts are saved under the name of its file."""
     if (shown := _current.get()) is not None:
-        shown.pieces.append(Piece("heading", title, frame, seen))
+        shown.pieces.append(PageItem("heading", title, frame, seen))
         shown.section, shown.charts = file_name.rpartition(".")[0] or file_name, 0
 
 

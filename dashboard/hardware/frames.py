@@ -7,13 +7,13 @@ import pandas as pd
 from analysis.metrics import Metric
 from dashboard.components import links, wording
 from dashboard.hardware import normalised
-from dashboard.hardware.normalised import Column, Overall
+from dashboard.hardware.normalised import HardwareColumn, Overall
 
 #: Dots in one chart at most; where there are more, bar and geomean speak alone.
 MOST_DOTS = 1900
 
 
-def overall(columns: Sequence[Column], means: Sequence[Overall], threshold: float) -> pd.DataFrame:
+def overall(columns: Sequence[HardwareColumn], means: Sequence[Overall], threshold: float) -> pd.DataFrame:
     """The rows of `charts.machines`: every hardware that shares a case with the reference, which is 1.
 
     What differs by less than the `threshold` has no direction.
@@ -34,7 +34,7 @@ def overall(columns: Sequence[Column], means: Sequence[Overall], threshold: floa
     return pd.DataFrame(rows)
 
 
-def dots(columns: Sequence[Column], drawn: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+def dots(columns: Sequence[HardwareColumn], drawn: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     """A row for each case on each hardware of `drawn`; none where there are too many for one chart."""
     reference = columns[0]
     places = {label: place for place, label in enumerate(drawn["label"])} if len(drawn) else {}
@@ -55,7 +55,7 @@ def dots(columns: Sequence[Column], drawn: pd.DataFrame, metric: Metric) -> pd.D
     return pd.DataFrame(rows if len(rows) <= MOST_DOTS else [], columns=names)
 
 
-def cells(columns: Sequence[Column], metric: Metric) -> pd.DataFrame:
+def cells(columns: Sequence[HardwareColumn], metric: Metric) -> pd.DataFrame:
     """Every case on every hardware, for CSV; `ratio` is to the first of `columns`, above 1 is better."""
     reference = columns[0]
     rows = [
@@ -83,7 +83,7 @@ def cells(columns: Sequence[Column], metric: Metric) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def means(columns: Sequence[Column], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
+def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric) -> pd.DataFrame:
     """What each hardware comes to, for CSV."""
     rows = [
         {
@@ -101,7 +101,7 @@ def means(columns: Sequence[Column], found: Sequence[Overall], metric: Metric) -
     return pd.DataFrame(rows)
 
 
-def left_out(columns: Sequence[Column], found: Sequence[Overall]) -> pd.DataFrame:
+def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> pd.DataFrame:
     """What is in no geomean, and why, for CSV."""
     rows = [
         {"hardware": column.label, "case": case, "reason": reason}
@@ -111,7 +111,7 @@ def left_out(columns: Sequence[Column], found: Sequence[Overall]) -> pd.DataFram
     return pd.DataFrame(rows, columns=["hardware", "case", "reason"])
 
 
-def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str) -> pd.DataFrame:
+def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> pd.DataFrame:
     """What a million items cost on hardware with a price, for CSV; `columns` hold the throughput."""
     rows = [
         {

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from dashboard.components import load, run_source
+from dashboard.components import load
 from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.hardware import measured
-from dashboard.hardware.normalised import Column
-from dashboard.hardware.view import NEWEST, Side, Spread
+from dashboard.hardware.normalised import HardwareColumn
+from dashboard.hardware.view import NEWEST, ComparedHardware, Spread
 from dashboard.server.database import opened
 from db.series import measured_on as asked
-from db.series import rollups
+from db.series import releases
+from records.kinds import RunSource
 from records.series import Place, ReleasePoint, SeriesKey, SeriesPoint
 
 #: The metric that every case of ours has, and that tells where something was measured.
@@ -31,7 +32,7 @@ _shared = st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=32, show_spinner
 @_kept
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured, the newest first."""
-    return [place for place in asked.places(opened(url), _TOLD_BY) if run_source.measured(place.run)]
+    return [place for place in asked.places(opened(url), _TOLD_BY) if place.source == RunSource.MEASURED]
 
 
 @_kept
@@ -41,24 +42,24 @@ def spread(url: str, wanted: str | None) -> Spread:
     Releases and nightlies are counted apart: the nightlies of two months are newer than any release, and it
     is the releases that machines share.
     """
-    known = rollups.releases(opened(url))
+    known = releases.releases(opened(url))
     nightlies = [version for version in known if version_order(version)[1].is_devrelease]
-    releases = [version for version in known if version not in set(nightlies)]
+    stable = [version for version in known if version not in set(nightlies)]
     named = [version for version in known if wanted and public(version) == public(wanted)]
-    newest = [*nightlies[:_NEWEST_VERSIONS], *releases[:_NEWEST_VERSIONS]]
+    newest = [*nightlies[:_NEWEST_VERSIONS], *stable[:_NEWEST_VERSIONS]]
     return asked.version_places(opened(url), _TOLD_BY, [*newest, *named])
 
 
-def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[Column]:
+def columns(url: str, metric: str, version: str, sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:
     """What every case came to on each side, of one version or of the newest run."""
     if version == NEWEST:
         return measured.of_newest(load.headlines(url, metric), sides)
-    found: dict[str, Column] = {}
+    found: dict[str, HardwareColumn] = {}
     for build in dict.fromkeys(side.build for side in sides):
         own = [side for side in sides if side.build == build]
         if build:
-            releases, points = _releases(url, metric, build), _points(url, metric, build)
-            columns = measured.of_version(releases, points, _harnesses(url, metric, build), own)
+            summaries, points = _releases(url, metric, build), _points(url, metric, build)
+            columns = measured.of_version(summaries, points, _harnesses(url, metric, build), own)
         else:
             columns = measured.of_version((), (), {}, own)
         found |= {column.hardware: column for column in columns}
@@ -67,7 +68,7 @@ def columns(url: str, metric: str, version: str, sides: Sequence[Side]) -> list[
 
 @_shared
 def _releases(url: str, metric: str, version: str) -> list[ReleasePoint]:
-    return rollups.release_points(opened(url), [version], metric)
+    return releases.release_points(opened(url), [version], metric)
 
 
 @_shared

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dashboard.hardware.normalised import Cell, Column, apart
-from dashboard.hardware.view import Side
+from dashboard.hardware.normalised import HardwareColumn, HardwareValue, apart
+from dashboard.hardware.view import ComparedHardware
 from records.series import Headline, ReleasePoint, SeriesKey, SeriesPoint
 
 
@@ -12,15 +12,15 @@ def of_version(
     releases: Sequence[ReleasePoint],
     newest: Sequence[tuple[SeriesKey, SeriesPoint]],
     harnesses: Mapping[tuple[str, str], tuple[str, ...]],
-    sides: Sequence[Side],
-) -> list[Column]:
+    sides: Sequence[ComparedHardware],
+) -> list[HardwareColumn]:
     """One PyTorch version: the median over all runs that measured it, or the one run, if there is but one.
 
     `newest` are the version's newest points: they name the newest run, and its replicates where it is alone.
     `harnesses` are those of the version's runs, by hardware and profile.
     """
     points = {(key.case, key.hardware, key.profile): point for key, point in newest}
-    cells: dict[tuple[str, str], dict[str, Cell]] = {}
+    cells: dict[tuple[str, str], dict[str, HardwareValue]] = {}
     for release in releases:
         key = release.key
         point = points.get((key.case, key.hardware, key.profile))
@@ -31,9 +31,9 @@ def of_version(
     return _columns(cells, sides)
 
 
-def of_newest(headlines: Sequence[Headline], sides: Sequence[Side]) -> list[Column]:
+def of_newest(headlines: Sequence[Headline], sides: Sequence[ComparedHardware]) -> list[HardwareColumn]:
     """The newest point of each case, whatever PyTorch it is of."""
-    cells: dict[tuple[str, str], dict[str, Cell]] = {}
+    cells: dict[tuple[str, str], dict[str, HardwareValue]] = {}
     for headline in headlines:
         key, point, before = headline.key, headline.latest, headline.previous
         if not point.torch_version:
@@ -46,7 +46,7 @@ def of_newest(headlines: Sequence[Headline], sides: Sequence[Side]) -> list[Colu
     return _columns(cells, sides)
 
 
-def _of_release(release: ReleasePoint, newest: SeriesPoint, harnesses: tuple[str, ...]) -> Cell:
+def _of_release(release: ReleasePoint, newest: SeriesPoint, harnesses: tuple[str, ...]) -> HardwareValue:
     if release.runs == 1:
         return _of_point(newest, None)
     return replace(
@@ -61,8 +61,8 @@ def _of_release(release: ReleasePoint, newest: SeriesPoint, harnesses: tuple[str
     )
 
 
-def _of_point(point: SeriesPoint, between: float | None) -> Cell:
-    return Cell(
+def _of_point(point: SeriesPoint, between: float | None) -> HardwareValue:
+    return HardwareValue(
         value=point.point,
         smallest=point.smallest,
         largest=point.largest,
@@ -76,9 +76,11 @@ def _of_point(point: SeriesPoint, between: float | None) -> Cell:
     )
 
 
-def _columns(cells: Mapping[tuple[str, str], Mapping[str, Cell]], sides: Sequence[Side]) -> list[Column]:
+def _columns(
+    cells: Mapping[tuple[str, str], Mapping[str, HardwareValue]], sides: Sequence[ComparedHardware]
+) -> list[HardwareColumn]:
     return [
-        Column(
+        HardwareColumn(
             side.hardware,
             side.label,
             side.profile,

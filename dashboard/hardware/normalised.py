@@ -18,7 +18,7 @@ UNKNOWN_NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HardwareValue:
     """One case on one hardware: a median of `n` replicates of a run, or of `n` runs of a version.
 
     `smallest`..`largest` is their range. `apart` says how far runs of the same version lie apart, as a share,
@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class HardwareColumn:
     """One hardware under one profile (fingerprints), with what each case came to.
 
     `cpus` is how many CPUs the profile gives a process there; 0 for no pinning. The hardware has so many
@@ -50,7 +50,7 @@ class Column:
     label: str
     profile: str
     cpus: int
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, HardwareValue]
     gpus: int = 0
     machines: int = 1
 
@@ -107,7 +107,7 @@ def ratio(value: float, reference: float, better: Better) -> float | None:
     return reference / value if better == "lower" else value / reference
 
 
-def ratios(column: Column, reference: Column, better: Better) -> dict[str, float]:
+def ratios(column: HardwareColumn, reference: HardwareColumn, better: Better) -> dict[str, float]:
     """The ratios of the cases that both have."""
     found = {
         case: ratio(cell.value, reference.cells[case].value, better)
@@ -117,7 +117,7 @@ def ratios(column: Column, reference: Column, better: Better) -> dict[str, float
     return {case: each for case, each in found.items() if each is not None}
 
 
-def overall(column: Column, reference: Column, better: Better) -> Overall:
+def overall(column: HardwareColumn, reference: HardwareColumn, better: Better) -> Overall:
     """What a hardware comes to over all cases that it shares with the reference."""
     found = ratios(column, reference, better)
     cases = sorted({*column.cells, *reference.cells} - found.keys())
@@ -128,20 +128,20 @@ def overall(column: Column, reference: Column, better: Better) -> Overall:
     return Overall(geometric_mean(values), min(values), max(values), len(values), left_out)
 
 
-def _why(case: str, column: Column, reference: Column) -> str:
+def _why(case: str, column: HardwareColumn, reference: HardwareColumn) -> str:
     for each in (column, reference):
         if case not in each.cells:
             return f"not measured on {each.label}"
     return "one of the two is not a number above 0"
 
 
-def noise(columns: Sequence[Column]) -> tuple[float, int] | None:
+def noise(columns: Sequence[HardwareColumn]) -> tuple[float, int] | None:
     """How far runs of one version lie apart on one hardware: the median over the series that tell, and n."""
     told = [cell.apart for column in columns for cell in column.cells.values() if cell.apart is not None]
     return (median(told), len(told)) if told else None
 
 
-def threshold(columns: Sequence[Column], metric: str) -> float:
+def threshold(columns: Sequence[HardwareColumn], metric: str) -> float:
     """From what share on a difference is more than noise between runs, which were not interleaved.
 
     The noise of these `columns`, or what is taken for it where none tells; never less than the change of the
@@ -174,7 +174,9 @@ def cost(price_per_hour: float, throughput: float, share: float = 1.0) -> float 
     return found if math.isfinite(found) and found > 0 else None
 
 
-def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tuple[Column, float, int]]:
+def cheapest(
+    columns: Sequence[HardwareColumn], prices: Mapping[str, float]
+) -> list[tuple[HardwareColumn, float, int]]:
     """Hardware with a price, its cost for the same items against the first, and over how many cases.
 
     The geometric mean of the ratios of cost over the cases that both have: below 1 is cheaper. `columns` hold
@@ -183,7 +185,7 @@ def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tup
     """
     known = [column for column in columns if column.hardware in prices]
     priced = [(column, _costs(column, prices[column.hardware])) for column in known]
-    found: list[tuple[Column, float, int]] = []
+    found: list[tuple[HardwareColumn, float, int]] = []
     first = next((costs for _, costs in priced if costs), {})
     for column, mine in priced:
         both = [mine[case] / first[case] for case in mine if case in first]
@@ -192,7 +194,7 @@ def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> list[tup
     return found
 
 
-def _costs(column: Column, price: float) -> dict[str, float]:
+def _costs(column: HardwareColumn, price: float) -> dict[str, float]:
     each = {case: cost(price, cell.value, column.share(case)) for case, cell in column.cells.items()}
     return {case: found for case, found in each.items() if found is not None}
 

@@ -9,11 +9,13 @@ from analysis.metrics import Metric
 from dashboard.components import parts, wording
 from dashboard.components.query_params import released
 from dashboard.hardware import charts, frames, normalised, tables
-from dashboard.hardware.normalised import Column, Overall
-from dashboard.hardware.view import NEWEST, Hardware, Offer
+from dashboard.hardware.normalised import HardwareColumn, Overall
+from dashboard.hardware.view import NEWEST, HardwareChoices, HardwareView
 
 
-def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer: Offer) -> None:
+def compared(
+    columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView, offer: HardwareChoices
+) -> None:
     """The hardware against the reference, the first of `columns`: overall, as a chart, case by case."""
     found = [normalised.overall(column, columns[0], metric.better) for column in columns]
     threshold = normalised.threshold(columns, metric.name)
@@ -38,7 +40,9 @@ def compared(columns: Sequence[Column], metric: Metric, chosen: Hardware, offer:
         parts.html(tables.left_out(columns[1:], found[1:]))
 
 
-def _chart(columns: Sequence[Column], found: Sequence[Overall], metric: Metric, threshold: float) -> None:
+def _chart(
+    columns: Sequence[HardwareColumn], found: Sequence[Overall], metric: Metric, threshold: float
+) -> None:
     drawn = frames.overall(columns, found, threshold)
     if drawn.empty:
         parts.caption("No hardware shares a case with the reference: there is no ratio to draw.")
@@ -56,7 +60,7 @@ def _chart(columns: Sequence[Column], found: Sequence[Overall], metric: Metric, 
     parts.caption(f"{each}Diamond: their geomean. Bar: from the least to the most of them.")
 
 
-def _cases(columns: Sequence[Column], metric: Metric, threshold: float) -> None:
+def _cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> None:
     parts.heading(
         "Case by case",
         lambda: frames.cells(columns, metric),
@@ -69,7 +73,7 @@ def _cases(columns: Sequence[Column], metric: Metric, threshold: float) -> None:
     parts.html(table + _and(more))
 
 
-def cheapest(columns: Sequence[Column], prices: Mapping[str, float]) -> None:
+def cheapest(columns: Sequence[HardwareColumn], prices: Mapping[str, float]) -> None:
     """What the same items cost on one hardware against another, where two prices are known.
 
     `columns` hold the throughput in items/s.
@@ -94,7 +98,7 @@ def _dearer(ratio: float, threshold: float) -> str:
     return "▼ cheaper" if ratio < 1 else "▲ dearer"
 
 
-def cost(columns: Sequence[Column], prices: Mapping[str, float], currency: str, example: str) -> None:
+def cost(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str, example: str) -> None:
     """What a million items cost where a price is known; `columns` hold the throughput in items/s.
 
     `example` is the label of some hardware, to show how a price is given.
@@ -133,7 +137,7 @@ def _without_prices(example: str) -> None:
     parts.code(f'[prices]\ncurrency = "USD"\nper_hour = {{ "{label}" = 2.5 }}')
 
 
-def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) -> str:
+def _how_to_read(columns: Sequence[HardwareColumn], metric: Metric, chosen: HardwareView) -> str:
     what = "the newest point of each case" if chosen.version == NEWEST else f"torch {chosen.version}"
     told = f"{metric.title} of {what} under profile {chosen.profile}"
     if any(cell.of == "run" for column in columns for cell in column.cells.values()):
@@ -157,7 +161,9 @@ def _how_to_read(columns: Sequence[Column], metric: Metric, chosen: Hardware) ->
     )
 
 
-def _warnings(columns: Sequence[Column], means: Sequence[Overall], offer: Offer) -> list[str]:
+def _warnings(
+    columns: Sequence[HardwareColumn], means: Sequence[Overall], offer: HardwareChoices
+) -> list[str]:
     """What is unlike between the machines, or is not there."""
     found: list[str] = []
     if len(columns) == 1:

@@ -7,13 +7,13 @@ from analysis.metrics import Metric
 from dashboard.components import links, markup, wording
 from dashboard.hardware import normalised
 from dashboard.hardware.frames import times
-from dashboard.hardware.normalised import Cell, Column, Overall
+from dashboard.hardware.normalised import HardwareColumn, HardwareValue, Overall
 
 #: Rows at most; the CSV files have all.
 MOST_CASES, MOST_LEFT_OUT = 150, 30
 
 
-def means(columns: Sequence[Column], found: Sequence[Overall], threshold: float) -> str:
+def means(columns: Sequence[HardwareColumn], found: Sequence[Overall], threshold: float) -> str:
     """A row for each hardware: its geomean over the cases that it shares with the reference, the first.
 
     What differs by less than the `threshold` has no direction.
@@ -54,7 +54,7 @@ def means(columns: Sequence[Column], found: Sequence[Overall], threshold: float)
     return markup.table("Hardware, normalised", heads, rows, folded=True)
 
 
-def cases(columns: Sequence[Column], metric: Metric, threshold: float) -> tuple[str, int]:
+def cases(columns: Sequence[HardwareColumn], metric: Metric, threshold: float) -> tuple[str, int]:
     """Every case on every hardware, absolute and as a ratio to the first; and how many rows were left out.
 
     What differs by less than the `threshold`, or than runs of the case do, has no direction.
@@ -84,7 +84,7 @@ def cases(columns: Sequence[Column], metric: Metric, threshold: float) -> tuple[
     return markup.table("Case by case", heads, rows, folded=True), max(0, len(names) - MOST_CASES)
 
 
-def left_out(columns: Sequence[Column], found: Sequence[Overall]) -> str:
+def left_out(columns: Sequence[HardwareColumn], found: Sequence[Overall]) -> str:
     """What is in no geomean, and why; the first ones, and how many more there are."""
     rows = [
         (markup.case(case), escape(column.label), f'<span class="py-reason">{escape(reason)}</span>')
@@ -96,7 +96,7 @@ def left_out(columns: Sequence[Column], found: Sequence[Overall]) -> str:
     return markup.table("Left out", heads, rows[:MOST_LEFT_OUT], folded=True) + rest
 
 
-def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str) -> tuple[str, int]:
+def costs(columns: Sequence[HardwareColumn], prices: Mapping[str, float], currency: str) -> tuple[str, int]:
     """What a million items cost, by case and hardware with a price; and how many rows were left out.
 
     `columns` hold the throughput in items/s.
@@ -115,7 +115,7 @@ def costs(columns: Sequence[Column], prices: Mapping[str, float], currency: str)
     return markup.table(label, heads, rows, folded=True), max(0, len(names) - MOST_CASES)
 
 
-def priced(column: Column, price: float, currency: str) -> str:
+def priced(column: HardwareColumn, price: float, currency: str) -> str:
     """A hardware with its price of an hour, and what a GPU of several is of that."""
     told = f"{column.label}, at {price:g} {currency}/h"
     if column.gpus < 2:
@@ -123,7 +123,7 @@ def priced(column: Column, price: float, currency: str) -> str:
     return f"{told} = {wording.significant(price / column.gpus)} {currency} per GPU-hour"
 
 
-def _cost(column: Column, case: str, price: float) -> str:
+def _cost(column: HardwareColumn, case: str, price: float) -> str:
     cell = column.cells.get(case)
     found = None if cell is None else normalised.cost(price, cell.value, column.share(case))
     if cell is None or found is None:
@@ -135,7 +135,11 @@ def _cost(column: Column, case: str, price: float) -> str:
 
 
 def _cell(
-    cell: Cell | None, ratio: float | None, metric: Metric, reference: Cell | None, threshold: float
+    cell: HardwareValue | None,
+    ratio: float | None,
+    metric: Metric,
+    reference: HardwareValue | None,
+    threshold: float,
 ) -> str:
     if cell is None:
         return wording.NONE
@@ -152,7 +156,7 @@ def _cell(
     return f"{value}{times_as_good}<small>{escape(', '.join(about))}</small>"
 
 
-def _most_shared(columns: Sequence[Column]) -> list[str]:
+def _most_shared(columns: Sequence[HardwareColumn]) -> list[str]:
     """The cases that most hardware has first, then by name."""
     many: dict[str, int] = {}
     for column in columns:

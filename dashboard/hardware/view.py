@@ -35,7 +35,7 @@ _LEAST_PRICE, _MOST_PRICE = 1e-9, 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class Hardware(View):
+class HardwareView(View):
     """The Hardware page. `profile` is a name, `to` the whole fingerprint of the reference.
 
     `version` is a PyTorch version or `NEWEST`; without its local part it is any build of a release, for each
@@ -62,7 +62,7 @@ class Hardware(View):
             {"price": prices} if prices else {}
         )
 
-    def after(self, name: str, value: Any) -> "Hardware":
+    def after(self, name: str, value: Any) -> "HardwareView":
         """Under another profile other versions were measured, and perhaps not on the reference."""
         after = replace(self, **{name: value})
         return replace(after, version="", to="") if name == "profile" else after
@@ -74,7 +74,7 @@ class Hardware(View):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedHardware:
     """A hardware as it is compared: under which profile (fingerprint), which gives a process so many CPUs.
 
     `name` is its own label, `label` one that no other hardware has. It has so many `gpus`, and is of so many
@@ -93,7 +93,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class HardwareChoices:
     """What there is to choose from, and what is compared: the `sides`, the reference first.
 
     `versions`, without their local parts, map to how many of them have any build of it. `refused` is hardware
@@ -104,7 +104,7 @@ class Offer:
     versions: Mapping[str, int]
     profiles: Sequence[str]
     hardware: Mapping[str, str]
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedHardware, ...]
     refused: tuple[tuple[str, str], ...]
     beyond: int
 
@@ -114,14 +114,14 @@ def metrics(chosen: str) -> dict[str, str]:
     return {name: METRICS[name].title for name in dict.fromkeys((*LISTED, chosen))}
 
 
-def versions(offer: Offer) -> dict[str, str]:
+def versions(offer: HardwareChoices) -> dict[str, str]:
     """The versions on offer, with how much of the hardware has each."""
     every = len(offer.sides)
     named = {version: f"{version} · on {many} of {every}" for version, many in offer.versions.items()}
     return {NEWEST: "The newest of each case", **named}
 
 
-def prices(offer: Offer, chosen: Hardware, per_hour: Mapping[str, float]) -> dict[str, float]:
+def prices(offer: HardwareChoices, chosen: HardwareView, per_hour: Mapping[str, float]) -> dict[str, float]:
     """What an hour of a whole hardware (fingerprint) costs: as the address says, or else as settled."""
     own = {side.hardware: side.name for side in offer.sides}
     settled = {hardware: per_hour[name] for hardware, name in own.items() if name in per_hour}
@@ -132,7 +132,9 @@ def prices(offer: Offer, chosen: Hardware, per_hour: Mapping[str, float]) -> dic
 Spread = frozenset[tuple[str, str, str]]
 
 
-def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Hardware, Offer, list[str]]:
+def hardware(
+    query: Query, places: Sequence[Place], spread: Spread
+) -> tuple[HardwareView, HardwareChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
     What `query` leaves open is the profile that most hardware was measured under, the newest version that
@@ -168,8 +170,8 @@ def hardware(query: Query, places: Sequence[Place], spread: Spread) -> tuple[Har
     if version not in (NEWEST, *versions):
         versions = {version: sum(side.build != "" for side in shown), **versions}
     prices = _prices(query, {side.hardware: labels[side.hardware] for side in sides}, complaints)
-    chosen = Hardware(metric, version, profile, to, prices)
-    return chosen, Offer(versions, profiles, labels, shown, refused, beyond), complaints
+    chosen = HardwareView(metric, version, profile, to, prices)
+    return chosen, HardwareChoices(versions, profiles, labels, shown, refused, beyond), complaints
 
 
 def _profiles(places: Sequence[Place]) -> list[str]:
@@ -182,10 +184,10 @@ def _profiles(places: Sequence[Place]) -> list[str]:
 
 def _sides(
     there: Sequence[Place], to: str, labels: Mapping[str, str]
-) -> tuple[tuple[Side, ...], tuple[tuple[str, str], ...]]:
+) -> tuple[tuple[ComparedHardware, ...], tuple[tuple[str, str], ...]]:
     """Each hardware under the newest of its profiles that is like the reference's, and what has none."""
     reference = next(place for place in there if place.hardware == to)
-    sides: dict[str, Side] = {}
+    sides: dict[str, ComparedHardware] = {}
     differs: dict[str, str] = {}
     for place in there:
         if place.hardware in sides:
@@ -198,13 +200,13 @@ def _sides(
             label = labels[place.hardware]
             size = place.gpus, place.machines
             named = place.hardware_label, label
-            sides[place.hardware] = Side(place.hardware, *named, place.profile, own, *size)
+            sides[place.hardware] = ComparedHardware(place.hardware, *named, place.profile, own, *size)
     ordered = sorted(sides.values(), key=lambda side: (side.hardware != to, side.label, side.hardware))
     refused = tuple((labels[fp], other) for fp, other in differs.items() if fp not in sides)
     return tuple(ordered), refused
 
 
-def _versions(found: Spread, sides: Sequence[Side]) -> dict[str, int]:
+def _versions(found: Spread, sides: Sequence[ComparedHardware]) -> dict[str, int]:
     """The versions that any side has, for whatever device, newest first, and how many sides have each."""
     own = {(side.hardware, side.profile) for side in sides}
     there = {(released(build), where, how) for build, where, how in found if (where, how) in own}
@@ -212,7 +214,7 @@ def _versions(found: Spread, sides: Sequence[Side]) -> dict[str, int]:
     return {version: counted[version] for version in sorted(counted, key=frames.version_order, reverse=True)}
 
 
-def _build(version: str, found: Spread, side: Side) -> str:
+def _build(version: str, found: Spread, side: ComparedHardware) -> str:
     """The build of a version that a side has: that very one, else the highest; empty for none.
 
     Builds of one release differ by the CUDA they were made for: `2.15.0+cu126` and `2.15.0+cu130`.
@@ -223,7 +225,7 @@ def _build(version: str, found: Spread, side: Side) -> str:
     return max((build for build in own if released(build) == version), key=frames.version_order, default="")
 
 
-def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:
+def _opening(versions: Mapping[str, int], sides: Sequence[ComparedHardware]) -> str:
     """The newest of the versions that most sides have; none in particular where no two share one."""
     most = max(versions.values(), default=0)
     if most < min(2, len(sides)):
@@ -231,7 +233,7 @@ def _opening(versions: Mapping[str, int], sides: Sequence[Side]) -> str:
     return next((version for version, many in versions.items() if many == most), NEWEST)
 
 
-def _first_with(version: str, found: Spread, sides: Sequence[Side]) -> str | None:
+def _first_with(version: str, found: Spread, sides: Sequence[ComparedHardware]) -> str | None:
     """The first hardware with a version; None if none has it, or for no version in particular."""
     return next((side.hardware for side in sides if _build(version, found, side)), None)
 

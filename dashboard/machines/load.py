@@ -59,8 +59,7 @@ def newest_runs(url: str) -> tuple[RunSummary, ...]:
 @_shared
 def foreign_runs(url: str) -> Counter[str]:
     """How many runs there are that Pyrometer did not measure, by where they come from."""
-    found = (came_from(run) for run in queries.run_ids(opened(url)))
-    return Counter(phrase for phrase in found if phrase)
+    return Counter({came_from(each): each.runs for each in queries.foreign_runs(opened(url))})
 
 
 @_shared

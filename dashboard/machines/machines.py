@@ -1,6 +1,5 @@
 """The machines of a fleet: who lives, who is silent, what each does and what it can measure."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,21 +7,22 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import alive, in_words, present
-from dashboard.components import links, markup, run_source, wording
+from analysis.staleness import alive
+from dashboard.components import links, markup, wording
 from dashboard.machines.load import Able, OpenTasks
-from dashboard.machines.waiting import MEASURING
-from dashboard.overview.load import Morning
-from dashboard.overview.schedule_heartbeat import measures, thinks
+from dashboard.overview.load import OverviewData
+from records.kinds import RunSource
 from records.runs import RunSummary
 from records.tasks import SchedulerSeen, Task
+from reports.text.staleness_text import in_words
+from workflows.fleet_status import MEASURING, fleet_status, measures, thinks
 
 #: Those that need somebody first; one whose scheduler was not seen for weeks is not waited for any more.
 _ORDER = ("silent", "alive", "gone", "by hand")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineStatus:
     """A machine by its name. `state`: alive, silent, gone (its scheduler), or by hand where there is none.
 
     `scheduler` is the one that was seen last, `run` its newest run, `doing` what runs there now; `by_hand` is
@@ -56,12 +56,12 @@ class Machine:
 
 
 def machines(
-    morning: Morning,
+    morning: OverviewData,
     runs: Iterable[RunSummary],
     running: Iterable[Task],
     now: datetime,
     without_task: Collection[str] = (),
-) -> list[Machine]:
+) -> list[MachineStatus]:
     """Every machine that has a scheduler or a run of its own, the worst first; `runs` come newest first.
 
     `without_task` are the ids of runs that go on and were begun by hand.
@@ -70,29 +70,27 @@ def machines(
     for one in sorted(morning.seen, key=lambda one: one.seen_at):
         schedulers[one.machine] = one
     heard = alive(morning.seen, now, morning.patience.silent_minutes)
-    living = {one.machine for one in present(heard)}
+    status = fleet_status(morning.seen, heard, running, now)
+    living = {one.machine for one in status.living}
     silent = {one.name for one in morning.silent}
     newest: dict[str, RunSummary] = {}
     for run in runs:
         # What was imported was measured on machines that are not ours.
-        if run_source.measured(run.id):
+        if run.source == RunSource.MEASURED:
             newest.setdefault(run.machine, run)
-    doing: dict[str, list[Task]] = defaultdict(list)
-    for task in running:
-        doing[(task.owner or "").partition("/")[0]].append(task)
-    found: list[Machine] = []
+    found: list[MachineStatus] = []
     for name in sorted({*schedulers, *newest}):
         state = "alive" if name in living else "silent" if name in silent else "gone"
         state = state if name in schedulers else "by hand"
-        run, does = newest.get(name), tuple(doing[name])
+        run, does = newest.get(name), status.running.get(name, ())
         # The run of a task that has only just begun is not known as its own yet.
         measures_there = any(task.job in MEASURING for task in does)
         by_hand = run is not None and run.id in without_task and not measures_there
-        found.append(Machine(name, state, schedulers.get(name), run, does, by_hand))
+        found.append(MachineStatus(name, state, schedulers.get(name), run, does, by_hand))
     return sorted(found, key=lambda one: one.seriousness)
 
 
-def cards(items: Sequence[Machine], tasks: OpenTasks, following: datetime | None, now: datetime) -> str:
+def cards(items: Sequence[MachineStatus], tasks: OpenTasks, following: datetime | None, now: datetime) -> str:
     """The fleet in a row of numbers."""
     states = [one.state for one in items]
     silent, living = states.count("silent"), states.count("alive")
@@ -111,7 +109,7 @@ def cards(items: Sequence[Machine], tasks: OpenTasks, following: datetime | None
     )
 
 
-def table(items: Sequence[Machine], now: datetime) -> str:
+def table(items: Sequence[MachineStatus], now: datetime) -> str:
     """The machines, each with a link that opens it."""
     columns = [
         ("Machine", False),
@@ -133,7 +131,7 @@ def table(items: Sequence[Machine], now: datetime) -> str:
     return markup.table("Machines", columns, rows, folded=True)
 
 
-def frame(items: Iterable[Machine]) -> pd.DataFrame:
+def frame(items: Iterable[MachineStatus]) -> pd.DataFrame:
     """The same for a CSV file."""
     rows = [
         (
@@ -154,7 +152,7 @@ def frame(items: Iterable[Machine]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "newest_run", "started_at", "run_state"])
 
 
-def abilities(items: Iterable[tuple[Machine, Able]]) -> str:
+def abilities(items: Iterable[tuple[MachineStatus, Able]]) -> str:
     """What machines can tell of GPUs and CPUs while they measure, and what not and why."""
     columns = [("Machine", False), ("Can tell", False), ("Cannot, and why", False)]
     rows = (
@@ -169,7 +167,7 @@ def abilities(items: Iterable[tuple[Machine, Able]]) -> str:
     return markup.table("What machines can measure", columns, rows, folded=True)
 
 
-def abilities_frame(items: Iterable[tuple[Machine, Able]]) -> pd.DataFrame:
+def abilities_frame(items: Iterable[tuple[MachineStatus, Able]]) -> pd.DataFrame:
     """The same for a CSV file, a row for each."""
     rows = [
         (one.name, one.run.id if one.run else "", told, present)
@@ -180,7 +178,9 @@ def abilities_frame(items: Iterable[tuple[Machine, Able]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["machine", "run", "capability", "present"])
 
 
-def facts(one: Machine, about: Mapping[str, object], conditions: Mapping[str, object], now: datetime) -> str:
+def facts(
+    one: MachineStatus, about: Mapping[str, object], conditions: Mapping[str, object], now: datetime
+) -> str:
     """One machine opened: its scheduler, its hardware, and the conditions of its newest run."""
     scheduler = one.scheduler
     seen = scheduler.seen_at if scheduler else None
@@ -206,18 +206,18 @@ def _chip(state: str) -> str:
     return f'<span class="py-chip py-quiet">{wording.NONE} {escape(state)}</span>'
 
 
-def _hardware(one: Machine) -> str:
+def _hardware(one: MachineStatus) -> str:
     return one.run.hardware if one.run else ""
 
 
-def _seen(one: Machine, now: datetime) -> str:
+def _seen(one: MachineStatus, now: datetime) -> str:
     if one.scheduler is None:
         return "no scheduler: runs by hand"
     plans = "" if measures(one.scheduler) else "plans, measures nothing · "
     return f"{plans}seen {wording.ago(one.scheduler.seen_at, now)} · version {one.scheduler.version}"
 
 
-def _doing(one: Machine) -> str:
+def _doing(one: MachineStatus) -> str:
     told = [
         markup.link(links.run(task.run_id), _named(task)) if task.run_id else escape(_named(task))
         for task in one.doing
@@ -226,7 +226,7 @@ def _doing(one: Machine) -> str:
     return "<br>".join(told) or ("nothing" if one.state == "alive" else "")
 
 
-def _by_hand(one: Machine) -> list[str]:
+def _by_hand(one: MachineStatus) -> list[str]:
     return [f"{one.run.id} by hand"] if one.by_hand and one.run else []
 
 
@@ -234,7 +234,7 @@ def _named(task: Task) -> str:
     return " ".join(part for part in (task.schedule, task.part) if part)
 
 
-def _run(one: Machine, now: datetime) -> str:
+def _run(one: MachineStatus, now: datetime) -> str:
     if one.run is None:
         return f'<span class="py-quiet">{wording.NONE}</span>'
     torch = " ".join(one.run.torch_versions) or wording.NONE

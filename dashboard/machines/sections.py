@@ -11,8 +11,8 @@ from dashboard.components import load as common
 from dashboard.components import markup, parts, wording
 from dashboard.machines import load, machines, timetable, tracks, waiting
 from dashboard.machines.load import Able, OpenTasks
-from dashboard.machines.machines import Machine
-from dashboard.overview.load import Morning
+from dashboard.machines.machines import MachineStatus
+from dashboard.overview.load import OverviewData
 from dashboard.runs import capabilities
 
 #: Rows of a list at most; what is left is counted. Environments, and machines of which it is told what they
@@ -21,7 +21,7 @@ ROWS, ENVIRONMENTS, ABLE = 40, 12, 8
 
 
 def every_machine(
-    url: str, morning: Morning, found: Sequence[Machine], tasks: OpenTasks, now: datetime
+    url: str, morning: OverviewData, found: Sequence[MachineStatus], tasks: OpenTasks, now: datetime
 ) -> None:
     """The whole fleet."""
     parts.html(machines.cards(found, tasks, timetable.following(morning.plan, now), now))
@@ -36,7 +36,7 @@ def every_machine(
     _abilities(url, found)
 
 
-def one_machine(url: str, one: Machine, morning: Morning, now: datetime) -> None:
+def one_machine(url: str, one: MachineStatus, morning: OverviewData, now: datetime) -> None:
     """One machine: what is known of it, what it can measure, what runs and waits for it."""
     opened = common.run(url, one.run.id) if one.run else None
     about = {**opened[0].machine.hardware.facts, **opened[0].machine.facts} if opened else {}
@@ -55,9 +55,9 @@ def one_machine(url: str, one: Machine, morning: Morning, now: datetime) -> None
 
 def _open(
     url: str,
-    morning: Morning,
+    morning: OverviewData,
     tasks: OpenTasks,
-    here: Sequence[Machine],
+    here: Sequence[MachineStatus],
     now: datetime,
     mine: Collection[int] | None = None,
 ) -> None:
@@ -82,7 +82,7 @@ def _open(
     parts.html(waiting.table(found[:ROWS], now) + _rest(found, "task", every=every))
 
 
-def _schedules(url: str, morning: Morning, now: datetime) -> None:
+def _schedules(url: str, morning: OverviewData, now: datetime) -> None:
     rows = timetable.rows(morning.plan, load.last_fires(url))
     parts.heading("Schedules", lambda: timetable.frame(rows), "schedules.csv")
     if not rows:
@@ -106,7 +106,7 @@ def _environments(url: str, now: datetime) -> None:
     parts.html(tracks.environments(found[:ENVIRONMENTS], now) + _rest(found, "environment", ENVIRONMENTS))
 
 
-def _abilities(url: str, found: Sequence[Machine]) -> None:
+def _abilities(url: str, found: Sequence[MachineStatus]) -> None:
     ran = [one for one in found if one.run is not None]
     # Each machine is a question of its own: the page asks few of them, and only the file asks all.
     shown = list(islice(_able(url, ran[:ROWS]), ABLE))
@@ -122,7 +122,7 @@ def _abilities(url: str, found: Sequence[Machine]) -> None:
     parts.html(machines.abilities(shown) + _rest(ran, "machine", looked, "all that told anything"))
 
 
-def _able(url: str, ran: Iterable[Machine]) -> Iterator[tuple[Machine, Able]]:
+def _able(url: str, ran: Iterable[MachineStatus]) -> Iterator[tuple[MachineStatus, Able]]:
     """Those of which anything is known, each with what it can measure."""
     for one in ran:
         able = load.able(url, one.run.id) if one.run else None

@@ -7,17 +7,17 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import in_words
 from dashboard.components import markup, wording
 from dashboard.overview.schedule_heartbeat import Served
 from records.tasks import LastFire
+from reports.text.staleness_text import in_words
 
 #: Machines that serve a schedule are named one by one up to so many.
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScheduleRow:
     """A schedule: as it is `served`, None where nobody does, and its newest `fire`, None before the first."""
 
     schedule: str
@@ -32,12 +32,12 @@ class Row:
         return int(self.served.built_in), self.schedule
 
 
-def rows(plan: Iterable[Served], fires: Iterable[LastFire]) -> list[Row]:
+def rows(plan: Iterable[Served], fires: Iterable[LastFire]) -> list[ScheduleRow]:
     """Every schedule that is served or ever fired; a name that is served in two ways has two rows."""
     last = {fire.schedule: fire for fire in fires}
-    found = [Row(each.schedule, each, last.get(each.schedule)) for each in plan]
+    found = [ScheduleRow(each.schedule, each, last.get(each.schedule)) for each in plan]
     known = {row.schedule for row in found}
-    found += [Row(name, None, fire) for name, fire in last.items() if name not in known]
+    found += [ScheduleRow(name, None, fire) for name, fire in last.items() if name not in known]
     return sorted(found, key=lambda row: row.place)
 
 
@@ -46,7 +46,7 @@ def following(plan: Iterable[Served], now: datetime) -> datetime | None:
     return min((moment for each in plan if each.alive for moment in each.next if moment > now), default=None)
 
 
-def table(items: Sequence[Row], now: datetime) -> str:
+def table(items: Sequence[ScheduleRow], now: datetime) -> str:
     """The schedules."""
     columns = [
         ("Schedule", False),
@@ -70,7 +70,7 @@ def table(items: Sequence[Row], now: datetime) -> str:
     return markup.table("Schedules", columns, cells, folded=True)
 
 
-def frame(items: Iterable[Row]) -> pd.DataFrame:
+def frame(items: Iterable[ScheduleRow]) -> pd.DataFrame:
     """The same for a CSV file."""
     return pd.DataFrame(
         [
@@ -104,20 +104,20 @@ def _served(one: Served) -> Mapping[str, object]:
     }
 
 
-def _kind(row: Row) -> str:
+def _kind(row: ScheduleRow) -> str:
     if row.served is None:
         return "after another schedule" if ":" in row.schedule else "no scheduler serves it"
     parts = [row.served.job, "built in" if row.served.built_in else ""]
     return " · ".join(filter(None, (*parts, "" if row.served.enabled else "switched off")))
 
 
-def _when(row: Row) -> str:
+def _when(row: ScheduleRow) -> str:
     if row.served is None:
         return wording.NONE
     return f"<code>{escape(row.served.cron)}</code><small>{escape(row.served.timezone)}</small>"
 
 
-def _what(row: Row) -> str:
+def _what(row: ScheduleRow) -> str:
     one = row.served
     if one is None or not (one.suite or one.environments):
         return wording.NONE
@@ -127,7 +127,7 @@ def _what(row: Row) -> str:
     return f"{escape(', '.join(tracks))}<small>{escape(' · '.join(filter(None, (suite, where))))}</small>"
 
 
-def _next(row: Row, now: datetime) -> str:
+def _next(row: ScheduleRow, now: datetime) -> str:
     one = row.served
     if one is None or not one.next:
         return wording.NONE
@@ -142,7 +142,7 @@ def _next(row: Row, now: datetime) -> str:
     return f"{coming[0]:%Y-%m-%d %H:%M}<small>{escape(told)}</small>"
 
 
-def _last(row: Row, now: datetime) -> str:
+def _last(row: ScheduleRow, now: datetime) -> str:
     fire = row.fire
     if fire is None:
         return '<span class="py-quiet">never</span>'
@@ -154,7 +154,7 @@ def _last(row: Row, now: datetime) -> str:
     return f'<span class="py-chips">{chips}</span><small>{escape(told)}</small>{error}'
 
 
-def _by(row: Row) -> str:
+def _by(row: ScheduleRow) -> str:
     if row.served is None:
         return wording.NONE
     names = ", ".join(row.served.by[:_NAMED])

@@ -9,11 +9,12 @@ import pandas as pd
 
 from dashboard.components import links, markup, wording
 from dashboard.overview import cards
-from dashboard.overview.track_status import Standing
+from dashboard.overview.track_status import TrackStatus
 from records.environments import EnvironmentUsed
+from reports.text.staleness_text import silence
 
 
-def table(items: Sequence[Standing], now: datetime) -> str:
+def table(items: Sequence[TrackStatus], now: datetime) -> str:
     """The tracks."""
     columns = [
         ("Track", False),
@@ -35,7 +36,7 @@ def table(items: Sequence[Standing], now: datetime) -> str:
     return markup.table("Freshness", columns, rows, folded=True)
 
 
-def frame(items: Iterable[Standing]) -> pd.DataFrame:
+def frame(items: Iterable[TrackStatus]) -> pd.DataFrame:
     """The same for a CSV file."""
     rows: list[dict[str, object]] = []
     for one in items:
@@ -47,7 +48,7 @@ def frame(items: Iterable[Standing]) -> pd.DataFrame:
                 "label": one.newest.label,
                 "state": one.state,
                 "due_at": one.newest.due_at,
-                "late": one.late.sentence if one.late else "",
+                "late": silence(one.late) if one.late else "",
                 "last_done_due_at": done.due_at if done else None,
                 "last_done_run": done.run_id if done else "",
                 "nights": len(one.nights),
@@ -88,17 +89,17 @@ def environments_frame(items: Iterable[EnvironmentUsed]) -> pd.DataFrame:
     return pd.DataFrame([asdict(one) for one in items])
 
 
-def _where(one: Standing) -> str:
+def _where(one: TrackStatus) -> str:
     task = one.newest
     return " · ".join(filter(None, (task.schedule, task.label or "any machine")))
 
 
-def _late(one: Standing) -> str:
-    told = one.late.sentence if one.late else "nobody is there for it" if one.forsaken else ""
+def _late(one: TrackStatus) -> str:
+    told = silence(one.late) if one.late else "nobody is there for it" if one.forsaken else ""
     return f'<small class="py-reason">{escape(told)}</small>' if told else ""
 
 
-def _done(one: Standing, now: datetime) -> str:
+def _done(one: TrackStatus, now: datetime) -> str:
     done = one.last_done
     if done is None:
         return '<span class="py-quiet">never</span>'

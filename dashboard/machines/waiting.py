@@ -7,14 +7,13 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import Waiting, alive, in_its_turn, in_words, present, some, takers, waiting
+from analysis.staleness import Waiting, alive
 from dashboard.components import links, markup, wording
-from dashboard.overview.load import Morning
-from dashboard.overview.schedule_heartbeat import measures, thinks
+from dashboard.overview.load import OverviewData
 from records.tasks import Task
+from reports.text.staleness_text import in_its_turn, in_words, some
+from workflows.fleet_status import MEASURING, fleet_status, machine_of
 
-#: The jobs that hold a machine for themselves, as the schedulers' own list has them.
-MEASURING = frozenset({"measure", "upgrade", "confirm"})
 #: Those for which somebody has to do something first.
 _ORDER = ("no such label", "nobody", "running", "busy", "not yet", "next")
 
@@ -33,33 +32,26 @@ class Open:
         return _ORDER.index(self.why), self.task.due_at, self.task.id
 
 
-def opened(tasks: Iterable[Task], morning: Morning, said: Mapping[int, str], now: datetime) -> list[Open]:
+def opened(
+    tasks: Iterable[Task], morning: OverviewData, said: Mapping[int, str], now: datetime
+) -> list[Open]:
     """Every task with why it waits, those first that nobody can do.
 
     `said` is what some that run wait for before they measure, by task.
     """
     tasks = list(tasks)
-    there = present(alive(morning.seen, now, morning.patience.silent_minutes))
+    heard = alive(morning.seen, now, morning.patience.silent_minutes)
     running = [task for task in tasks if task.state == "running"]
-    living = {one.owner for one in there}
-    away = [one for one in morning.seen if one.owner not in living]
-    # By whether a job holds its machine for itself.
-    asleep = {True: takers(away), False: takers(filter(thinks, away))}
-    able = {True: takers(filter(measures, there)), False: takers(filter(thinks, there))}
-    busy = {
-        alone: {_machine(each) for each in running if (each.job in MEASURING) == alone}
-        for alone in (True, False)
-    }
+    status = fleet_status(morning.seen, heard, running, now)
     found: list[Open] = []
     for task in tasks:
         if task.state == "running":
             told = "; ".join(filter(None, (_running(task, now), said.get(task.id))))
             found.append(Open(task, "running", told))
             continue
-        alone = task.job in MEASURING
-        because = waiting(task, able[alone], busy[alone], now)
-        silent = asleep[alone].of(task.label)
-        found.append(Open(task, because.why, _because(task, because, silent, alone=alone)))
+        because, silent = status.why(task), status.silent_takers(task)
+        told = _because(task, because, silent, alone=task.job in MEASURING)
+        found.append(Open(task, because.why, told))
     return sorted(found, key=lambda one: one.seriousness)
 
 
@@ -71,7 +63,7 @@ def table(items: Sequence[Open], now: datetime) -> str:
             markup.chip(one.task.state),
             f"{escape(one.task.schedule)}<small>{escape(_what(one.task))}</small>",
             f"{wording.ago(one.task.due_at, now)}<small>{wording.utc(one.task.due_at)}</small>",
-            escape(_machine(one.task) or one.task.label or "any machine"),
+            escape(machine_of(one.task) or one.task.label or "any machine"),
             _why(one),
         )
         for one in items
@@ -89,7 +81,7 @@ def frame(items: Iterable[Open]) -> pd.DataFrame:
             one.task.part,
             one.task.job,
             one.task.label,
-            _machine(one.task),
+            machine_of(one.task),
             one.task.due_at,
             one.task.started_at,
             one.task.run_id or "",
@@ -131,7 +123,3 @@ def _why(one: Open) -> str:
 
 def _what(task: Task) -> str:
     return " · ".join(part for part in (task.job, task.part, f"task {task.id}") if part)
-
-
-def _machine(task: Task) -> str:
-    return (task.owner or "").partition("/")[0]

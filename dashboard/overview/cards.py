@@ -7,20 +7,21 @@ from html import escape
 
 import pandas as pd
 
-from analysis.staleness import in_words
 from dashboard.components import links, markup, tables, wording
-from dashboard.overview.track_status import Standing
+from dashboard.overview.track_status import TrackStatus
+from reports.text.staleness_text import counted as counted_outcomes
+from reports.text.staleness_text import in_words, silence
 
 #: Cases that fell are named one by one up to so many.
 _NAMED = 3
 
 
-def cards(items: Sequence[Standing], now: datetime) -> str:
+def cards(items: Sequence[TrackStatus], now: datetime) -> str:
     """One card for each."""
     return markup.panels(*(_card(one, now) for one in items), kind="py-nights")
 
 
-def frame(items: Sequence[Standing]) -> pd.DataFrame:
+def frame(items: Sequence[TrackStatus]) -> pd.DataFrame:
     """The same for a CSV file."""
     return pd.DataFrame(
         [_row(one) for one in items],
@@ -31,7 +32,7 @@ def frame(items: Sequence[Standing]) -> pd.DataFrame:
     )
 
 
-def strip(one: Standing) -> str:
+def strip(one: TrackStatus) -> str:
     """The newest nights as signs, the newest last."""
     nights = one.nights[::-1]
     states = [state for _, state in nights]
@@ -45,7 +46,7 @@ def strip(one: Standing) -> str:
     return f'<span class="py-strip" role="img" aria-label="{escape(label)}">{signs}</span>'
 
 
-def _row(one: Standing) -> dict[str, object]:
+def _row(one: TrackStatus) -> dict[str, object]:
     task, summary, told = one.newest, one.summary, one.coverage
     return {
         "schedule": task.schedule,
@@ -54,7 +55,7 @@ def _row(one: Standing) -> dict[str, object]:
         "machine": task.machine,
         "state": one.state,
         "due_at": task.due_at,
-        "late": one.late.sentence if one.late else "",
+        "late": silence(one.late) if one.late else "",
         "run": summary.id if summary else "",
         "hardware": summary.hardware if summary else "",
         "torch": " ".join(summary.torch_versions) if summary else "",
@@ -68,13 +69,15 @@ def _row(one: Standing) -> dict[str, object]:
     }
 
 
-def _card(one: Standing, now: datetime) -> str:
+def _card(one: TrackStatus, now: datetime) -> str:
     task, state = one.newest, wording.status(one.state)
     if state.tone == "good":
         # A task that is done is no good news where its numbers are not good.
         state = replace(state, sign=wording.SIGNS[one.tone], tone=one.tone)
     where = " · ".join(part for part in (task.schedule, task.machine or "any machine") if part)
-    spoiled = f'<span class="py-odd">! {escape(one.disturbed.counted)}</span>' if one.disturbed else ""
+    spoiled = (
+        f'<span class="py-odd">! {escape(counted_outcomes(one.disturbed))}</span>' if one.disturbed else ""
+    )
     lines = [_when(one, now), _what(one), _coverage(one), spoiled, escape(task.error) if task.error else ""]
     nights = f"{strip(one)}<small>{escape(_missing(one))}</small>" if len(one.nights) > 1 else ""
     return (
@@ -85,7 +88,7 @@ def _card(one: Standing, now: datetime) -> str:
     )
 
 
-def _when(one: Standing, now: datetime) -> str:
+def _when(one: TrackStatus, now: datetime) -> str:
     task = one.newest
     due = f"due {wording.utc(one.nights[0][0])}, {wording.ago(one.nights[0][0], now)}"
     if one.spent and task.state == "done":
@@ -97,7 +100,7 @@ def _when(one: Standing, now: datetime) -> str:
     return escape(f"{due}; {nobody}" if one.forsaken else due)
 
 
-def _what(one: Standing) -> str:
+def _what(one: TrackStatus) -> str:
     """What the newest run came to: how many are ok, and on what it ran."""
     summary = one.summary
     if summary is None:
@@ -111,7 +114,7 @@ def _what(one: Standing) -> str:
     )
 
 
-def _coverage(one: Standing) -> str:
+def _coverage(one: TrackStatus) -> str:
     told = one.coverage
     if told is None or not told.usual:
         first = "no nights before to compare its cases with"
@@ -125,7 +128,7 @@ def _coverage(one: Standing) -> str:
     return f'<span class="py-bad">× {escape(share)}</span><small>no longer: {escape(names + more)}</small>'
 
 
-def _missing(one: Standing) -> str:
+def _missing(one: TrackStatus) -> str:
     """`none of the last 14 nights is missing`."""
     missing = one.missing or "none"
     return f"{missing} of the last {len(one.nights)} nights {'are' if one.missing > 1 else 'is'} missing"

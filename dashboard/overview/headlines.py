@@ -12,19 +12,19 @@ import pandas as pd
 from analysis.comparison.thresholds import threshold_of
 from analysis.ratios import ratio
 from analysis.recent_level import NIGHTS, RecentChange, against
-from analysis.words import percent
 from dashboard.components import links, markup, wording
 from dashboard.overview.sparkline import sparkline
-from dashboard.overview.track_status import Standing
+from dashboard.overview.track_status import TrackStatus
 from db.series.nightly_queries import Lines
 from records.findings import Finding
+from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
+from reports.text.numbers import percent
 
 #: What a headline is about, the steadier first: a case that lacks it is told by the next.
 METRICS = ("latency_floor", "latency")
 #: Tracks whose cases are told, rows of each at least and of all together, nights of a picture.
 TRACKS, _LEAST, _ROWS, COURSE = 4, 3, 12, 60
-_CANARY = "canary_"
 #: Less of a confirmed change than this share is not there any more.
 _LEFT = 0.5
 
@@ -68,16 +68,16 @@ class CaseNight:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class TrackHeadlines:
     """A track's headlines: what is confirmed first, the largest first. `lines` has the course of each row."""
 
-    part: Standing
+    part: TrackStatus
     headlines: tuple[CaseNight, ...]
     rows: tuple[CaseNight, ...]
     lines: Mapping[SeriesKey, str]
 
 
-def followed(parts: Iterable[Standing]) -> list[Standing]:
+def followed(parts: Iterable[TrackStatus]) -> list[TrackStatus]:
     """The tracks whose cases are told: those with the most nights, of as many those measured last.
 
     Not the pinned ones, which stand beside, unless all are.
@@ -88,21 +88,16 @@ def followed(parts: Iterable[Standing]) -> list[Standing]:
     return [one for _, one in richest[:TRACKS]]
 
 
-def _nights(one: Standing) -> int:
+def _nights(one: TrackStatus) -> int:
     return min(NIGHTS + 1, len(runs_of(one)))
 
 
-def is_canary(key: SeriesKey) -> bool:
-    """Whether a series is the machine's own."""
-    return key.case.startswith(_CANARY)
-
-
-def runs_of(one: Standing) -> tuple[str, ...]:
+def runs_of(one: TrackStatus) -> tuple[str, ...]:
     """The newest runs of a track, newest first, as many as its pictures show."""
     return tuple(task.run_id for task in one.tasks if task.run_id and task.state != "running")[:COURSE]
 
 
-def headlines(one: Standing, newest: str, found: Lines, known: Iterable[Finding]) -> tuple[CaseNight, ...]:
+def headlines(one: TrackStatus, newest: str, found: Lines, known: Iterable[Finding]) -> tuple[CaseNight, ...]:
     """The cases of the run `newest` of a track, of each one metric; `found` are their points.
 
     `known` are the findings in these series, oldest first.
@@ -115,7 +110,7 @@ def headlines(one: Standing, newest: str, found: Lines, known: Iterable[Finding]
     made = [
         _headline(key, points, point, own.get(_identity(key), ()))
         for key, points in found.items()
-        if (point := _point_of(points, newest)) and not is_canary(key)
+        if (point := _point_of(points, newest)) and point.environment_kind != EnvironmentKind.CANARY
     ]
     best = {each.key.case: each for each in sorted(made, key=lambda each: -METRICS.index(each.key.metric))}
     return tuple(sorted(best.values(), key=_order))
@@ -175,7 +170,7 @@ def summary(items: Sequence[CaseNight]) -> str:
     return ", ".join([inside, *counted])
 
 
-def table(one: Followed, now: datetime, where: str) -> str:
+def table(one: TrackHeadlines, now: datetime, where: str) -> str:
     """The rows of a track."""
     columns = [
         ("Case", False),
@@ -252,7 +247,7 @@ def pictures(shown: Collection[CaseNight], found: Lines) -> dict[SeriesKey, str]
     return made
 
 
-def frame(items: Iterable[Followed]) -> pd.DataFrame:
+def frame(items: Iterable[TrackHeadlines]) -> pd.DataFrame:
     """All cases for a CSV file, also those without a row; ratios are new / old."""
     return pd.DataFrame(
         [_row(one.part, each) for one in items for each in one.headlines],
@@ -264,7 +259,7 @@ def frame(items: Iterable[Followed]) -> pd.DataFrame:
     )
 
 
-def _row(part: Standing, one: CaseNight) -> dict[str, object]:
+def _row(part: TrackStatus, one: CaseNight) -> dict[str, object]:
     task, compared, finding = part.newest, one.against, one.finding
     about = ("run", "point", "low", "high", "smallest", "largest", "n")
     return {

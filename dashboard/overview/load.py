@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import streamlit as st
 
-from analysis.staleness import Silence, overdue_nights, silent_machines
+from analysis.staleness import Silence
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.overview.headlines import METRICS
-from dashboard.overview.schedule_heartbeat import Patience, Served, patience, served
-from dashboard.overview.track_status import Standing, standings, with_results
+from dashboard.overview.schedule_heartbeat import Served, served
+from dashboard.overview.track_status import TrackStatus, standings, with_results
 from dashboard.server.database import opened
 from db.findings import counts as finding_counts
 from db.findings import store as findings
@@ -26,6 +26,7 @@ from records.findings import Finding
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
+from workflows.fleet_status import Patience, announced_patience, silences
 
 #: How far back nights are looked at, and how many of their tasks: two nights of a thousand machines.
 _BACK, _TASKS = timedelta(days=35), 3000
@@ -40,13 +41,13 @@ _kept_long = st.cache_resource(ttl=_LONG_SECONDS, show_spinner=False, max_entrie
 
 
 @dataclass(frozen=True, slots=True)
-class Morning:
+class OverviewData:
     """What schedules and schedulers have come to. `parts` and `silent` come with the worst first.
 
     `parts` have no results yet: those cost a question each.
     """
 
-    parts: tuple[Standing, ...]
+    parts: tuple[TrackStatus, ...]
     silent: tuple[Silence, ...]
     seen: tuple[SchedulerSeen, ...]
     plan: tuple[Served, ...]
@@ -54,28 +55,26 @@ class Morning:
 
 
 @_kept
-def morning(url: str) -> Morning:
+def morning(url: str) -> OverviewData:
     """How every part of every schedule stands, and who is there to go on."""
     database, now = opened(url), datetime.now(UTC)
     tasks = nightly_queries.night_tasks(database, now - _BACK, _TASKS)
     missed = nightly_queries.missed_fires(database, {task.schedule for task in tasks}, now - _BACK)
     seen = queue_queries.schedulers(database)
-    waits = patience(seen)
+    waits = announced_patience(seen)
     plan = served(seen, now, waits.silent_minutes)
-    # Among the newest tasks of many machines is not the first night that nobody began.
-    unbegun = queue_queries.unbegun(database, "measure")
-    silences = overdue_nights(unbegun, seen, now, hours=waits.overdue_hours, minutes=waits.silent_minutes)
-    overdue = {one.name: one for one in silences}
-    return Morning(
+    silent = silences(database, seen, now, waits)
+    overdue = {one.name: one for one in silent.nights}
+    return OverviewData(
         parts=tuple(standings(tasks, missed, seen, plan, now, waits, overdue)),
-        silent=tuple(silent_machines(seen, now, waits.silent_minutes)),
+        silent=silent.machines,
         seen=tuple(seen),
         plan=tuple(plan),
         patience=waits,
     )
 
 
-def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
+def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
     """Parts with their newest run and their coverage, the worst first."""
     newest = [next((task.run_id for task in one.tasks if task.run_id), None) for one in parts]
     summaries = _summaries(url, tuple(run for run in newest if run))
@@ -85,7 +84,7 @@ def results(url: str, parts: Sequence[Standing]) -> list[Standing]:
     return sorted(found, key=lambda one: one.seriousness)
 
 
-def endings(url: str, one: Standing) -> dict[str, list[Ending]]:
+def endings(url: str, one: TrackStatus) -> dict[str, list[Ending]]:
     """How the cases ended in the newest night of a part that is over and in those before, by run."""
     if one.measured is None or one.measured.run_id is None:
         return {}

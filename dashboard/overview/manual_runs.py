@@ -6,6 +6,7 @@ from datetime import datetime
 from dashboard.components import frames, load, markup, parts, run_source, tables, wording
 from dashboard.overview import headlines, problems, sparkline
 from dashboard.overview import load as asked
+from records.kinds import EnvironmentKind, RunSource
 from records.runs import RunSummary
 from records.series import Headline
 
@@ -18,7 +19,7 @@ SERIES = 20
 def show(url: str, runs: Sequence[RunSummary], now: datetime) -> None:
     """The last run, what did not end ok, and the newest latencies with their course."""
     own = load.own_runs(url, _AMONG)
-    mixed = bool(own) and not all(run_source.measured(run.id) for run in runs)
+    mixed = bool(own) and not all(run.source == RunSource.MEASURED for run in runs)
     last = (own or runs)[0]
     spare = 0
     if last.counts.get("skipped"):
@@ -46,7 +47,7 @@ def _headlines(url: str, now: datetime) -> None:
     known = load.headlines(url, "latency")
     if not known:
         return
-    own = [headline for headline in known if run_source.measured(headline.latest.run)]
+    own = [headline for headline in known if headline.latest.source == RunSource.MEASURED]
     shown = sorted(own or known, key=_newest_first)[:SERIES]
     parts.heading("Latest latency", lambda: frames.headlines(own or known), "latest-latency.csv")
     parts.caption(
@@ -65,5 +66,5 @@ def _headlines(url: str, now: datetime) -> None:
 
 def _newest_first(one: Headline) -> tuple[object, ...]:
     """The newest run's, by name; what is the machine's own comes last."""
-    key, own = one.key, headlines.is_canary(one.key)
+    key, own = one.key, one.latest.environment_kind == EnvironmentKind.CANARY
     return -one.latest.started_at.timestamp(), own, key.case, key.hardware, key.profile

@@ -8,8 +8,8 @@ from analysis.recent_level import NIGHTS
 from configuration.tables.schedules import MEASURE
 from dashboard.components import links, markup, parts, wording
 from dashboard.overview import cards, headlines, load, problems, verdict
-from dashboard.overview.headlines import Followed
-from dashboard.overview.track_status import Standing
+from dashboard.overview.headlines import TrackHeadlines
+from dashboard.overview.track_status import TrackStatus
 from dashboard.overview.view import DAYS, Overview
 from dashboard.regressions import findings
 
@@ -41,7 +41,7 @@ def first_night(url: str, now: datetime) -> None:
         parts.html(f"<p>{escape(told)}: {markup.link(links.fleet(), 'Fleet →')}</p>")
 
 
-def _tracks(looked: Sequence[Standing], every: Sequence[Standing], now: datetime) -> None:
+def _tracks(looked: Sequence[TrackStatus], every: Sequence[TrackStatus], now: datetime) -> None:
     asked = [one for one in every if one.asked_for]
     shown = (asked or every)[:CARDS]
     parts.heading("Newest night", lambda: cards.frame(every), "newest-night.csv")
@@ -79,18 +79,18 @@ def _findings(found: verdict.News, chosen: Overview, now: datetime) -> None:
         parts.html(f"<p>{markup.link(links.findings(), f'and {more:,} more: Regressions →')}</p>")
 
 
-def _trouble(url: str, looked: Sequence[Standing]) -> list[problems.Problem]:
+def _trouble(url: str, looked: Sequence[TrackStatus]) -> list[problems.CaseProblem]:
     endings = {run: each for one in looked for run, each in load.endings(url, one).items()}
     return problems.problems(looked, endings)
 
 
-def _problems(found: Sequence[problems.Problem]) -> None:
+def _problems(found: Sequence[problems.CaseProblem]) -> None:
     if found:
         parts.heading("Not ok in the newest night", lambda: problems.frame(found), "not-ok.csv")
         parts.html(problems.table(found))
 
 
-def _headlines(url: str, looked: Sequence[Standing], now: datetime) -> None:
+def _headlines(url: str, looked: Sequence[TrackStatus], now: datetime) -> None:
     tracks = headlines.followed(looked)
     items = [each for one in tracks if (each := _followed(url, one, len(tracks)))]
     if not items:
@@ -110,7 +110,7 @@ def _headlines(url: str, looked: Sequence[Standing], now: datetime) -> None:
             parts.html(headlines.table(one, now, where))
 
 
-def _followed(url: str, one: Standing, tracks: int) -> Followed | None:
+def _followed(url: str, one: TrackStatus, tracks: int) -> TrackHeadlines | None:
     """The headline cases of a track; None where its newest night measured nothing."""
     newest = one.measured.run_id if one.measured else None
     if newest is None:
@@ -126,4 +126,4 @@ def _followed(url: str, one: Standing, tracks: int) -> Followed | None:
         return None
     shown = headlines.rows(made, tracks)
     course = load.lines(url, tuple(each.key for each in shown), runs) if shown else {}
-    return Followed(one, made, shown, headlines.pictures(shown, course))
+    return TrackHeadlines(one, made, shown, headlines.pictures(shown, course))

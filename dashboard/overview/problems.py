@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.staleness import DISTURBED, shown
 from dashboard.components import links, markup, wording
-from dashboard.overview.track_status import Standing
+from dashboard.overview.track_status import TrackStatus
 from db.runs.outcome_counts import Ending
 from records.outcomes import Outcome
 
@@ -21,7 +21,7 @@ _NOT_NEEDED = "not needed"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CaseProblem:
     """So many replicates of a case that did not end ok in the newest night of a part.
 
     `since` says in words what is new about it; it is empty where they ended so in the earlier night, too.
@@ -44,9 +44,9 @@ def needed(outcome: Outcome) -> bool:
     return _needed(outcome.status, outcome.reason)
 
 
-def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]]) -> list[Problem]:
+def problems(parts: Iterable[TrackStatus], endings: Mapping[str, Sequence[Ending]]) -> list[CaseProblem]:
     """What did not end ok in the newest night of each part that is over, the worst first."""
-    found: list[Problem] = []
+    found: list[CaseProblem] = []
     for one in parts:
         task = one.measured
         if task is None or not one.asked_for:
@@ -61,14 +61,14 @@ def problems(parts: Iterable[Standing], endings: Mapping[str, Sequence[Ending]])
                 since = _since(each, fell, known)
                 newly = each.case not in fell and each.case not in bad
                 found.append(
-                    Problem(
+                    CaseProblem(
                         name, task.machine, run, each.case, each.status, each.reason, each.count, since, newly
                     )
                 )
     return sorted(found, key=_worst_first)
 
 
-def newly_failed(items: Iterable[Problem]) -> int:
+def newly_failed(items: Iterable[CaseProblem]) -> int:
     """How many cases failed that did not in the earlier night, or in a first one; without those that fell."""
     return len({(one.part, one.case) for one in items if one.newly and _is_bad(one)})
 
@@ -77,7 +77,7 @@ def newly_failed(items: Iterable[Problem]) -> int:
 class Cause:
     """What ended alike in one run on one machine."""
 
-    items: tuple[Problem, ...]
+    items: tuple[CaseProblem, ...]
 
     @property
     def count(self) -> int:
@@ -93,12 +93,12 @@ class Cause:
         return tuple(reason for reason, _ in counted.most_common() if reason)
 
 
-def causes(items: Iterable[Problem]) -> list[Cause]:
+def causes(items: Iterable[CaseProblem]) -> list[Cause]:
     """Problems by how they ended, why, and in which run, the worst first.
 
     A case that was disturbed in the earlier night too is part of the same cause: the machine is.
     """
-    together: dict[tuple[str, ...], list[Problem]] = defaultdict(list)
+    together: dict[tuple[str, ...], list[CaseProblem]] = defaultdict(list)
     for one in items:
         # A reason of the machine's holds the share of time that each case lost.
         why = () if one.status in DISTURBED else (one.reason, one.since)
@@ -107,7 +107,7 @@ def causes(items: Iterable[Problem]) -> list[Cause]:
     return sorted(found, key=lambda each: min(_worst_first(one) for one in each.items))
 
 
-def table(items: Sequence[Problem]) -> str:
+def table(items: Sequence[CaseProblem]) -> str:
     """A row for each cause, which opens to its cases; what was so in the earlier night is counted."""
     found = causes(items)
     columns = [("Outcome", False), ("Why", False), ("Cases", False), ("Where", False)]
@@ -136,7 +136,7 @@ def _why(reasons: Sequence[str]) -> str:
     return f'<span class="py-reason">{escape(reasons[0] if reasons else wording.NONE)}</span>{more}'
 
 
-def _cases(items: Sequence[Problem]) -> str:
+def _cases(items: Sequence[CaseProblem]) -> str:
     """The case, or how many there are and, opened, each of them with its own reason."""
     if len(items) == 1:
         return markup.case(items[0].case)
@@ -148,7 +148,7 @@ def _cases(items: Sequence[Problem]) -> str:
     return f"<details><summary>{wording.plural(len(items), 'case')}</summary><ul>{lines}</ul></details>"
 
 
-def _where(items: Sequence[Problem]) -> str:
+def _where(items: Sequence[CaseProblem]) -> str:
     first = items[0]
     new = [one.since for one in items if one.since]
     since = new[0] if len(new) == len(items) else f"{len(new)} of them {new[0]}"
@@ -156,7 +156,7 @@ def _where(items: Sequence[Problem]) -> str:
     return f"{markup.link(links.run(first.run), first.run)}<small>{escape(told)}</small>"
 
 
-def frame(items: Iterable[Problem]) -> pd.DataFrame:
+def frame(items: Iterable[CaseProblem]) -> pd.DataFrame:
     """All of them for a CSV file."""
     columns = ["part", "machine", "run", "case", "status", "reason", "replicates", "new"]
     rows = [
@@ -166,7 +166,7 @@ def frame(items: Iterable[Problem]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _rest(title: str, items: Sequence[Problem]) -> str:
+def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     """A line for many: how they ended, and the runs whose pages list them."""
     counted = Counter(one.status for one in items)
     told = ", ".join(f"{many:,} {wording.status(status).word}" for status, many in counted.most_common())
@@ -190,9 +190,9 @@ def _needed(status: str, reason: str) -> bool:
     return status != "skipped" or not reason.startswith(_NOT_NEEDED)
 
 
-def _worst_first(one: Problem) -> tuple[object, ...]:
+def _worst_first(one: CaseProblem) -> tuple[object, ...]:
     return one.since != _FELL, not one.since, not _is_bad(one), one.part, one.case, one.status
 
 
-def _is_bad(one: Problem | Ending) -> bool:
+def _is_bad(one: CaseProblem | Ending) -> bool:
     return wording.status(one.status).tone == "bad"

@@ -7,17 +7,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from analysis.staleness import alive
-from configuration.tables.alerts import AlertSettings
 from records.tasks import SchedulerSeen
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """From when on a machine counts as silent, a night that has not begun as late, a machine as disturbed."""
-
-    silent_minutes: int
-    overdue_hours: int
-    disturbed_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +31,6 @@ class Served:
     next: tuple[datetime, ...] = ()
     by: tuple[str, ...] = ()
     alive: bool = False
-
-
-def patience(seen: Sequence[SchedulerSeen]) -> Patience:
-    """What the scheduler that was seen last was told of it; where none says anything, the defaults."""
-    usual = AlertSettings()
-    for one in sorted(seen, key=lambda one: one.seen_at, reverse=True):
-        minutes, hours = (one.facts.get(name) for name in ("silent_minutes", "overdue_hours"))
-        if isinstance(minutes, int) and isinstance(hours, int) and min(minutes, hours) > 0:
-            share = one.facts.get("disturbed_share")
-            # An earlier version says nothing of it.
-            return Patience(minutes, hours, share if isinstance(share, float) else usual.disturbed_share)
-    return Patience(usual.silent_minutes, usual.overdue_hours, usual.disturbed_share)
-
-
-def measures(one: SchedulerSeen) -> bool:
-    """Whether a scheduler measures, or only plans and thinks; one that says nothing of it may measure."""
-    return one.facts.get("measures") is not False
-
-
-def thinks(one: SchedulerSeen) -> bool:
-    """Whether a scheduler does what measures nothing; a node of a fleet is there to measure alone."""
-    return one.facts.get("head") is None
 
 
 def served(seen: Sequence[SchedulerSeen], now: datetime, silent_minutes: int) -> list[Served]:

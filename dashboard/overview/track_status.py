@@ -23,10 +23,11 @@ from analysis.staleness import (
     waiting,
 )
 from dashboard.components import wording
-from dashboard.overview.schedule_heartbeat import Patience, Served, measures
+from dashboard.overview.schedule_heartbeat import Served
 from db.runs.outcome_counts import Ending
 from records.runs import RunSummary
 from records.tasks import NightTask, SchedulerSeen
+from workflows.fleet_status import Patience, measures
 
 #: Nights of a part that are shown one by one.
 NIGHTS = 14
@@ -43,7 +44,7 @@ Night = tuple[datetime, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrackStatus:
     """A part of a schedule. `tasks` and `nights` are the newest first, and there is at least one of each.
 
     `late` says in a sentence what should have happened and did not, if anything. `waits` is why its newest
@@ -144,7 +145,7 @@ def standings(
     now: datetime,
     patience: Patience,
     overdue: Mapping[str, Silence],
-) -> list[Standing]:
+) -> list[TrackStatus]:
     """Every part of which there is a task, the worst first; `tasks` and moments come newest first.
 
     `overdue` are the nights that nobody began, by name.
@@ -160,7 +161,7 @@ def standings(
     off = {each.schedule for each in plan} - {each.schedule for each in plan if each.enabled}
     unplanned_ones = _unplanned(tasks, missed, plan, off, now)
     served = _served(plan)
-    found: list[Standing] = []
+    found: list[TrackStatus] = []
     for (schedule, part), own in parts.items():
         name = shown(schedule, part)
         since = unplanned_ones.get(schedule)
@@ -174,17 +175,17 @@ def standings(
         without = _missed_of(own, missed.get(schedule, ()), fires[schedule])
         nights = sorted(_nights(own, without), reverse=True)[:NIGHTS]
         waits = waiting(own[0], able, busy, now).why if own[0].state == "waiting" else None
-        found.append(Standing(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
+        found.append(TrackStatus(tuple(own), tuple(nights), late if asked_for else None, waits, asked_for))
     return sorted(found, key=lambda one: one.seriousness)
 
 
 def with_results(
-    one: Standing,
+    one: TrackStatus,
     summaries: Mapping[str, RunSummary],
     endings: Mapping[str, Sequence[Ending]],
     spent: Mapping[int, tuple[float, int]],
     disturbed_share: float,
-) -> Standing:
+) -> TrackStatus:
     """A part with its newest run, its coverage, its time and what disturbed it.
 
     `endings` are by run, `spent` is by task; what was disturbed counts from `disturbed_share` on.

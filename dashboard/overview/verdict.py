@@ -7,8 +7,9 @@ from html import escape
 
 from analysis.staleness import Silence, shown
 from dashboard.components import links, markup, wording
-from dashboard.overview.track_status import Standing
+from dashboard.overview.track_status import TrackStatus
 from records.findings import Finding, FindingGroup
+from reports.text.staleness_text import silence
 
 #: Sentences that stand below the verdict at most.
 _SENTENCES = 6
@@ -64,7 +65,7 @@ def news(
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OverviewVerdict:
     """The answer in one line, the worst first, and what it counts; `sentences` say what is late or silent."""
 
     tone: wording.Tone
@@ -79,8 +80,8 @@ class Verdict:
 
 
 def verdict(
-    parts: Sequence[Standing], silent: Sequence[Silence], found: News, newly_failed: int = 0
-) -> Verdict:
+    parts: Sequence[TrackStatus], silent: Sequence[Silence], found: News, newly_failed: int = 0
+) -> OverviewVerdict:
     """What the nights, the machines and the findings come to together.
 
     So many cases have `newly_failed`, perhaps with some of their replicates only, and are no case that fell.
@@ -114,14 +115,14 @@ def verdict(
     quiet = f"All quiet{' so far' if open_still else ''}" if asked else "No night is asked for any more"
     headline = ", ".join(told) if troubles else ": ".join(each for each in (quiet, *good) if each)
     sentences = (
-        *(one.sentence for one in silent),
-        *(one.late.sentence for one in asked if one.late),
+        *map(silence, silent),
+        *(silence(one.late) for one in asked if one.late),
         *(_forsaken(one) for one in asked if one.forsaken),
     )
-    return Verdict(tone, headline, _counted(states), sentences)
+    return OverviewVerdict(tone, headline, _counted(states), sentences)
 
 
-def _forsaken(one: Standing) -> str:
+def _forsaken(one: TrackStatus) -> str:
     task = one.newest
     whom = f" for {task.label}" if task.label else ""
     return f"{shown(task.schedule, task.part)} waits, and no scheduler that measures is there{whom}"
@@ -136,7 +137,7 @@ def _counted(states: Sequence[str]) -> str:
     return ", ".join([done, *others])
 
 
-def banner(told: Verdict, found: News) -> str:
+def banner(told: OverviewVerdict, found: News) -> str:
     """The verdict as HTML, with what else there is to know of findings."""
     more = [escape(told.counted)] if told.counted else []
     if found.known:

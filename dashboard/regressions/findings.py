@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import pandas as pd
 
 from analysis.ratios import in_ratios
-from analysis.words import percent
 from dashboard.components import filters, links, markup, wording
 from records.findings import Finding, FindingGroup, TriageEntry
 from reports.text.finding_text import (
@@ -24,6 +23,7 @@ from reports.text.finding_text import (
     stricter,
     verdict_word,
 )
+from reports.text.numbers import percent
 
 _TONES: Mapping[str, wording.Tone] = {"worse": "bad", "better": "good"}
 Rows = Sequence[Mapping[str, Any]]

@@ -9,7 +9,7 @@ import streamlit as st
 from analysis.operators import KERNEL, OPERATOR, difference, operators
 from dashboard.components import filters, frames, load, parts, wording
 from dashboard.runs import trace_files
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from records.outcomes import OperatorTable, Outcome
 from records.runs import Run
 
@@ -17,7 +17,7 @@ _MICROSECONDS = st.column_config.NumberColumn(format="%,.1f")
 _CALLS = st.column_config.NumberColumn(format="%.4g")
 
 
-def section(settings: Settings, run: Run, opened: Outcome, query: filters.Query) -> None:
+def section(settings: ServerSettings, run: Run, opened: Outcome, query: filters.Query) -> None:
     """Everything about the table of one outcome; nothing for an outcome that was measured."""
     if not opened.facts.get("operators"):
         return
@@ -58,7 +58,7 @@ def _draw(frame: pd.DataFrame) -> None:
     st.dataframe(frame, hide_index=True, column_config=config)
 
 
-def _trace(settings: Settings, run: Run, opened: Outcome) -> None:
+def _trace(settings: ServerSettings, run: Run, opened: Outcome) -> None:
     name, note = opened.facts.get("trace"), opened.facts.get("trace_note")
     if not name:
         parts.caption(f"No trace: {parts.plain(str(note))}" if note else "No trace was kept.")

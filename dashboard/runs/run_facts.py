@@ -10,6 +10,7 @@ import streamlit as st
 from analysis.comparison.comparison import COMPARED, DECIDED
 from dashboard.components import markup, parts, run_source
 from dashboard.runs import capabilities
+from records.kinds import RunSource
 from records.runs import Run
 
 #: What has a place of its own: what the machine could tell, and what an upgrade is judged by.
@@ -22,7 +23,7 @@ def section(run: Run) -> None:
     """The command that made a run, and all it knows of itself."""
     parts.heading("Facts", lambda: frame(run), f"facts-{run.id}.csv")
     # Of what a script submitted the command tells nothing that anybody could type again.
-    if run_source.measured(run.id) or run_source.imported(run.id):
+    if run.source == RunSource.MEASURED or run.source == RunSource.IMPORTED:
         parts.code(run.command)
     parts.html(panels(run))
     if told := capabilities.tables(run):

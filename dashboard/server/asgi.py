@@ -13,10 +13,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard.auth.middleware import MAY_LOOK, Gate
-from dashboard.auth.policy import Rules
+from dashboard.auth.middleware import MAY_LOOK, AccessGate
+from dashboard.auth.policy import AccessRules
 from dashboard.server import database, metrics
-from dashboard.server.settings import Settings
+from dashboard.server.settings import ServerSettings
 from db.errors import DatabaseError
 
 #: Streamlit styles its elements inline, and Vega compiles its expressions: hence the two `unsafe-`.
@@ -143,7 +143,7 @@ def _is_foreign(origin: bytes, host: bytes | None) -> bool:
 def ready(request: Request) -> Response:
     """200 when the database answers, 503 when it does not; why, is for those who may look."""
     try:
-        database.check(Settings.from_environment().database_url)
+        database.check(ServerSettings.from_environment().database_url)
     except DatabaseError as error:
         why = {"reason": str(error)} if request.scope.get(MAY_LOOK) else {}
         return _json(503, {"status": "unavailable", **why})
@@ -154,7 +154,7 @@ def metrics_text(request: Request) -> Response:
     """The metrics for Prometheus; 503 when the database does not answer; why, as with `ready`."""
     headers = {"cache-control": "no-store"}
     try:
-        opened = database.opened(Settings.from_environment().database_url)
+        opened = database.opened(ServerSettings.from_environment().database_url)
         text = metrics.exposition(opened, datetime.now(UTC))
     except DatabaseError as error:
         why = str(error) if request.scope.get(MAY_LOOK) else "The database does not answer."
@@ -167,7 +167,7 @@ def _json(status: int, body: dict[str, str]) -> Response:
     return Response(json.dumps(body), status, headers=headers, media_type="application/json")
 
 
-def application(rules: Rules, names: Sequence[str] = ()) -> st.App:
+def application(rules: AccessRules, names: Sequence[str] = ()) -> st.App:
     """The application under `rules`, by these `names`; one in a process: Streamlit has no room for two."""
     return st.App(
         Path(__file__).parents[1] / "app.py",
@@ -179,6 +179,6 @@ def application(rules: Rules, names: Sequence[str] = ()) -> st.App:
             Middleware(SecurityHeaders, encrypted=rules.encrypted),
             Middleware(OwnNames, names),
             Middleware(SameOrigin),
-            Middleware(Gate, rules),
+            Middleware(AccessGate, rules),
         ],
     )

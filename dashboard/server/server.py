@@ -10,12 +10,12 @@ from importlib.util import find_spec
 import uvicorn
 
 from dashboard.auth import reader
-from dashboard.auth.policy import Rules
+from dashboard.auth.policy import AccessRules
 from dashboard.server.asgi import application
 from dashboard.server.errors import AddressUnusable, LoginUnusable, PortBusy
 
 
-def serve(host: str, port: int, names: Sequence[str] = (), rules: Rules | None = None) -> None:
+def serve(host: str, port: int, names: Sequence[str] = (), rules: AccessRules | None = None) -> None:
     """Serve the dashboard on `host` (an address or a name) and `port` until SIGINT or SIGTERM.
 
     Port 0 takes any free one. `names` are the names by which browsers call it, beside that in the rules'
@@ -23,7 +23,7 @@ def serve(host: str, port: int, names: Sequence[str] = (), rules: Rules | None =
     Prints one line with the URL when ready. Raises PortBusy, AddressUnusable or LoginUnusable before anything
     is served.
     """
-    rules = rules or Rules()
+    rules = rules or AccessRules()
     if rules.login == "oidc" and find_spec("authlib") is None:
         raise LoginUnusable('login "oidc" needs Authlib: install pyrometer[oidc]')
     listener = _listen(host, port)

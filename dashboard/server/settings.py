@@ -23,7 +23,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """`database_url`: what `open_database` accepts. `data_dir` holds the runs' folders."""
 
     database_url: str
@@ -31,9 +31,9 @@ class Settings:
     prices: Prices = Prices()
 
     @staticmethod
-    def from_environment() -> "Settings":
+    def from_environment() -> "ServerSettings":
         """The settings in the environment variables, with their defaults."""
-        return Settings(
+        return ServerSettings(
             os.environ.get("PYROMETER_DATABASE_URL") or "sqlite:///pyrometer.db",
             os.environ.get("PYROMETER_DATA_DIR") or ".pyrometer",
             Prices(**json.loads(os.environ.get(PRICES) or "{}")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from analysis.speedups import Gain
 from dashboard.components import wording
 from dashboard.techniques import categories
-from dashboard.techniques.results import Brought
+from dashboard.techniques.results import TechniqueResult
 
 #: From so many steps on two digits say enough.
 _ROUGHLY = 100
@@ -59,7 +59,7 @@ def break_even(compile_seconds: float, step_ms: float, speed_up: Gain) -> BreakE
     return BreakEven(steps, after(speed_up.high), after(speed_up.low), seconds)
 
 
-def of(case: Brought, cache: str = COLD) -> BreakEven | None:
+def of(case: TechniqueResult, cache: str = COLD) -> BreakEven | None:
     """When the compiling of a case has paid, with an empty cache or (`WARM`) a filled one; None if it never
     does, or where a part of it is not known."""
     gain = case.speed_up
@@ -76,16 +76,16 @@ def in_words(steps: float) -> str:
     return wording.significant(whole, 2) if steps >= _ROUGHLY else f"{whole:,.0f}"
 
 
-def advice(cases: Sequence[Brought]) -> list[str]:
+def advice(cases: Sequence[TechniqueResult]) -> list[str]:
     """A sentence for each workload on which mode to use when, made of the measured numbers alone."""
-    workloads: dict[str, list[Brought]] = {}
+    workloads: dict[str, list[TechniqueResult]] = {}
     for case in cases:
         if case.speed_up is not None:
             workloads.setdefault(categories.workload(case.key), []).append(case)
     return [f"{workload}: {_advice(own)}" for workload, own in workloads.items()]
 
 
-def _advice(cases: Sequence[Brought]) -> str:
+def _advice(cases: Sequence[TechniqueResult]) -> str:
     """What the pairs that nobody disturbed say, and which modes have others."""
     quiet, noisy = ([case for case in cases if _disturbed(case) == which] for which in (False, True))
     told = [_settled(quiet)] if quiet else []
@@ -97,16 +97,16 @@ def _advice(cases: Sequence[Brought]) -> str:
     return " ".join(told)
 
 
-def _disturbed(case: Brought) -> bool:
+def _disturbed(case: TechniqueResult) -> bool:
     """Whether its speed-up rests on pairs of which others took part of a core."""
     return case.speed_up is not None and case.speed_up.disturbed > 0
 
 
-def _settled(cases: Sequence[Brought]) -> str:
+def _settled(cases: Sequence[TechniqueResult]) -> str:
     faster = [case for case in cases if _low(case) > 1]
     if not faster:
         return f"stay with eager. {_unproven(cases)}"
-    by_run: dict[str, list[Brought]] = {}
+    by_run: dict[str, list[TechniqueResult]] = {}
     for case in faster:
         by_run.setdefault(case.run, []).append(case)
     # Machines drift between runs: steps and seconds of two of them make no order.
@@ -115,7 +115,7 @@ def _settled(cases: Sequence[Brought]) -> str:
     return _of_one_run(together) + (_apart(apart) if apart else "")
 
 
-def _of_one_run(faster: Sequence[Brought]) -> str:
+def _of_one_run(faster: Sequence[TechniqueResult]) -> str:
     """Which of the modes that are faster, all of one run, to use when."""
     best = max(faster, key=_ratio)
     timed = [(case, paid) for case in faster if (paid := of(case)) is not None]
@@ -132,13 +132,13 @@ def _of_one_run(faster: Sequence[Brought]) -> str:
     return told + (_and_the_best(soonest, best) if best is not soonest else "")
 
 
-def _apart(cases: Sequence[Brought]) -> str:
+def _apart(cases: Sequence[TechniqueResult]) -> str:
     """What other runs found faster."""
     where = "was measured in another run" if len(cases) == 1 else "were measured in other runs"
     return f" {_several(cases)} {where}: there is no order between them."
 
 
-def _and_the_best(soonest: Brought, best: Brought) -> str:
+def _and_the_best(soonest: TechniqueResult, best: TechniqueResult) -> str:
     """What the fastest adds to the one that pays first."""
     name = categories.technique(best.key)
     if _low(best) <= _high(soonest):
@@ -150,7 +150,7 @@ def _and_the_best(soonest: Brought, best: Brought) -> str:
     return f" {_named(best)} is ahead of it{when}."
 
 
-def overtakes(first: Brought, second: Brought) -> float | None:
+def overtakes(first: TechniqueResult, second: TechniqueResult) -> float | None:
     """After how many steps `second`, which is faster, has won back what it compiles longer than `first`.
 
     Both must be of one run. None where its own latency floor is not the lower one: pairs may say otherwise
@@ -161,7 +161,7 @@ def overtakes(first: Brought, second: Brought) -> float | None:
     return max(0.0, more / saved) if saved > 0 else None
 
 
-def _unproven(cases: Sequence[Brought]) -> str:
+def _unproven(cases: Sequence[TechniqueResult]) -> str:
     slower = [case for case in cases if _high(case) < 1]
     rest = [case for case in cases if case not in slower]
     parts: list[str] = []
@@ -172,15 +172,15 @@ def _unproven(cases: Sequence[Brought]) -> str:
     return " ".join(parts)
 
 
-def _several(cases: Sequence[Brought]) -> str:
+def _several(cases: Sequence[TechniqueResult]) -> str:
     return ", ".join(f"{categories.technique(case.key)} ({_interval(case)})" for case in cases)
 
 
-def _named(case: Brought) -> str:
+def _named(case: TechniqueResult) -> str:
     return f"{categories.technique(case.key)} ({_interval(case)})"
 
 
-def _interval(case: Brought) -> str:
+def _interval(case: TechniqueResult) -> str:
     gain = case.speed_up
     if gain is None:
         return wording.NONE
@@ -189,21 +189,21 @@ def _interval(case: Brought) -> str:
     return f"{wording.gain(gain)}, {wording.gain_interval(gain)}"
 
 
-def _seconds(case: Brought) -> str:
+def _seconds(case: TechniqueResult) -> str:
     return wording.quantity(case.own[COLD].point, "s")
 
 
-def _ratio(case: Brought) -> float:
+def _ratio(case: TechniqueResult) -> float:
     gain = case.speed_up
     return gain.ratio if gain is not None and gain.ratio is not None else 0.0
 
 
-def _low(case: Brought) -> float:
+def _low(case: TechniqueResult) -> float:
     """The lower end of its speed-up; 0 where there is no interval: it proves no gain."""
     gain = case.speed_up
     return gain.low if gain is not None and gain.low is not None else 0.0
 
 
-def _high(case: Brought) -> float:
+def _high(case: TechniqueResult) -> float:
     gain = case.speed_up
     return gain.high if gain is not None and gain.high is not None else float("inf")

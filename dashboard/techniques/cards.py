@@ -5,10 +5,10 @@ from html import escape
 
 from dashboard.components import markup, wording
 from dashboard.techniques import columns, frames
-from dashboard.techniques.results import Brought, Reading
+from dashboard.techniques.results import TechniqueResult, TechniqueRun
 
 
-def row(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
+def row(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """What matters most, in a row of numbers."""
     timed = [(case, found) for case in frames.timed(cases) if (found := case.speed_up) is not None]
     standings = [columns.standing(found)[1] for _, found in timed]
@@ -36,7 +36,7 @@ def row(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
     return markup.panels(*shown)
 
 
-def _ended(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
+def _ended(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> str:
     """How the replicates of the cases ended, in a few words."""
     if any(case.failed is not None for case in cases):
         return "the reasons stand below"
@@ -47,5 +47,5 @@ def _ended(cases: Sequence[Brought], readings: Sequence[Reading]) -> str:
     return f"all that were reached ended well, {unreached:,} were not" if unreached else "all ended well"
 
 
-def _card(title: str, value: str, case: Brought) -> str:
+def _card(title: str, value: str, case: TechniqueResult) -> str:
     return markup.card(title, escape(value), escape(wording.case(case.case).text))

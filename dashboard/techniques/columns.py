@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.speedups import Gain
 from dashboard.components import links, markup, wording
 from dashboard.techniques import break_even
-from dashboard.techniques.results import Brought
+from dashboard.techniques.results import TechniqueResult
 
 #: Between a number and what belongs to it, where cells are narrow.
 _TIED = "\N{NO-BREAK SPACE}"
@@ -19,20 +19,22 @@ Values = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TechniqueColumn:
     """One column: its title, the HTML of a cell, and what the CSV has for it; nothing where nothing is known.
 
     A column that no case tells anything in is left out, unless it `stays`.
     """
 
     title: str
-    cell: Callable[[Brought], str]
-    values: Callable[[Brought], Values]
+    cell: Callable[[TechniqueResult], str]
+    values: Callable[[TechniqueResult], Values]
     number: bool = True
     stays: bool = False
 
 
-def table(label: str, columns: Sequence[Column], cases: Sequence[Brought], *, one_run: bool = False) -> str:
+def table(
+    label: str, columns: Sequence[TechniqueColumn], cases: Sequence[TechniqueResult], *, one_run: bool = False
+) -> str:
     """The cases as a table, those columns in it that anything is known for; `one_run` needs no naming."""
     shown = [column for column in columns if column.stays or any(column.values(case) for case in cases)]
     shown = [column for column in shown if column is not RUN or not one_run]
@@ -41,7 +43,7 @@ def table(label: str, columns: Sequence[Column], cases: Sequence[Brought], *, on
     return f'<div class="py-dense">{markup.table(label, heads, rows, folded=True)}</div>'
 
 
-def frame(columns: Sequence[Column], cases: Sequence[Brought]) -> pd.DataFrame:
+def frame(columns: Sequence[TechniqueColumn], cases: Sequence[TechniqueResult]) -> pd.DataFrame:
     """The same for CSV, with what cells leave out: what a ratio is against, how many pairs were disturbed."""
     rows: list[dict[str, object]] = []
     for case in cases:
@@ -52,40 +54,40 @@ def frame(columns: Sequence[Column], cases: Sequence[Brought]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _case_cell(case: Brought) -> str:
+def _case_cell(case: TechniqueResult) -> str:
     return markup.case(case.case)
 
 
-def _case_values(case: Brought) -> Values:
+def _case_values(case: TechniqueResult) -> Values:
     return {"case": case.case}
 
 
-def _run_values(case: Brought) -> Values:
+def _run_values(case: TechniqueResult) -> Values:
     return {"run": case.run, "environment": case.environment}
 
 
-def _run_cell(case: Brought) -> str:
+def _run_cell(case: TechniqueResult) -> str:
     return markup.link(links.run(case.run), case.run)
 
 
-CASE = Column("Case", _case_cell, _case_values, number=False, stays=True)
-RUN = Column("Run", _run_cell, _run_values, number=False, stays=True)
+CASE = TechniqueColumn("Case", _case_cell, _case_values, number=False, stays=True)
+RUN = TechniqueColumn("Run", _run_cell, _run_values, number=False, stays=True)
 
 
-def metric(name: str, title: str = "", *, base: bool = False) -> Column:
+def metric(name: str, title: str = "", *, base: bool = False) -> TechniqueColumn:
     """A metric of the case, or of its `base`line: the median with its interval, and n where that differs."""
     known = wording.metric(name)
     words = (title or known.title) + ("" if known.unit in ("", "share", "count") else f" ({known.unit})")
     prefix = f"baseline_{name}" if base else name
 
-    def values(case: Brought) -> Values:
+    def values(case: TechniqueResult) -> Values:
         found = (case.base if base else case.own).get(name)
         if found is None:
             return {}
         ends = {f"{prefix}_low": found.low, f"{prefix}_high": found.high, f"{prefix}_n": found.n}
         return {prefix: found.point, **ends}
 
-    def cell(case: Brought) -> str:
+    def cell(case: TechniqueResult) -> str:
         found = (case.base if base else case.own).get(name)
         if found is None:
             return wording.NONE
@@ -96,14 +98,14 @@ def metric(name: str, title: str = "", *, base: bool = False) -> Column:
             about = f"{' to '.join(ends)}, {about}"
         return f"{escape(point)}<small>{escape(about)}</small>"
 
-    return Column(words, cell, values)
+    return TechniqueColumn(words, cell, values)
 
 
-def gain(kind: str, title: str) -> Column:
+def gain(kind: str, title: str) -> TechniqueColumn:
     """A gain of the case: the ratio, whether it is one, its interval and n, or why there is none."""
     name = kind.replace("-", "_").replace(" ", "_")
 
-    def values(case: Brought) -> Values:
+    def values(case: TechniqueResult) -> Values:
         found = case.gains.get(kind)
         if found is None:
             return {}
@@ -112,7 +114,7 @@ def gain(kind: str, title: str) -> Column:
         about = {f"{name}_against": found.against, f"{name}_reason": found.reason}
         return {name: found.ratio, **ends, **left, **about}
 
-    def cell(case: Brought) -> str:
+    def cell(case: TechniqueResult) -> str:
         found = case.gains.get(kind)
         if found is None:
             return wording.NONE
@@ -122,7 +124,7 @@ def gain(kind: str, title: str) -> Column:
         shown = f'<strong class="py-{tone}">{sign} {escape(wording.gain(found))}</strong>'
         return f"{shown}<small>{escape(about_gain(found))}</small>"
 
-    return Column(title, cell, values)
+    return TechniqueColumn(title, cell, values)
 
 
 def standing(found: Gain) -> tuple[str, str, wording.Tone]:
@@ -156,7 +158,7 @@ def about_gain(found: Gain) -> str:
     return ", ".join(parts)
 
 
-def _pays_values(case: Brought) -> Values:
+def _pays_values(case: TechniqueResult) -> Values:
     found = break_even.of(case)
     if found is None:
         return {}
@@ -164,7 +166,7 @@ def _pays_values(case: Brought) -> Values:
     return {"pays_after_steps": found.steps, **ends, "pays_after_baseline_seconds": found.seconds}
 
 
-def _pays_cell(case: Brought) -> str:
+def _pays_cell(case: TechniqueResult) -> str:
     found = break_even.of(case)
     if found is None:
         compiled = case.speed_up is not None and break_even.COLD in case.own
@@ -179,46 +181,46 @@ def _pays_cell(case: Brought) -> str:
     return f"{steps}<small>{fewest} to {break_even.in_words(found.most)}</small>"
 
 
-PAYS = Column("Pays after (steps)", _pays_cell, _pays_values)
+PAYS = TechniqueColumn("Pays after (steps)", _pays_cell, _pays_values)
 
 
-def _allowed(case: Brought) -> float | None:
+def _allowed(case: TechniqueResult) -> float | None:
     """The error up to which the answer counts as right."""
     check = case.facts.get("check")
     value = check.get("tolerance") if isinstance(check, Mapping) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _allowed_cell(case: Brought) -> str:
+def _allowed_cell(case: TechniqueResult) -> str:
     return escape(wording.percent(_allowed(case)))
 
 
-def _allowed_values(case: Brought) -> Values:
+def _allowed_values(case: TechniqueResult) -> Values:
     value = _allowed(case)
     return {} if value is None else {"error_allowed": value}
 
 
-ALLOWED = Column("Error allowed", _allowed_cell, _allowed_values)
+ALLOWED = TechniqueColumn("Error allowed", _allowed_cell, _allowed_values)
 
 
-def _why_cell(case: Brought) -> str:
+def _why_cell(case: TechniqueResult) -> str:
     return f'<span class="py-reason">{escape(case.failed[1] if case.failed else "")}</span>'
 
 
-def _why_values(case: Brought) -> Values:
+def _why_values(case: TechniqueResult) -> Values:
     return {"reason": case.failed[1]} if case.failed else {}
 
 
-def _ended_cell(case: Brought) -> str:
+def _ended_cell(case: TechniqueResult) -> str:
     return markup.chip(case.failed[0]) if case.failed else ""
 
 
-def _ended_values(case: Brought) -> Values:
+def _ended_values(case: TechniqueResult) -> Values:
     return {"status": case.failed[0]} if case.failed else {}
 
 
-ENDED = Column("Outcome", _ended_cell, _ended_values, number=False, stays=True)
-WHY = Column("Why", _why_cell, _why_values, number=False, stays=True)
+ENDED = TechniqueColumn("Outcome", _ended_cell, _ended_values, number=False, stays=True)
+WHY = TechniqueColumn("Why", _why_cell, _why_values, number=False, stays=True)
 
 
 def _value(value: float, unit: str) -> str:

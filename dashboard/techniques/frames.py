@@ -10,7 +10,7 @@ from analysis.speedups import Gain
 from dashboard.components import charts, links, wording
 from dashboard.techniques import categories
 from dashboard.techniques.columns import standing
-from dashboard.techniques.results import Brought, Metrics, Reading, key_of
+from dashboard.techniques.results import Metrics, TechniqueResult, TechniqueRun, key_of
 from runner.worker.case_key import CaseKey
 
 #: Speed-ups drawn at most: more are no longer read, and the table and its file have all.
@@ -36,18 +36,18 @@ class Curves:
     lines: int
 
 
-def timed(cases: Sequence[Brought]) -> list[Brought]:
+def timed(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
     """The cases with a speed-up; several ranks are more hardware, and have an efficiency instead."""
     return [case for case in cases if case.speed_up is not None and not categories.several_ranks(case.key)]
 
 
-def drawn(cases: Sequence[Brought]) -> list[Brought]:
+def drawn(cases: Sequence[TechniqueResult]) -> list[TechniqueResult]:
     """The cases whose speed-up the chart shows: those furthest from 1, the fastest first."""
     furthest = sorted(timed(cases), key=lambda case: -abs(_log(case)))[:MOST_DRAWN]
     return sorted(furthest, key=lambda case: (-_log(case), case.case))
 
 
-def speed_ups(cases: Sequence[Brought]) -> pd.DataFrame:
+def speed_ups(cases: Sequence[TechniqueResult]) -> pd.DataFrame:
     """The rows of `charts.speed_ups`, from top to bottom; a case without an interval is a point alone.
 
     `from` and `to` are the interval as far as it is drawn, `low` and `high` as it is.
@@ -82,12 +82,12 @@ def speed_ups(cases: Sequence[Brought]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def scaled(cases: Sequence[Brought]) -> Curves | None:
+def scaled(cases: Sequence[TechniqueResult]) -> Curves | None:
     """Speed-up over one rank along the ranks, for up to six ways to share a workload out; None without any.
 
     One rank is 1 by definition. More ways are in the table.
     """
-    groups: dict[str, list[tuple[int, Brought, Gain]]] = {}
+    groups: dict[str, list[tuple[int, TechniqueResult, Gain]]] = {}
     for case in cases:
         gain = case.ratio("efficiency")
         if gain is not None and categories.several_ranks(case.key):
@@ -114,7 +114,7 @@ def ideal(curves: Curves) -> pd.DataFrame:
     return pd.DataFrame({"ranks": [1, most], "times": [1, most]})
 
 
-def batch_curves(readings: Sequence[Reading]) -> list[Curves]:
+def batch_curves(readings: Sequence[TechniqueRun]) -> list[Curves]:
     """Throughput over the batch, a chart for each workload of which one run measured several batches.
 
     Newest run first; of a workload that several runs measured the newest speaks. Its techniques are lines,
@@ -142,7 +142,7 @@ def batch_curves(readings: Sequence[Reading]) -> list[Curves]:
     return list(found.values())
 
 
-def _by_workload(reading: Reading) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
+def _by_workload(reading: TechniqueRun) -> dict[str, dict[str, list[tuple[int, Metrics]]]]:
     """By workload but for its batch, and by technique: the batches that were measured, with their metrics."""
     found: dict[str, dict[str, list[tuple[int, Metrics]]]] = {}
     for case, metrics in sorted(reading.metrics.items(), key=_eager_first):
@@ -195,7 +195,9 @@ def _batches(
     return rows
 
 
-def _scaled(letter: str, name: str, points: Sequence[tuple[int, Brought, Gain]]) -> list[dict[str, object]]:
+def _scaled(
+    letter: str, name: str, points: Sequence[tuple[int, TechniqueResult, Gain]]
+) -> list[dict[str, object]]:
     about = {"letter": letter, "case": wording.case(name).text}
     first = {"ranks": 1, "times": 1.0, "low": 1.0, "high": 1.0, "efficiency": "by definition", "n": 0}
     rows: list[dict[str, object]] = [{**about, **first, "run": "", "link": "", "last": False}]
@@ -218,6 +220,6 @@ def _scaled(letter: str, name: str, points: Sequence[tuple[int, Brought, Gain]])
     return rows
 
 
-def _log(case: Brought) -> float:
+def _log(case: TechniqueResult) -> float:
     gain = case.speed_up
     return math.log(gain.ratio) if gain is not None and gain.ratio else 0.0

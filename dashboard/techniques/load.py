@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from analysis.comparison.comparison import COMPARED
-from dashboard.components import frames, load, run_source
+from dashboard.components import frames, load
 from dashboard.components.query_params import public
 from dashboard.server.database import opened
-from dashboard.techniques.results import Reading, environment_of, read
+from dashboard.techniques.results import TechniqueRun, environment_of, read
 from dashboard.techniques.view import Where
 from db.runs import queries
 from db.series import measured_on as asked
+from records.kinds import RunSource
 from records.runs import Run
 from records.series import Place, SeriesPoint
 
@@ -39,7 +39,7 @@ _readings_kept = st.cache_resource(ttl=3600, max_entries=64, show_spinner=False)
 def places(url: str) -> list[Place]:
     """Where Pyrometer itself measured techniques, the newest first."""
     found = asked.places(opened(url), TOLD_BY, techniques=True)
-    return [place for place in found if run_source.measured(place.run)]
+    return [place for place in found if place.source == RunSource.MEASURED]
 
 
 @_kept
@@ -65,7 +65,7 @@ def points(url: str, hardware: str, profile: str, version: str) -> list[SeriesPo
     return sorted((point for _, point in reversed(found)), key=lambda point: point.started_at, reverse=True)
 
 
-def pinned(url: str, run_ids: Sequence[str], version: str) -> list[Reading]:
+def pinned(url: str, run_ids: Sequence[str], version: str) -> list[TechniqueRun]:
     """What these runs say of a version, newest run first; those that have none of it are left out."""
     found = [reading for run_id in run_ids if (reading := _reading(url, run_id, version)) is not None]
     return sorted(found, key=lambda reading: reading.started_at, reverse=True)
@@ -79,7 +79,7 @@ class Newest:
     only the newest points were looked at.
     """
 
-    readings: list[Reading]
+    readings: list[TechniqueRun]
     runs: tuple[str, ...]
     cases: frozenset[str]
     cut: frozenset[str]
@@ -91,7 +91,7 @@ def newest(url: str, newest_first: Sequence[SeriesPoint], version: str) -> Newes
     for point in newest_first:
         cases.setdefault(point.run, set()).add(point.case)
     untold = {point.case for point in newest_first}
-    found: list[Reading] = []
+    found: list[TechniqueRun] = []
     unread: list[str] = []
     for run_id, measured in cases.items():
         if not untold & measured:
@@ -121,10 +121,7 @@ def newest_with_ratios(
         found = asked.technique_runs(
             opened(url), hardware=hardware, profile=profile, limit=_RUNS_AT_ONCE, offset=offset
         )
-        for run_id, facts in found:
-            # A run that sets two environments against each other measures each case apart from its baseline.
-            if not run_source.measured(run_id) or COMPARED in facts:
-                continue
+        for run_id in found:
             if (where := _place_with_ratios(url, run_id, version, but)) is not None:
                 return where
             if (looks := looks + 1) == _LOOKS:
@@ -163,7 +160,7 @@ def with_ratios(url: str, here: Where, *, elsewhere: bool) -> Where | None:
     )
 
 
-def _reading(url: str, run_id: str, version: str) -> Reading | None:
+def _reading(url: str, run_id: str, version: str) -> TechniqueRun | None:
     found = load.run(url, run_id)
     if found is None or environment_of(found[0], version) is None:
         return None
@@ -173,7 +170,9 @@ def _reading(url: str, run_id: str, version: str) -> Reading | None:
 
 
 @_readings_kept
-def _read(url: str, run_id: str, version: str, state: str, unreached: int, ended: int, _run: Run) -> Reading:
+def _read(
+    url: str, run_id: str, version: str, state: str, unreached: int, ended: int, _run: Run
+) -> TechniqueRun:
     """As `measured.read`; `ended` is there for the key alone."""
     database = opened(url)
     outcomes = queries.outcomes_of_run(database, run_id)

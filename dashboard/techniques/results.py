@@ -21,7 +21,7 @@ Metrics = Mapping[str, Measurement]
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class TechniqueResult:
     """What a case under a technique brought in one run.
 
     `gains` are by kind. `own` are its metrics, `base` those of the baseline of its speed-up. `facts` are
@@ -72,7 +72,7 @@ class Brought:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TechniqueRun:
     """What a run says of techniques in one of its environments.
 
     `metrics` are those of every case, under a technique or not; `on_cpu` says that it measured a CPU, which
@@ -85,7 +85,7 @@ class Reading:
     suite: str
     started_at: datetime
     torch_version: str
-    brought: tuple[Brought, ...]
+    brought: tuple[TechniqueResult, ...]
     metrics: Mapping[str, Metrics]
     claimed: Claimed
     on_cpu: bool
@@ -105,7 +105,9 @@ def environment_of(run: Run, version: str) -> str | None:
     return found[-1] if found else None
 
 
-def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequence[Measurement]) -> Reading:
+def read(
+    run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequence[Measurement]
+) -> TechniqueRun:
     """What a run says of techniques under a PyTorch version that it has.
 
     Gains are made of pairs that were alive together, so only ever within the run; see `analysis.speedups`.
@@ -126,7 +128,7 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
         for case, each in replicates.items()
         if (key := key_of(case)) is not None and key != key.eager
     ]
-    return Reading(
+    return TechniqueRun(
         run.id,
         run.suite,
         run.started_at,
@@ -139,14 +141,14 @@ def read(run: Run, version: str, outcomes: Sequence[Outcome], measurements: Sequ
     )
 
 
-def best_of(readings: Sequence[Reading]) -> list[Brought]:
+def best_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
     """Each case from the newest reading, or from an older one that has a ratio; newest come first.
 
     An older one speaks only where the newer one settles nothing: what was wrong or crashed since has no
     speed-up any more. In the order in which their runs measured them, so that cases of one workload stay
     together.
     """
-    found: dict[str, Brought] = {}
+    found: dict[str, TechniqueResult] = {}
     for reading in readings:
         for one in reading.brought:
             known = found.get(one.case)
@@ -156,19 +158,19 @@ def best_of(readings: Sequence[Reading]) -> list[Brought]:
     return list(found.values())
 
 
-def eager_of(readings: Sequence[Reading]) -> list[Brought]:
+def eager_of(readings: Sequence[TechniqueRun]) -> list[TechniqueResult]:
     """Every case under no technique, from the newest run that measured it."""
-    found: dict[str, Brought] = {}
+    found: dict[str, TechniqueResult] = {}
     for reading in readings:
         for case, metrics in reading.metrics.items():
             key = key_of(case)
             if key is not None and key == key.eager and case not in found:
                 where = next(iter(metrics.values())).environment
-                found[case] = Brought(case, key, reading.run, where, {}, metrics, {}, {})
+                found[case] = TechniqueResult(case, key, reading.run, where, {}, metrics, {}, {})
     return list(found.values())
 
 
-def claims_of(readings: Sequence[Reading], shown: Sequence[Brought]) -> Claimed:
+def claims_of(readings: Sequence[TechniqueRun], shown: Sequence[TechniqueResult]) -> Claimed:
     """The claims, each case's finding from the reading that speaks for the case elsewhere on the page."""
     speaks = {one.case: one.run for one in shown}
     found: dict[Any, list[tuple[str, str, Any]]] = {}
@@ -197,12 +199,12 @@ def _brought(
     replicates: Mapping[str, Sequence[Outcome]],
     own: Sequence[Gain],
     metrics: Mapping[str, Metrics],
-) -> Brought:
+) -> TechniqueResult:
     mine = replicates[case]
     kinds = {gain.kind: gain for gain in own}
     well = [outcome for outcome in mine if outcome.status == "ok"]
     base = metrics.get(kinds["speed-up"].against, {}) if "speed-up" in kinds else {}
-    return Brought(
+    return TechniqueResult(
         case=case,
         key=key,
         run=run,

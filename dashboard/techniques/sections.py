@@ -11,9 +11,9 @@ import streamlit as st
 from dashboard.components import links, markup, parts, wording
 from dashboard.runs import gains
 from dashboard.techniques import break_even, cards, categories, charts, columns, frames
-from dashboard.techniques.columns import Column, gain, metric
+from dashboard.techniques.columns import TechniqueColumn, gain, metric
 from dashboard.techniques.load import MOST_RUNS, POINTS_OF_A_CASE, Newest
-from dashboard.techniques.results import Brought, Reading, best_of, claims_of, eager_of
+from dashboard.techniques.results import TechniqueResult, TechniqueRun, best_of, claims_of, eager_of
 from dashboard.techniques.view import Techniques
 from runner.worker.case_key import CaseKey
 
@@ -37,7 +37,7 @@ class _Section:
     title: str
     caption: str
     holds: Callable[[CaseKey], bool]
-    columns: tuple[Column, ...]
+    columns: tuple[TechniqueColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ _SCALING = _Section(
 )
 
 
-def all_of_them(readings: Sequence[Reading], now: datetime) -> None:
+def all_of_them(readings: Sequence[TechniqueRun], now: datetime) -> None:
     """Every section, for the runs that were read, newest first; there must be one at least."""
     cases = best_of(readings)
     about = _About(readings[0].torch_version, len({case.run for case in cases}) == 1)
@@ -208,7 +208,7 @@ def not_read(chosen: Techniques, newest: Newest) -> None:
     parts.html(f"<p>{markup.link(chosen.of_runs(newest.runs), 'The next older runs →')}</p>")
 
 
-def runs(readings: Sequence[Reading], cases: Sequence[Brought], now: datetime) -> str:
+def runs(readings: Sequence[TechniqueRun], cases: Sequence[TechniqueResult], now: datetime) -> str:
     """Which runs speak, of what and since when."""
     rows = [
         f"{markup.link(links.run(each.run), each.run)} <span>{escape(_of_run(each, cases, now))}</span>"
@@ -220,7 +220,7 @@ def runs(readings: Sequence[Reading], cases: Sequence[Brought], now: datetime) -
     return f'<ul class="py-runs">{listed}</ul><p class="py-quiet">{said}</p>'
 
 
-def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
+def _of_run(reading: TechniqueRun, cases: Sequence[TechniqueResult], now: datetime) -> str:
     many = sum(case.run == reading.run for case in cases)
     told = f"suite {reading.suite}, {wording.ago(reading.started_at, now)}"
     if reading.state != "complete":
@@ -228,7 +228,7 @@ def _of_run(reading: Reading, cases: Sequence[Brought], now: datetime) -> str:
     return f"{told}: {wording.plural(many, 'case')}"
 
 
-def _speed_ups(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
+def _speed_ups(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About) -> None:
     timed = frames.timed(cases)
     every = (columns.CASE, _BASE, _FLOOR, _RATE, _SPEED_UP, _MEMORY, _SIZE, columns.RUN)
     title = "What each technique brings"
@@ -267,7 +267,7 @@ def _speed_ups(cases: Sequence[Brought], readings: Sequence[Reading], about: _Ab
     parts.chart(charts.speed_ups(len(drawn), dark=dark), alt, rows=rows)
 
 
-def _no_ratio(cases: Sequence[Brought], readings: Sequence[Reading]) -> None:
+def _no_ratio(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun]) -> None:
     """Why there is none, and what would measure one."""
     if not any(case.alone for case in cases):
         parts.caption("There is no ratio: the reasons stand below.")
@@ -280,7 +280,7 @@ def _no_ratio(cases: Sequence[Brought], readings: Sequence[Reading]) -> None:
     parts.code(f"pyrometer run --suite {'cpu' if on_cpu else 'gpu'}")
 
 
-def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:
+def _table(section: _Section, cases: Sequence[TechniqueResult], about: _About) -> None:
     file = f"techniques-{section.name}.csv"
     parts.heading(section.title, lambda: _frame(section.columns, cases, about), file)
     parts.caption(section.caption)
@@ -289,7 +289,7 @@ def _table(section: _Section, cases: Sequence[Brought], about: _About) -> None:
         parts.html(markup.strong("When to use which, by these numbers") + markup.notes(advice))
 
 
-def _cuda_graphs(cases: Sequence[Brought], readings: Sequence[Reading], about: _About) -> None:
+def _cuda_graphs(cases: Sequence[TechniqueResult], readings: Sequence[TechniqueRun], about: _About) -> None:
     eager = [case for case in eager_of(readings) if "launch_bound" in case.own]
     if cases:
         _table(_GRAPHS, cases, about)
@@ -308,7 +308,7 @@ def _cuda_graphs(cases: Sequence[Brought], readings: Sequence[Reading], about: _
         parts.html(columns.table("How launch-bound eager steps are", told, eager, one_run=about.one_run))
 
 
-def _why_no_graphs(readings: Sequence[Reading]) -> str:
+def _why_no_graphs(readings: Sequence[TechniqueRun]) -> str:
     if any(categories.uses_graphs(one.key) for reading in readings for one in reading.brought):
         return "No case with CUDA graphs ended well: the reasons stand below."
     if all(reading.on_cpu for reading in readings):
@@ -319,7 +319,7 @@ def _why_no_graphs(readings: Sequence[Reading]) -> str:
     return "None of these runs has a case with CUDA graphs; suite `gpu` has."
 
 
-def _scaling(cases: Sequence[Brought], about: _About) -> None:
+def _scaling(cases: Sequence[TechniqueResult], about: _About) -> None:
     if not cases:
         return
     _table(_SCALING, cases, about)
@@ -344,7 +344,7 @@ def _scaling(cases: Sequence[Brought], about: _About) -> None:
     parts.caption(told)
 
 
-def _batches(readings: Sequence[Reading]) -> None:
+def _batches(readings: Sequence[TechniqueRun]) -> None:
     curves = frames.batch_curves(readings)
     if not curves:
         return
@@ -376,7 +376,7 @@ def _batches(readings: Sequence[Reading]) -> None:
         )
 
 
-def _failed(cases: Sequence[Brought], about: _About) -> None:
+def _failed(cases: Sequence[TechniqueResult], about: _About) -> None:
     if not cases:
         return
     told = (columns.ENDED, columns.CASE, columns.WHY, columns.RUN)
@@ -385,5 +385,5 @@ def _failed(cases: Sequence[Brought], about: _About) -> None:
     parts.html(columns.table(title, told, cases, one_run=about.one_run))
 
 
-def _frame(told: Sequence[Column], cases: Sequence[Brought], about: _About) -> pd.DataFrame:
+def _frame(told: Sequence[TechniqueColumn], cases: Sequence[TechniqueResult], about: _About) -> pd.DataFrame:
     return columns.frame(told, cases).assign(torch=about.version)

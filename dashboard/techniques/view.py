@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from dashboard.components import links, run_source, wording
+from dashboard.components import links, wording
 from dashboard.components.query_params import (
     Query,
     distinct,
@@ -16,6 +16,7 @@ from dashboard.components.query_params import (
 )
 from dashboard.components.views import View
 from dashboard.techniques.results import environment_of
+from records.kinds import RunSource
 from records.runs import Run
 from records.series import Place, SeriesPoint
 
@@ -78,7 +79,7 @@ class Where(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class TechniqueChoices:
     """What there is to choose from, given what is chosen: values to labels."""
 
     hardware: Mapping[str, str]
@@ -103,7 +104,9 @@ class Sources:
     newest_with_ratios: Callable[[str, str, str], Where | None]
 
 
-def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Techniques, Offer, list[str]]:
+def techniques(
+    query: Query, places: Sequence[Place], ask: Sources
+) -> tuple[Techniques, TechniqueChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `places`, newest first, is not empty.
 
     What `query` leaves open is as in the run that it names, or as in the newest one that tells a ratio.
@@ -114,7 +117,8 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
     names = asked[:_NAMED_RUNS]
     if len(names) < len(asked):
         complaints.append(f"The address names {len(asked):,} runs; the first {_NAMED_RUNS} count.")
-    known = {name: ask.run(name) if run_source.measured(name) else None for name in names}
+    runs = {name: ask.run(name) for name in names}
+    known = {name: run if run and run.source == RunSource.MEASURED else None for name, run in runs.items()}
     first = next((run for run in known.values() if run is not None), None)
     told = None if first is not None else _opening_place(query, places, ask)
     home = _home(first, told, places)
@@ -143,7 +147,7 @@ def techniques(query: Query, places: Sequence[Place], ask: Sources) -> tuple[Tec
         about = f"Run {name} measured nothing of torch {version} there; shown is what there is."
         complaints.append(sentence("run", name, offered) if run is None else about)
     chosen = Techniques(chosen_hardware, chosen_profile, version, _AND.join(kept) or NEWEST)
-    offer = Offer(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
+    offer = TechniqueChoices(distinct(hardware), distinct(profiles), versions, _runs(points, kept), points)
     return chosen, offer, complaints
 
 

@@ -10,18 +10,18 @@ import streamlit as st
 from analysis.metrics import Better
 from dashboard.components import load
 from dashboard.trends import charts, frames, lines, marks, moves
-from dashboard.trends.charts import Look
+from dashboard.trends.charts import TrendStyle
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import Line
+from dashboard.trends.lines import TrendLine
 from dashboard.trends.load import History, history
-from dashboard.trends.marks import Step
+from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import Move
 from dashboard.trends.view import MAX_TRACKS, Axis, Trends, settled
 from records.series import SeriesKey
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class ChartData:
     """What a view draws: its lines with the points of its tracks, and all that stands on and around them.
 
     `tracks` are the labels of all tracks that the lines have, `drawn` of those that are drawn; both in the
@@ -29,17 +29,17 @@ class Drawing:
     `sets` are the points as the chart has them by name: see `charts.point_sets`.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[TrendLine, ...]
     tracks: Mapping[str, str]
     drawn: Mapping[str, str]
     levels: Levels | None
-    look: Look
+    look: TrendStyle
     points: pd.DataFrame
     sets: Mapping[str, pd.DataFrame]
     versions: pd.DataFrame
     moves: tuple[Move, ...]
     marks: pd.DataFrame
-    steps: tuple[Step, ...]
+    steps: tuple[TrackChange, ...]
     ticks: pd.DataFrame
 
 
@@ -71,12 +71,12 @@ def settle(known: History, chosen: Trends) -> tuple[Trends, list[str]]:
 
 # Shared and not copied, as the history: nobody changes it.
 @st.cache_resource(ttl=load.FRESH_SECONDS, max_entries=64, show_spinner=False)
-def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> Drawing:
+def drawing(url: str, keys: tuple[SeriesKey, ...], chosen: Trends, better: Better) -> ChartData:
     """What a settled view draws, whichever point is opened; the lines must have a point."""
     return of(of_view(url, keys, chosen), chosen, better)
 
 
-def of(known: History, chosen: Trends, better: Better) -> Drawing:
+def of(known: History, chosen: Trends, better: Better) -> ChartData:
     """What a settled view draws of a history."""
     every = lines.in_order((track for line in known.lines for track in line.tracks), known.told)
     labels = lines.labels(known.lines, every, known.told)
@@ -105,7 +105,7 @@ def of(known: History, chosen: Trends, better: Better) -> Drawing:
         moves="".join(sorted(set(marked["letter"]))) if len(marked) else "",
         ticks=bool(stepped),
     )
-    return Drawing(
+    return ChartData(
         lines=shown,
         tracks=labels,
         drawn=tracks,
@@ -121,7 +121,7 @@ def of(known: History, chosen: Trends, better: Better) -> Drawing:
     )
 
 
-def _levels(drawn: Sequence[Line], baseline: str) -> Levels:
+def _levels(drawn: Sequence[TrendLine], baseline: str) -> Levels:
     found = {line.letter: lines.level(line, baseline) for line in drawn}
     return {letter: level for letter, level in found.items() if level is not None}
 

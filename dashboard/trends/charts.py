@@ -1,18 +1,14 @@
-"""The Vega-Lite spec of a trend: bands, lines and points, and what is marked on them.
-
-It is written out and not built with Altair, which takes longer than drawing it: hardly two views are alike
-in their lines, tracks and marks. A test holds it against Vega-Lite's schema.
-"""
+"""The chart of a trend: bands, lines and points, and what is marked on them."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
-from dashboard.components.charts import QUIET, RENDERED, TONES, Spec, letter
+from dashboard.components.charts import QUIET, TONES, Spec, as_spec, kept, letter, lines_of, once
 from dashboard.trends.view import Axis
 
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _HEIGHT, _PANEL_HEIGHT, _TICK = 360, 128, 13
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 #: How the lines of the first track, the second and so on are drawn: pixels on and off, as in the style sheet.
@@ -20,11 +16,11 @@ DASHES = ((1, 0), (6, 3), (2, 3), (9, 3), (4, 2), (1, 2))
 #: Room on both sides of the lines, for the labels of the axis and for the letters at the lines' ends.
 _PADDING = 62
 #: Labels within the chart would lie over each other on a phone.
-_WIDE_ONLY = {"expr": "width < 500 ? 0 : 1"}
+_WIDE_ONLY = "width < 500 ? 0 : 1"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TrendStyle:
     """What a trend chart must know of its data before it sees them.
 
     `stacked` gives each line a panel and a scale of its own, `bars` draws the range at every point too (which
@@ -45,33 +41,36 @@ class Look:
     opened: bool = False
     dark: bool = False
 
+    def field(self, name: str) -> str:
+        """The column that is drawn of a value."""
+        return f"{name}_share" if self.relative else name
 
-def trend(unit: str, lines: int, axis: Axis, look: Look) -> Spec:
+    def moved(self, only: str) -> bool:
+        """Whether any line has moves, or that of one letter."""
+        return bool(self.moves) and only in self.moves
+
+
+@kept
+def trend(unit: str, lines: int, axis: Axis, style: TrendStyle) -> Spec:
     """Up to six lines of one metric, in `unit`, along dates or PyTorch versions.
 
     Named data, made by `dashboard.trends.frames` and `dashboard.trends.marks`: `points` and `ends`, which
     `point_sets` makes of one; `versions`, which are rules along dates and names along versions; `moves`;
     `ticks`; `opened`. The band spans the smallest to the largest replicate.
     """
-    panels = [_panel(unit, lines, axis, look, place) for place in range(lines if look.stacked else 1)]
-    if not look.stacked:
-        return {"$schema": _SCHEMA, **panels[0], **RENDERED}
-    return {
-        "$schema": _SCHEMA,
-        "vconcat": panels,
-        "spacing": 14,
-        "resolve": {"scale": {"x": "shared"}},
-        **RENDERED,
-    }
+    panels = [_panel(unit, lines, axis, style, place) for place in range(lines if style.stacked else 1)]
+    if not style.stacked:
+        return as_spec(panels[0])
+    return as_spec(alt.vconcat(*panels, spacing=14).resolve_scale(x="shared"))
 
 
-def point_sets(points: pd.DataFrame, look: Look) -> dict[str, pd.DataFrame]:
+def point_sets(points: pd.DataFrame, style: TrendStyle) -> dict[str, pd.DataFrame]:
     """The named data `ends`, and `points`, or in stacked panels those of each line by its letter.
 
     A browser would look through all of them for each panel otherwise, by an interpreter of its own.
     """
     found = {"points": points}
-    if look.stacked:
+    if style.stacked:
         letters = dict.fromkeys(points["letter"])
         found = {_points_of(each): points.loc[points["letter"] == each] for each in letters}
     found["ends"] = points.loc[points["last"]]
@@ -83,236 +82,194 @@ def _points_of(only: str) -> str:
     return f"points{only}"
 
 
-def _panel(unit: str, lines: int, axis: Axis, look: Look, place: int) -> Spec:
-    last = place == lines - 1 or not look.stacked
-    x = _dates(look, labels=last) if axis == "date" else _versions()
-    only = letter(place) if look.stacked else ""
+def _panel(unit: str, lines: int, axis: Axis, style: TrendStyle, place: int) -> alt.LayerChart:
+    last = place == lines - 1 or not style.stacked
+    x = _dates(style, labels=last) if axis == "date" else _versions()
+    only = letter(place) if style.stacked else ""
     dated = axis == "date"
+    # The x channel of marks leaves scale and axis to that of the lines.
+    marked = alt.X("x:T") if dated else alt.X("x:Q")
     layers = [
-        *(_version_rules(labels=place == 0) if look.rules and dated else ()),
-        *(_version_names() if not dated and last else ()),
-        *(_ticks(look) if look.ticks and dated and last else ()),
-        *_lines(unit, lines, x, look, only),
-        *(_moves(x, look, only) if _moved(look, only) else ()),
-        *([_opened(x, look, only)] if look.opened else ()),
+        *(_version_rules(marked, labels=place == 0) if style.rules and dated else ()),
+        *([_version_names(marked)] if not dated and last else ()),
+        *([_ticks(marked, style)] if style.ticks and dated and last else ()),
+        *_lines(unit, lines, x, style, only),
+        *(_moves(marked, style, only) if style.moved(only) else ()),
+        *([_opened(marked, style, only)] if style.opened else ()),
     ]
-    return {"height": _PANEL_HEIGHT if look.stacked else _HEIGHT, "layer": layers}
+    return alt.LayerChart(layer=layers, height=_PANEL_HEIGHT if style.stacked else _HEIGHT)
 
 
-def _lines(unit: str, lines: int, x: Spec, look: Look, only: str) -> list[Spec]:
+def _lines(unit: str, lines: int, x: alt.X, style: TrendStyle, only: str) -> list[alt.Chart]:
     """Band, line, points and end labels; of every line, or `only` of one letter."""
     # No range: the colours come from Streamlit's theme, which has its own for light and for dark.
-    letters = [letter(place) for place in range(lines)]
-    shared: Spec = {"x": x, "color": _nominal("letter", scale={"domain": letters}, legend=None)}
-    if look.tracks > 1:
-        shared["detail"] = _nominal("track")
-    y = _values(look, "point", only)
-    span = {"y": _values(look, "smallest", only), "y2": {"field": _field(look, "largest")}}
-    dashes = {"domain": list(range(1, look.tracks + 1)), "range": [list(each) for each in DASHES]}
-    dashed = {"strokeDash": _nominal("track", scale=dashes, legend=None)} if look.tracks > 1 else {}
-    base: Spec = {"data": {"name": _points_of(only)}}
+    letters = lines_of(lines)
+    shared: dict[str, Any] = {
+        "x": x,
+        "color": alt.Color("letter:N", scale=alt.Scale(domain=letters), legend=None),
+    }
+    dashed: dict[str, Any] = {}
+    if style.tracks > 1:
+        shared["detail"] = alt.Detail("track:N")
+        dashes = alt.Scale(domain=list(range(1, style.tracks + 1)), range=[list(each) for each in DASHES])
+        dashed["strokeDash"] = alt.StrokeDash("track:N", scale=dashes, legend=None)
+    y = _values(style, "point", only)
+    span: dict[str, Any] = {**shared, "y": _values(style, "smallest", only), "y2": style.field("largest")}
+    points = alt.Chart(alt.NamedData(_points_of(only)))
+    line = points.mark_line(strokeWidth=1.6 if style.bars else 1.1)
+    # Names for thousands of them take as long as all the rest, and nobody has them read out: the chart has
+    # one itself, and a table has the points.
+    dot = points.mark_point(filled=True, size=60 if style.bars else 8, opacity=1, aria=style.bars)
+    shapes = alt.Scale(domain=letters, range=_SHAPES[:lines])
+    end = _only(alt.Chart(alt.NamedData("ends")), only)
+    end = end.mark_text(align="left", dx=9, fontWeight=700, fontSize=12)
     return [
-        {**base, "mark": {"type": "area", "opacity": 0.18}, "encoding": {**shared, **span}},
-        *([_bars(base, shared | span)] if look.bars else ()),
-        *([_zero()] if look.relative else ()),
-        {
-            **base,
-            "mark": {"type": "line", "strokeWidth": 1.6 if look.bars else 1.1},
-            "encoding": {**shared, "y": y, **dashed},
-        },
-        {
-            **base,
-            # Names for thousands of them take as long as all the rest, and nobody has them read out: the
-            # chart has one itself, and a table has the points.
-            "mark": {
-                "type": "point",
-                "filled": True,
-                "size": 60 if look.bars else 8,
-                "opacity": 1,
-                "aria": look.bars,
-            },
-            "encoding": {
-                **shared,
-                "y": y,
-                "shape": _nominal(
-                    "letter", scale={"domain": letters, "range": list(_SHAPES[:lines])}, legend=None
-                ),
-                "href": _nominal("link"),
-                "tooltip": _tooltip(unit, look),
-            },
-        },
-        {
-            "data": {"name": "ends"},
-            **_only(only),
-            "mark": {"type": "text", "align": "left", "dx": 9, "fontWeight": 700, "fontSize": 12},
-            "encoding": {**shared, "y": y, "text": _nominal("end")},
-        },
+        points.mark_area(opacity=0.18).encode(**span),
+        *([points.mark_rule(strokeWidth=2, opacity=0.55).encode(**span)] if style.bars else ()),
+        *([_zero()] if style.relative else ()),
+        line.encode(**shared, y=y, **dashed),
+        dot.encode(
+            **shared,
+            y=y,
+            shape=alt.Shape("letter:N", scale=shapes, legend=None),
+            href="link:N",
+            tooltip=_tooltip(unit, style),
+        ),
+        end.encode(**shared, y=y, text="end:N"),
     ]
 
 
-def _bars(base: Spec, encoding: Spec) -> Spec:
-    return {**base, "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55}, "encoding": encoding}
-
-
-def _zero() -> Spec:
+def _zero() -> alt.Chart:
     """Where a line stands at what it is set against."""
-    mark = {"type": "rule", "color": QUIET, "opacity": 0.8}
-    return {"data": {"values": [{}]}, "mark": mark, "encoding": {"y": {"datum": 0}}}
+    return once().mark_rule(color=QUIET, opacity=0.8).encode(y=alt.YDatum(0))
 
 
-def _field(look: Look, name: str) -> str:
-    return f"{name}_share" if look.relative else name
-
-
-def _moved(look: Look, only: str) -> bool:
-    return bool(look.moves) and only in look.moves
-
-
-def _values(look: Look, name: str, only: str) -> Spec:
+def _values(style: TrendStyle, name: str, only: str) -> alt.Y:
     # Labels stand inside, above their lines: stacked panels then start and end where the page's column does.
-    inside: Spec = {
-        "tickCount": 4 if only else 6,
-        "format": "+.1~%" if look.relative else ",.5~r",
-        **({"labelExpr": "datum.value === 0 ? '0%' : datum.label"} if look.relative else {}),
-        "ticks": False,
-        "domain": False,
-        "labelAlign": "left",
-        "labelBaseline": "line-bottom",
-        "labelOffset": -3,
-        "labelPadding": 0,
-    }
-    scale = {"zero": False, "padding": 24 if _moved(look, only) else 14}
-    field = _field(look, name)
-    return {"field": field, "type": "quantitative", "title": None, "scale": scale, "axis": inside}
+    axis = alt.Axis(
+        tickCount=4 if only else 6,
+        format="+.1~%" if style.relative else ",.5~r",
+        labelExpr="datum.value === 0 ? '0%' : datum.label" if style.relative else alt.Undefined,
+        ticks=False,
+        domain=False,
+        labelAlign="left",
+        labelBaseline="line-bottom",
+        labelOffset=-3,
+        labelPadding=0,
+    )
+    scale = alt.Scale(zero=False, padding=24 if style.moved(only) else 14)
+    return alt.Y(style.field(name), type="quantitative", title=None, scale=scale, axis=axis)
 
 
-def _dates(look: Look, *, labels: bool) -> Spec:
-    shown = {
-        "format": "%d %b %Y %H:%M" if look.clock else "%d %b %Y",
-        "labelOverlap": True,
-        "labelBound": True,
-        "labels": labels,
-        "ticks": labels,
-        "grid": False,
-        "tickCount": 6,
-    }
-    scale = {"type": "utc", "padding": _PADDING, "nice": False}
-    return {"field": "x", "type": "temporal", "title": None, "scale": scale, "axis": shown}
+def _dates(style: TrendStyle, *, labels: bool) -> alt.X:
+    axis = alt.Axis(
+        format="%d %b %Y %H:%M" if style.clock else "%d %b %Y",
+        labelOverlap=True,
+        labelBound=True,
+        labels=labels,
+        ticks=labels,
+        grid=False,
+        tickCount=6,
+    )
+    return alt.X("x:T", title=None, scale=alt.Scale(type="utc", padding=_PADDING, nice=False), axis=axis)
 
 
-def _versions() -> Spec:
+def _versions() -> alt.X:
     # By place, not by name: only a continuous scale leaves room on the left for the other axis's labels.
     # Not without an axis: Vega-Lite fails to put stacked panels together whose shared axis is missing.
-    unseen = {"labels": False, "ticks": False, "grid": False, "domain": False}
-    scale = {"zero": False, "nice": False, "padding": _PADDING}
-    return {"field": "x", "type": "quantitative", "title": None, "scale": scale, "axis": unseen}
+    unseen = alt.Axis(labels=False, ticks=False, grid=False, domain=False)
+    return alt.X("x:Q", title=None, scale=alt.Scale(zero=False, nice=False, padding=_PADDING), axis=unseen)
 
 
-def _tooltip(unit: str, look: Look) -> list[Spec]:
+def _tooltip(unit: str, style: TrendStyle) -> list[alt.Tooltip]:
     suffix = f" ({unit})" if unit else ""
-    number = {"type": "quantitative", "format": ".4~g"}
-    share = {
-        "field": "point_share",
-        "type": "quantitative",
-        "format": "+.2~%",
-        "title": "against the baseline",
-    }
+    share = alt.Tooltip("point_share:Q", format="+.2~%", title="against the baseline")
     return [
-        _nominal("case"),
-        *([share] if look.relative else ()),
-        {"field": "point", **number, "title": f"median{suffix}"},
-        _nominal("interval", title=f"95 % interval{suffix}"),
-        {"field": "smallest", **number, "title": f"smallest replicate{suffix}"},
-        {"field": "largest", **number, "title": f"largest replicate{suffix}"},
-        {"field": "n", "type": "quantitative", "title": "replicates (n)"},
-        _nominal("torch"),
-        *([_nominal("name", title="track")] if look.tracks > 1 else ()),
-        _nominal("where", title="on"),
-        _nominal("measured"),
-        _nominal("run"),
+        alt.Tooltip("case:N"),
+        *([share] if style.relative else ()),
+        alt.Tooltip("point:Q", format=".4~g", title=f"median{suffix}"),
+        alt.Tooltip("interval:N", title=f"95 % interval{suffix}"),
+        alt.Tooltip("smallest:Q", format=".4~g", title=f"smallest replicate{suffix}"),
+        alt.Tooltip("largest:Q", format=".4~g", title=f"largest replicate{suffix}"),
+        alt.Tooltip("n:Q", title="replicates (n)"),
+        alt.Tooltip("torch:N"),
+        *([alt.Tooltip("name:N", title="track")] if style.tracks > 1 else ()),
+        alt.Tooltip("where:N", title="on"),
+        alt.Tooltip("measured:N"),
+        alt.Tooltip("run:N"),
     ]
 
 
-def _version_rules(*, labels: bool) -> list[Spec]:
+def _version_rules(x: alt.X, *, labels: bool) -> list[alt.Chart]:
     """Along dates: a rule where the version changes, its label on top."""
-    data, x = {"name": "versions"}, {"field": "x", "type": "temporal"}
-    rule = {"type": "rule", "color": QUIET, "opacity": 0.6, "strokeDash": [4, 3]}
-    rules: list[Spec] = [
-        {"data": data, "mark": rule, "encoding": {"x": x, "tooltip": _nominal("version", title="torch")}}
-    ]
+    versions = alt.Chart(alt.NamedData("versions"))
+    rule = versions.mark_rule(color=QUIET, opacity=0.6, strokeDash=[4, 3])
+    rules = [rule.encode(x=x, tooltip=alt.Tooltip("version:N", title="torch"))]
     if labels:
         # The rule's tooltip says the version where there is no room.
-        text = {"type": "text", "color": QUIET, "baseline": "bottom", "dy": -4, "fontSize": 11}
-        encoding = {"x": x, "y": {"value": 0}, "text": _nominal("label")}
-        rules.append({"data": data, "mark": {**text, "opacity": _WIDE_ONLY}, "encoding": encoding})
+        text = versions.mark_text(
+            color=QUIET, baseline="bottom", dy=-4, fontSize=11, opacity=alt.ExprRef(_WIDE_ONLY)
+        )
+        rules.append(text.encode(x=x, y=alt.value(0), text="label:N"))
     return rules
 
 
-def _version_names() -> list[Spec]:
+def _version_names(x: alt.X) -> alt.Chart:
     """Along versions: their names below the axis."""
-    text = {"type": "text", "color": QUIET, "align": "right", "baseline": "top", "dy": 12, "fontSize": 11}
-    encoding = {
-        "x": {"field": "x", "type": "quantitative"},
-        "y": {"value": "height"},
-        "text": _nominal("label"),
-    }
-    return [{"data": {"name": "versions"}, "mark": {**text, "angle": 330}, "encoding": encoding}]
+    names = alt.Chart(alt.NamedData("versions")).mark_text(
+        color=QUIET, align="right", baseline="top", dy=12, fontSize=11, angle=330
+    )
+    return names.encode(x=x, y=alt.value("height"), text="label:N")
 
 
-def _ticks(look: Look) -> list[Spec]:
+def _ticks(x: alt.X, style: TrendStyle) -> alt.Chart:
     """A short rule on the axis where something else than PyTorch changed."""
-    encoding = {
-        "x": {"field": "x", "type": "temporal"},
-        # One panel is fitted into its height with its axis; of several each has its own, which no expression
-        # knows.
-        "y": {"value": _PANEL_HEIGHT - _TICK if look.stacked else {"expr": f"height - {_TICK}"}},
-        "y2": {"value": "height"},
-        "href": _nominal("link"),
-        "tooltip": [_nominal("what", title="changed"), _nominal("where", title="on"), _nominal("measured")],
-    }
-    mark = {"type": "rule", "color": QUIET, "strokeWidth": 3, "opacity": 0.85}
-    return [{"data": {"name": "ticks"}, "mark": mark, "encoding": encoding}]
+    # One panel is fitted into its height with its axis; of several each has its own, which no expression
+    # knows.
+    top = _PANEL_HEIGHT - _TICK if style.stacked else alt.ExprRef(f"height - {_TICK}")
+    ticks = alt.Chart(alt.NamedData("ticks")).mark_rule(color=QUIET, strokeWidth=3, opacity=0.85)
+    tooltip = [
+        alt.Tooltip("what:N", title="changed"),
+        alt.Tooltip("where:N", title="on"),
+        alt.Tooltip("measured:N"),
+    ]
+    return ticks.encode(x=x, y=alt.YValue(top), y2=alt.value("height"), href="link:N", tooltip=tooltip)
 
 
-def _moves(x: Spec, look: Look, only: str) -> list[Spec]:
+def _moves(x: alt.X, style: TrendStyle, only: str) -> list[alt.Chart]:
     """Where lines moved: what went up is written above its point, what went down below."""
-    tones = TONES[look.dark]
-    colours: list[Spec] = [{"test": f"datum.tone === '{tone}'", "value": tones[tone]} for tone in tones]
-    found: list[Spec] = []
-    for up in (True, False):
-        where = {"filter": "datum.up" if up else "!datum.up"}
-        text = {"type": "text", "baseline": "bottom" if up else "top", "dy": -11 if up else 11}
-        found.append(
-            {
-                "data": {"name": "moves"},
-                "transform": [*_only(only).get("transform", []), where],
-                "mark": {**text, "fontWeight": 700, "fontSize": 12},
-                "encoding": {
-                    "x": {"field": "x", "type": x["type"]},
-                    "y": {"field": _field(look, "point"), "type": "quantitative"},
-                    "text": _nominal("text"),
-                    "color": {"condition": colours, "value": QUIET},
-                    "href": _nominal("link"),
-                    "tooltip": [_nominal("what"), _nominal("case"), _nominal("measured"), _nominal("torch")],
-                },
-            }
-        )
-    return found
-
-
-def _opened(x: Spec, look: Look, only: str) -> Spec:
-    """A ring around what is opened below the chart."""
-    mark = {"type": "point", "filled": False, "size": 260, "strokeWidth": 2, "color": QUIET, "opacity": 1}
-    encoding = {
-        "x": {"field": "x", "type": x["type"]},
-        "y": {"field": _field(look, "point"), "type": "quantitative"},
+    colour: Any = alt
+    for tone, value in TONES[style.dark].items():
+        colour = colour.when(f"datum.tone === '{tone}'").then(alt.value(value))
+    moves = _only(alt.Chart(alt.NamedData("moves")), only)
+    tooltip = [alt.Tooltip(f"{field}:N") for field in ("what", "case", "measured", "torch")]
+    above = moves.transform_filter("datum.up").mark_text(
+        baseline="bottom", dy=-11, fontWeight=700, fontSize=12
+    )
+    below = moves.transform_filter("!datum.up").mark_text(baseline="top", dy=11, fontWeight=700, fontSize=12)
+    encoding: dict[str, Any] = {
+        "x": x,
+        "y": _plain(style),
+        "text": "text:N",
+        "color": colour.otherwise(alt.value(QUIET)),
+        "href": "link:N",
+        "tooltip": tooltip,
     }
-    return {"data": {"name": "opened"}, **_only(only), "mark": mark, "encoding": encoding}
+    return [above.encode(**encoding), below.encode(**encoding)]
 
 
-def _only(only: str) -> Spec:
-    return {"transform": [{"filter": f"datum.letter === '{only}'"}]} if only else {}
+def _opened(x: alt.X, style: TrendStyle, only: str) -> alt.Chart:
+    """A ring around what is opened below the chart."""
+    ring = _only(alt.Chart(alt.NamedData("opened")), only).mark_point(
+        filled=False, size=260, strokeWidth=2, color=QUIET, opacity=1
+    )
+    return ring.encode(x=x, y=_plain(style))
 
 
-def _nominal(field: str, **about: Any) -> Spec:
-    return {"field": field, "type": "nominal", **about}
+def _plain(style: TrendStyle) -> alt.Y:
+    """The median of a mark, which leaves scale and axis to that of the lines."""
+    return alt.Y(style.field("point"), type="quantitative")
+
+
+def _only(chart: alt.Chart, only: str) -> alt.Chart:
+    return chart.transform_filter(f"datum.letter === '{only}'") if only else chart

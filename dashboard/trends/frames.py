@@ -11,8 +11,8 @@ import pandas as pd
 
 from dashboard.components import links, wording
 from dashboard.components.frames import version_order
-from dashboard.trends.charts import Look
-from dashboard.trends.lines import Line
+from dashboard.trends.charts import TrendStyle
+from dashboard.trends.lines import TrendLine
 from dashboard.trends.view import Axis, Scale
 from records.series import SeriesPoint
 
@@ -37,7 +37,7 @@ Levels = Mapping[str, float]
 
 
 def points(
-    drawn: Sequence[Line], tracks: Mapping[str, str], axis: Axis, levels: Levels | None = None
+    drawn: Sequence[TrendLine], tracks: Mapping[str, str], axis: Axis, levels: Levels | None = None
 ) -> pd.DataFrame:
     """One row per point for `charts.trend`, in the order of its lines.
 
@@ -61,12 +61,12 @@ def points(
     return pd.DataFrame(rows)
 
 
-def look(drawn: Sequence[Line], scale: Scale = "absolute") -> Look:
+def look(drawn: Sequence[TrendLine], scale: Scale = "absolute") -> TrendStyle:
     """How a trend chart of these lines is best drawn; there must be at least one point."""
     every = [point for line in drawn for point in line.points]
     medians = [median(abs(point.point) for point in line.points) for line in drawn if line.points]
     moments = [point.started_at for point in every]
-    return Look(
+    return TrendStyle(
         stacked=scale == "absolute" and max(medians) > _ONE_SCALE * min(medians),
         bars=len(every) <= _MAX_BARS,
         clock=max(moments) - min(moments) < _DATES_SUFFICE,
@@ -74,7 +74,7 @@ def look(drawn: Sequence[Line], scale: Scale = "absolute") -> Look:
     )
 
 
-def version_changes(drawn: Iterable[Line]) -> pd.DataFrame:
+def version_changes(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     """Where the PyTorch version differs from the point before it in its track: columns x, version, label.
 
     The label is empty where it would lie over the one before. Points without a PyTorch (the canary's) are no
@@ -111,7 +111,7 @@ def at_one_moment(changes: pd.DataFrame) -> bool:
     return any(_SPAN in version for version in changes["version"])
 
 
-def version_names(drawn: Iterable[Line]) -> pd.DataFrame:
+def version_names(drawn: Iterable[TrendLine]) -> pd.DataFrame:
     """The versions along their axis: columns x (the place), version, label (empty where crowded)."""
     places = _places(point.torch_version for line in drawn for point in line.points)
     every = -(-len(places) // _MAX_VERSION_NAMES)
@@ -121,7 +121,7 @@ def version_names(drawn: Iterable[Line]) -> pd.DataFrame:
 
 
 def table(
-    drawn: Sequence[Line], unit: str, tracks: Mapping[str, str], levels: Levels | None = None
+    drawn: Sequence[TrendLine], unit: str, tracks: Mapping[str, str], levels: Levels | None = None
 ) -> pd.DataFrame:
     """Every point of a view, newest first, for CSV; `tracks` are their labels.
 
@@ -161,7 +161,7 @@ def _share(value: float, level: float | None) -> float | None:
     return None if level is None else value / level - 1
 
 
-def _by_date(line: Line, tracks: Mapping[str, str]) -> list[Row]:
+def _by_date(line: TrendLine, tracks: Mapping[str, str]) -> list[Row]:
     """The rows of a line, track by track: what hangs together stands together."""
     rows: list[Row] = []
     for number, (track, label) in enumerate(tracks.items(), 1):
@@ -169,7 +169,7 @@ def _by_date(line: Line, tracks: Mapping[str, str]) -> list[Row]:
     return rows
 
 
-def _by_version(line: Line, places: Mapping[str, int]) -> list[Row]:
+def _by_version(line: TrendLine, places: Mapping[str, int]) -> list[Row]:
     groups: dict[str, list[SeriesPoint]] = defaultdict(list)
     for point in line.points:
         groups[point.torch_version].append(point)
@@ -201,7 +201,7 @@ def _told(group: Sequence[SeriesPoint]) -> str:
     return f"{many} runs, newest {newest}"
 
 
-def row(line: Line, point: SeriesPoint) -> Row:
+def row(line: TrendLine, point: SeriesPoint) -> Row:
     """One point as the chart draws it along dates; `track` is 1 where nothing else is said."""
     known = point.low is not None and point.high is not None
     return {

@@ -24,7 +24,7 @@ Told = Mapping[Place, MeasuredFor]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TrendLine:
     """One series: its points oldest first, and the track of each. `letter` is what the chart calls it."""
 
     letter: str
@@ -41,10 +41,10 @@ class Line:
         """Its points in one track."""
         return tuple(point for point, own in zip(self.points, self.tracks, strict=True) if own == track)
 
-    def within(self, tracks: Collection[str]) -> "Line":
+    def within(self, tracks: Collection[str]) -> "TrendLine":
         """The same with the points of some tracks only."""
         kept = [each for each in zip(self.points, self.tracks, strict=True) if each[1] in tracks]
-        return Line(
+        return TrendLine(
             self.letter, self.key, tuple(point for point, _ in kept), tuple(track for _, track in kept)
         )
 
@@ -56,7 +56,7 @@ def place_of(point: SeriesPoint) -> Place:
 
 def lines(
     keys: Sequence[SeriesKey], points: Mapping[SeriesKey, Sequence[SeriesPoint]], told: Told
-) -> list[Line]:
+) -> list[TrendLine]:
     """A line for each of `keys`, lettered in their order; one without points has none."""
     by_hardware: dict[str, list[SeriesPoint]] = defaultdict(list)
     for key in keys:
@@ -64,11 +64,11 @@ def lines(
     tracks: dict[Place, str] = {}
     for own in by_hardware.values():
         tracks |= tracks_of(own, told)
-    found: list[Line] = []
+    found: list[TrendLine] = []
     for number, key in enumerate(keys):
         own = tuple(sorted(points.get(key, ()), key=lambda point: point.started_at))
         letter = charts.letter(number)
-        found.append(Line(letter, key, own, tuple(tracks[place_of(point)] for point in own)))
+        found.append(TrendLine(letter, key, own, tuple(tracks[place_of(point)] for point in own)))
     return found
 
 
@@ -103,7 +103,7 @@ def tracks_of(points: Iterable[SeriesPoint], told: Told) -> dict[Place, str]:
     return found
 
 
-def scheduled(drawn: Iterable[Line], told: Told) -> set[str]:
+def scheduled(drawn: Iterable[TrendLine], told: Told) -> set[str]:
     """The tracks that a schedule measures: nightlies, their pinned baseline. The others are single runs."""
     return {
         track
@@ -129,7 +129,7 @@ def in_order(tracks: Iterable[str], told: Told) -> list[str]:
     return sorted(set(tracks), key=lambda name: (name == OTHER, name in pinned, name))
 
 
-def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str, str]:
+def labels(drawn: Iterable[TrendLine], tracks: Sequence[str], told: Told) -> dict[str, str]:
     """What tracks are called; the one of all others by the name of its environment if there is just one."""
     places = {place_of(point) for line in drawn for point in line.of_track(OTHER)}
     names = {told[place].name for place in places if place in told}
@@ -139,17 +139,17 @@ def labels(drawn: Iterable[Line], tracks: Sequence[str], told: Told) -> dict[str
     return {track: other if track == OTHER else track for track in tracks}
 
 
-def versions(drawn: Iterable[Line]) -> list[str]:
+def versions(drawn: Iterable[TrendLine]) -> list[str]:
     """The public versions that any line has, in no order."""
     return list({public(version): None for version in whole_versions(drawn)})
 
 
-def whole_versions(drawn: Iterable[Line]) -> list[str]:
+def whole_versions(drawn: Iterable[TrendLine]) -> list[str]:
     """The versions that any line has with their local parts, in no order."""
     return list({p.torch_version: None for line in drawn for p in line.points if p.torch_version})
 
 
-def baselines(drawn: Sequence[Line]) -> dict[str, str]:
+def baselines(drawn: Sequence[TrendLine]) -> dict[str, str]:
     """Every version that any line has, and how it is named as what lines are set against.
 
     By its public version where each line has one build of that, so that it is the same for a CPU and a GPU;
@@ -163,7 +163,7 @@ def baselines(drawn: Sequence[Line]) -> dict[str, str]:
     return {version: version if short in several else short for version, short in named.items()}
 
 
-def build(line: Line, baseline: str) -> str:
+def build(line: TrendLine, baseline: str) -> str:
     """The version of a line that `baseline` stands for; empty where the line has none.
 
     A public version stands for one build: the one without a local part, else the highest.
@@ -174,12 +174,12 @@ def build(line: Line, baseline: str) -> str:
     return max((version for version in own if public(version) == baseline), key=version_order, default="")
 
 
-def runs(drawn: Iterable[Line]) -> list[str]:
+def runs(drawn: Iterable[TrendLine]) -> list[str]:
     """The ids of all runs that have a point."""
     return list({point.run: None for line in drawn for point in line.points})
 
 
-def pinned(drawn: Sequence[Line], told: Told) -> str:
+def pinned(drawn: Sequence[TrendLine], told: Told) -> str:
     """What lines are set against unless somebody says otherwise; empty where there are no points.
 
     The version of the schedule's pinned baseline that was measured last, else the oldest version shown, else
@@ -200,12 +200,12 @@ def _track(told: Told, point: SeriesPoint) -> str | None:
     return about.track or None if about else None
 
 
-def measured(line: Line, baseline: str) -> bool:
+def measured(line: TrendLine, baseline: str) -> bool:
     """Whether a line has a point of `baseline`, whatever it is worth: see `level`."""
     return bool(build(line, baseline)) or any(point.run == baseline for point in line.points)
 
 
-def level(line: Line, baseline: str) -> float | None:
+def level(line: TrendLine, baseline: str) -> float | None:
     """What `baseline` measured in a line: the median over the runs of a build, or one run's point.
 
     Of a public version one build speaks, see `build`: two have no median. Of a run with several environments

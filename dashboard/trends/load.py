@@ -13,12 +13,13 @@ import streamlit as st
 from analysis.detection.default_watched_metrics import judged_by
 from dashboard.components import load
 from dashboard.server.database import opened
-from dashboard.trends.lines import Line, Place, Told, lines, place_of
+from dashboard.trends.lines import Place, Told, TrendLine, lines, place_of
 from dashboard.trends.moves import Borders, border
 from db.findings import store as findings
 from db.runs import queries
 from db.series import series_history
 from records.findings import Finding
+from records.kinds import EnvironmentKind
 from records.runs import RunChange
 from records.series import SeriesKey, SeriesPoint
 
@@ -35,7 +36,7 @@ class History:
     `of_line`, by a line's letter and place, are against the place before it in that line.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[TrendLine, ...]
     told: Told
     findings: tuple[Finding, ...]
     changes: Mapping[Place, Sequence[RunChange]]
@@ -75,7 +76,7 @@ def _judged_by(keys: Sequence[SeriesKey]) -> list[SeriesKey]:
 
 
 def _changes(
-    url: str, drawn: Sequence[Line]
+    url: str, drawn: Sequence[TrendLine]
 ) -> tuple[Mapping[Place, Sequence[RunChange]], Mapping[tuple[str, Place], Sequence[RunChange]]]:
     """What else changed before each place, along all lines together and along each by itself.
 
@@ -98,13 +99,13 @@ def _changes(
     return changes, of_line
 
 
-def _along(drawn: Sequence[Line]) -> list[_Along]:
+def _along(drawn: Sequence[TrendLine]) -> list[_Along]:
     """The places of some lines as they follow each other, apart for what cannot be set against each other."""
     found: dict[tuple[str, str, str, bool], dict[Place, SeriesPoint]] = defaultdict(dict)
     for line in drawn:
         for point, track in zip(line.points, line.tracks, strict=True):
             # The canary has an environment of its own beside that of each run.
-            apart = line.key.hardware, track, point.machine, point.torch_version == ""
+            apart = line.key.hardware, track, point.machine, point.environment_kind == EnvironmentKind.CANARY
             found[apart][place_of(point)] = point
     return [
         tuple(sorted(places, key=lambda place: (places[place].started_at, place)))

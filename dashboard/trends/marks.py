@@ -8,16 +8,16 @@ import pandas as pd
 
 from analysis.metrics import METRICS
 from analysis.ratios import ratio
-from analysis.words import percent
 from dashboard.components import links, wording
 from dashboard.trends import frames
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import Line, Place, place_of
+from dashboard.trends.lines import Place, TrendLine, place_of
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Axis
 from records.runs import RunChange
 from records.series import SeriesPoint
 from reports.text.finding_text import interval
+from reports.text.numbers import percent
 
 #: What changes with PyTorch itself, which the rules of versions tell.
 _PYTORCH = ("torch", "torch_git", "build_digest")
@@ -28,7 +28,7 @@ _SIGNS: Mapping[str, str] = {"candidate": "?", "confirming": "?", "unclear": "?"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrackChange:
     """What else changed before a point: all in which its run differs from the one before in its track.
 
     `levels` are what lines did across it where nothing judges that.
@@ -96,7 +96,7 @@ def moves(items: Sequence[Move], axis: Axis, drawn: pd.DataFrame, levels: Levels
 
 
 def opened(
-    points: Sequence[tuple[Line, SeriesPoint]], axis: Axis, drawn: pd.DataFrame, levels: Levels | None
+    points: Sequence[tuple[TrendLine, SeriesPoint]], axis: Axis, drawn: pd.DataFrame, levels: Levels | None
 ) -> pd.DataFrame:
     """The points that are opened below the chart."""
     found = [_place(line, point, axis, drawn, levels) for line, point in points]
@@ -105,13 +105,15 @@ def opened(
 
 
 def steps(
-    drawn: Sequence[Line], changes: Mapping[Place, Sequence[RunChange]], levels: Sequence[LevelShift] = ()
-) -> list[Step]:
+    drawn: Sequence[TrendLine],
+    changes: Mapping[Place, Sequence[RunChange]],
+    levels: Sequence[LevelShift] = (),
+) -> list[TrackChange]:
     """What else changed along the lines, each once, the newest first: PyTorch's own version is left out.
 
     `changes` are by place, each against the place before it in its track.
     """
-    found: dict[tuple[str, str], Step] = {}
+    found: dict[tuple[str, str], TrackChange] = {}
     for line in drawn:
         for point, track in zip(line.points, line.tracks, strict=True):
             own = [each for each in changes.get(place_of(point), ()) if each.name not in _PYTORCH]
@@ -120,15 +122,15 @@ def steps(
                 known = found.get((point.run, track))
                 both = dict.fromkeys([*(known.changes if known else ()), *own])
                 moved = [one for one in levels if (one.point.run, one.track) == (point.run, track)]
-                found[point.run, track] = Step(
+                found[point.run, track] = TrackChange(
                     point, track, line.key.hardware_label, tuple(both), tuple(moved)
                 )
     return sorted(found.values(), key=lambda step: step.point.started_at, reverse=True)
 
 
-def ticks(items: Sequence[Step]) -> pd.DataFrame:
+def ticks(items: Sequence[TrackChange]) -> pd.DataFrame:
     """The steps as the chart marks them; those of one moment and machine are one."""
-    together: dict[tuple[datetime, str], list[Step]] = {}
+    together: dict[tuple[datetime, str], list[TrackChange]] = {}
     for step in items:
         together.setdefault((step.point.started_at, step.point.machine), []).append(step)
     rows = [
@@ -170,7 +172,7 @@ def move_table(items: Sequence[Move], tracks: Mapping[str, str]) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
-def step_table(items: Sequence[Step], tracks: Mapping[str, str]) -> pd.DataFrame:
+def step_table(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> pd.DataFrame:
     """Everything else that changed, for CSV: a row for each."""
     rows = [
         {
@@ -191,7 +193,7 @@ def step_table(items: Sequence[Step], tracks: Mapping[str, str]) -> pd.DataFrame
 
 
 def _place(
-    line: Line, point: SeriesPoint, axis: Axis, drawn: pd.DataFrame, levels: Levels | None
+    line: TrendLine, point: SeriesPoint, axis: Axis, drawn: pd.DataFrame, levels: Levels | None
 ) -> frames.Row | None:
     """The row of a point as it is drawn; None where its line is not."""
     if levels is not None and line.letter not in levels:

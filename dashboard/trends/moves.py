@@ -11,7 +11,7 @@ from analysis.detection.crossings import crossings
 from analysis.detection.default_watched_metrics import WATCHED, history_rules, judged_by
 from analysis.detection.nights import Change, Rules
 from analysis.metrics import METRICS, Better
-from dashboard.trends.lines import Line, Place, Told, place_of
+from dashboard.trends.lines import Place, Told, TrendLine, place_of
 from records.findings import Finding
 from records.runs import RunChange
 from records.series import MeasuredFor, SeriesPoint
@@ -42,7 +42,7 @@ class Move:
     `change` and its ends are those of that metric.
     """
 
-    line: Line
+    line: TrendLine
     track: str
     point: SeriesPoint
     change: float
@@ -61,7 +61,7 @@ class Move:
         return self.state if self.state == MOVED else kind(self.state, self.direction)
 
 
-def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
+def found(drawn: Sequence[TrendLine], findings: Sequence[Finding]) -> list[Move]:
     """The findings that stand in some lines, each at the point that it names; others are left out.
 
     A line whose metric follows from a watched one has the findings of that one.
@@ -93,7 +93,9 @@ def found(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[Move]:
     return moves
 
 
-def _shown_findings(drawn: Sequence[Line], findings: Sequence[Finding]) -> list[tuple[Line, Finding]]:
+def _shown_findings(
+    drawn: Sequence[TrendLine], findings: Sequence[Finding]
+) -> list[tuple[TrendLine, Finding]]:
     return [
         (line, one)
         for one in findings
@@ -107,16 +109,16 @@ def _series(one: Finding) -> tuple[str, str, str, str]:
     return one.key.case, one.key.metric, one.key.hardware, one.key.profile
 
 
-def _own_series(line: Line) -> tuple[str, str, str, str]:
+def _own_series(line: TrendLine) -> tuple[str, str, str, str]:
     return line.key.case, line.key.metric, line.key.hardware, line.key.profile
 
 
-def _judged_series(line: Line) -> tuple[str, str, str, str]:
+def _judged_series(line: TrendLine) -> tuple[str, str, str, str]:
     return line.key.case, judged_by(line.key.metric), line.key.hardware, line.key.profile
 
 
 def seen(
-    drawn: Sequence[Line], findings: Sequence[Finding], told: Told, borders: Borders, better: Better
+    drawn: Sequence[TrendLine], findings: Sequence[Finding], told: Told, borders: Borders, better: Better
 ) -> list[Move]:
     """The steps and drifts of lines that no schedule watches, machine by machine; none is confirmed.
 
@@ -156,14 +158,14 @@ class LevelShift:
     Nothing judges it: no pinned baseline was measured beside it that would tell the machine's part.
     """
 
-    line: Line
+    line: TrendLine
     track: str
     point: SeriesPoint
     change: float
     nights: int
 
 
-def levels(drawn: Sequence[Line], told: Told, borders: Borders) -> list[LevelShift]:
+def levels(drawn: Sequence[TrendLine], told: Told, borders: Borders) -> list[LevelShift]:
     """What the levels of lines did across borders, where their schedule pins no baseline."""
     found: list[LevelShift] = []
     for line in drawn:
@@ -193,13 +195,13 @@ def border(changes: Collection[RunChange]) -> bool:
     return any(change.kind in _NOT_PYTORCHS for change in changes)
 
 
-def _scheduled(line: Line, track: str, told: Told) -> bool:
+def _scheduled(line: TrendLine, track: str, told: Told) -> bool:
     places = map(place_of, line.of_track(track))
     return any(place in told and told[place].track == track for place in places)
 
 
 def _of_machine(
-    line: Line, track: str, own: Sequence[SeriesPoint], borders: Borders, better: Better
+    line: TrendLine, track: str, own: Sequence[SeriesPoint], borders: Borders, better: Better
 ) -> list[Move]:
     values = tuple(point.point for point in own)
     begins = tuple((line.letter, place_of(point)) in borders for point in own)

@@ -8,27 +8,27 @@ from analysis.metrics import Metric
 from dashboard.components import load, wording
 from dashboard.components.query_params import Query
 from dashboard.trends import chart_data, view
-from dashboard.trends.chart_data import Drawing
+from dashboard.trends.chart_data import ChartData
 from dashboard.trends.load import History
-from dashboard.trends.view import Offer, Trends
+from dashboard.trends.view import TrendChoices, Trends
 from records.outcomes import MetricDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrendsData:
     """A settled view with what it can choose from, what is known of its `lines` lines, and what it draws."""
 
     chosen: Trends
-    offer: Offer
+    offer: TrendChoices
     complaints: tuple[str, ...]
     lines: int
     defined: Mapping[str, MetricDefinition]
     metric: Metric
     known: History
-    drawn: Drawing
+    drawn: ChartData
 
 
-def asked(url: str, query: Query) -> Asked | None:
+def asked(url: str, query: Query) -> TrendsData | None:
     """What the page of this query shows; None where there is nothing to draw."""
     keys = load.series_keys(url)
     if not keys:
@@ -44,4 +44,4 @@ def asked(url: str, query: Query) -> Asked | None:
     metric = wording.metric(chosen.metric, defined)
     chosen, more = chart_data.settle(known, chosen)
     drawn = chart_data.drawing(url, shown, replace(chosen, at=""), metric.better)
-    return Asked(chosen, offer, (*complaints, *more), len(shown), defined, metric, known, drawn)
+    return TrendsData(chosen, offer, (*complaints, *more), len(shown), defined, metric, known, drawn)

@@ -12,10 +12,11 @@ from dashboard.components.frames import version_order
 from dashboard.components.query_params import public
 from dashboard.regressions import findings
 from dashboard.trends import charts, frames, lines, marks, tables, words
-from dashboard.trends.chart_data import Drawing
-from dashboard.trends.lines import Line, place_of
+from dashboard.trends.chart_data import ChartData
+from dashboard.trends.lines import TrendLine, place_of
 from dashboard.trends.load import History
-from dashboard.trends.view import MAX_LINES, MAX_TRACKS, Offer, Trends, is_canary
+from dashboard.trends.view import MAX_LINES, MAX_TRACKS, TrendChoices, Trends, is_canary
+from records.kinds import RunSource
 from records.runs import RunChange
 from records.series import SeriesPoint
 
@@ -23,7 +24,9 @@ from records.series import SeriesPoint
 _OFFERED_VERSIONS = 60
 
 
-def choices(chosen: Trends, offer: Offer, known: History, drawn: Drawing, titles: Mapping[str, str]) -> None:
+def choices(
+    chosen: Trends, offer: TrendChoices, known: History, drawn: ChartData, titles: Mapping[str, str]
+) -> None:
     """What can be chosen, all of it in the address."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         parts.select("Metric", "metric", titles, chosen)
@@ -41,14 +44,16 @@ def choices(chosen: Trends, offer: Offer, known: History, drawn: Drawing, titles
             parts.several(f"Tracks, none: {none}", "tracks", drawn.tracks, chosen, MAX_TRACKS)
 
 
-def _baselines(chosen: Trends, drawn: Sequence[Line]) -> dict[str, str]:
+def _baselines(chosen: Trends, drawn: Sequence[TrendLine]) -> dict[str, str]:
     """The versions that lines may be set against, newest first, and what is chosen."""
     versions = sorted(set(lines.baselines(drawn).values()), key=version_order, reverse=True)
     known = {version: version for version in versions[:_OFFERED_VERSIONS]}
     return known if chosen.baseline in known else {chosen.baseline: chosen.baseline, **known}
 
 
-def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[Line, SeriesPoint]]) -> None:
+def chart(
+    chosen: Trends, known: Metric, drawn: ChartData, opened: Sequence[tuple[TrendLine, SeriesPoint]]
+) -> None:
     """The lines with all that stands on them, and how to read them."""
     baseline = chosen.baseline if chosen.scale == "relative" else ""
     title = words.title(known, stacked=drawn.look.stacked, baseline=baseline)
@@ -74,10 +79,10 @@ def chart(chosen: Trends, known: Metric, drawn: Drawing, opened: Sequence[tuple[
     )
 
 
-def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> None:
+def captions(chosen: Trends, metric: Metric, known: History, drawn: ChartData) -> None:
     """How the chart is to be read, what it is set against, and which tracks it leaves out."""
     spelled = replace(metric, title=parts.plain(metric.title))
-    teller = run_source.teller(_newest(drawn).run)
+    teller = run_source.teller(_newest(drawn))
     parts.caption(
         words.how_to_read(spelled, chosen.axis, parts.plain(teller), rules=drawn.look.rules)
         + " A point leads to its samples."
@@ -96,7 +101,7 @@ def captions(chosen: Trends, metric: Metric, known: History, drawn: Drawing) -> 
         parts.caption(_left_out(known, drawn))
 
 
-def _left_out(known: History, drawn: Drawing) -> str:
+def _left_out(known: History, drawn: ChartData) -> str:
     """Which tracks are not drawn unless they are chosen."""
     scheduled = lines.scheduled(known.lines, known.told)
     told: list[str] = []
@@ -130,11 +135,11 @@ def _other_points(other: Trends, told: str) -> None:
     parts.html(f"<p>{markup.link(other.address, told)}</p>")
 
 
-def _newest(drawn: Drawing) -> SeriesPoint:
+def _newest(drawn: ChartData) -> SeriesPoint:
     return max((p for line in drawn.lines for p in line.points), key=lambda point: point.started_at)
 
 
-def _measured_in_turns(chosen: Trends, known: History, drawn: Drawing) -> None:
+def _measured_in_turns(chosen: Trends, known: History, drawn: ChartData) -> None:
     """Where, or by which command, the baseline is set against the newest version without the drift."""
     old = public(chosen.baseline)
     others = [
@@ -166,7 +171,7 @@ def at(known: History, run: str) -> list[tables.Own]:
 
 
 def point(
-    url: str, chosen: Trends, metric: Metric, known: History, drawn: Drawing, own: Sequence[tables.Own]
+    url: str, chosen: Trends, metric: Metric, known: History, drawn: ChartData, own: Sequence[tables.Own]
 ) -> None:
     """One run's points: their numbers, what they may be set against, and what else had changed."""
     run = chosen.at
@@ -192,7 +197,7 @@ def point(
         _differs(sorted(changes, key=lambda change: (change.kind, change.name)), chosen)
 
 
-def _before(line: Line, track: str, point: SeriesPoint) -> SeriesPoint | None:
+def _before(line: TrendLine, track: str, point: SeriesPoint) -> SeriesPoint | None:
     """The point before one in its track on its machine; None for the first that is shown."""
     earlier = [
         each
@@ -206,7 +211,7 @@ def _against(known: History, before: SeriesPoint, point: SeriesPoint) -> None:
     old, new = known.told.get(place_of(before)), known.told.get(place_of(point))
     command = words.comparison(old, new, before, point)
     # What a tool or a script measured no command of ours measures again.
-    if command and run_source.measured(point.run) and run_source.measured(before.run):
+    if command and {point.source, before.source} == {RunSource.MEASURED}:
         parts.caption("Two runs drift apart by themselves; this measures both PyTorches in turns:")
         parts.code(command)
 
@@ -224,7 +229,7 @@ def _differs(changes: Sequence[RunChange], chosen: Trends) -> None:
     parts.html(findings.changes(rows))
 
 
-def moved(chosen: Trends, drawn: Drawing) -> None:
+def moved(chosen: Trends, drawn: ChartData) -> None:
     """Where lines moved; nothing where none did."""
     if not drawn.moves:
         return
@@ -236,7 +241,7 @@ def moved(chosen: Trends, drawn: Drawing) -> None:
     parts.html(tables.moves(items, drawn.drawn))
 
 
-def stepped(chosen: Trends, drawn: Drawing) -> None:
+def stepped(chosen: Trends, drawn: ChartData) -> None:
     """What else changed along the lines; nothing where nothing did."""
     if not drawn.steps:
         return
@@ -249,7 +254,7 @@ def stepped(chosen: Trends, drawn: Drawing) -> None:
     parts.html(tables.steps(drawn.steps, drawn.drawn))
 
 
-def every_point(chosen: Trends, metric: Metric, drawn: Drawing) -> None:
+def every_point(chosen: Trends, metric: Metric, drawn: ChartData) -> None:
     """The newest points with their links; all of them as CSV."""
     parts.heading(
         "Every point",
@@ -260,7 +265,7 @@ def every_point(chosen: Trends, metric: Metric, drawn: Drawing) -> None:
     parts.html(tables.points(items, chosen, metric, drawn.drawn, drawn.levels))
 
 
-def canary(chosen: Trends, offer: Offer) -> None:
+def canary(chosen: Trends, offer: TrendChoices) -> None:
     """A link that sets the machine's own series beside the lines, where there is one and room for it."""
     own = [case for case in offer.cases if is_canary(case) and case not in chosen.cases]
     room = MAX_LINES // len(chosen.hardware) - len(chosen.cases)

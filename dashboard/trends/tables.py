@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from analysis.metrics import METRICS, Metric
-from analysis.words import percent
 from dashboard.components import links, markup, wording
 from dashboard.trends import marks
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import Line
-from dashboard.trends.marks import Step
+from dashboard.trends.lines import TrendLine
+from dashboard.trends.marks import TrackChange
 from dashboard.trends.moves import MOVED, LevelShift, Move
 from dashboard.trends.view import Trends
 from records.series import SeriesPoint
 from reports.text.finding_text import interval
+from reports.text.numbers import percent
 
 #: Points and steps in sight; the CSV files have all. A hundred points take a tenth of a second to show.
 MOST_POINTS, MOST_STEPS = 50, 40
@@ -21,10 +21,10 @@ MOST_POINTS, MOST_STEPS = 50, 40
 _TOLD = 6
 
 #: One point, the line and the track that it is of.
-Own = tuple[SeriesPoint, Line, str]
+Own = tuple[SeriesPoint, TrendLine, str]
 
 
-def legend(drawn: Sequence[Line], tracks: Mapping[str, str]) -> str:
+def legend(drawn: Sequence[TrendLine], tracks: Mapping[str, str]) -> str:
     """What the letters and the dashes stand for; it wraps, and never cuts what tells two lines apart."""
     several = len({line.key.hardware for line in drawn}) > 1
     entries = "".join(f"<li>{_key(line)}{_named(line, several)}</li>" for line in drawn)
@@ -38,7 +38,7 @@ def legend(drawn: Sequence[Line], tracks: Mapping[str, str]) -> str:
     return found
 
 
-def _named(line: Line, several: bool) -> str:
+def _named(line: TrendLine, several: bool) -> str:
     where = f"<small>{escape(line.key.hardware_label)}</small>" if several else ""
     return f"<span>{markup.case(line.key.case)}{where}</span>"
 
@@ -62,7 +62,7 @@ def moves(items: Sequence[Move], tracks: Mapping[str, str]) -> str:
     return markup.table("Where lines moved", columns, rows, folded=True, tall=len(items) > MOST_STEPS)
 
 
-def steps(items: Sequence[Step], tracks: Mapping[str, str]) -> str:
+def steps(items: Sequence[TrackChange], tracks: Mapping[str, str]) -> str:
     """What else changed along the way, the newest first."""
     columns = [("Before (UTC)", False), ("Where", False), ("What changed", False), ("", False)]
     rows = (
@@ -123,7 +123,7 @@ def ways(point: SeriesPoint, before: SeriesPoint | None, chosen: Trends, *, obse
     return f"<p>{' · '.join(told)}</p>"
 
 
-def point_facts(line: Line, point: SeriesPoint, known: Metric, track: str, level: float | None) -> str:
+def point_facts(line: TrendLine, point: SeriesPoint, known: Metric, track: str, level: float | None) -> str:
     """One point's numbers."""
     unit = known.unit
     about = {
@@ -156,11 +156,11 @@ def _headed(known: Metric) -> str:
     return f"{known.title} ({known.unit})" if known.unit else known.title
 
 
-def _lettered(line: Line) -> str:
+def _lettered(line: TrendLine) -> str:
     return f'<span class="py-lettered">{_key(line)}{markup.case(line.key.case)}</span>'
 
 
-def _key(line: Line) -> str:
+def _key(line: TrendLine) -> str:
     return f'<span class="py-key py-series-{line.place}">{line.letter}</span>'
 
 
@@ -182,7 +182,7 @@ def _way(move: Move) -> str:
     return markup.link(links.run(move.point.run), "Run\u00a0→")
 
 
-def _changes(step: Step) -> str:
+def _changes(step: TrackChange) -> str:
     told = [
         f"{escape(each.name)}: {escape(each.before or wording.NONE)} → {escape(each.after or wording.NONE)}"
         for each in step.changes[:_TOLD]
@@ -196,7 +196,7 @@ def _changes(step: Step) -> str:
 
 
 def _nights(one: LevelShift) -> str:
-    return "1 night" if one.nights == 1 else f"{one.nights} nights"
+    return wording.plural(one.nights, "night")
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:
@@ -227,7 +227,7 @@ def _two(strong: str, *small: str) -> str:
     return f'<span class="py-metric">{_whole(strong)}{smaller}</span>'
 
 
-def newest_first(drawn: Iterable[Line]) -> list[Own]:
+def newest_first(drawn: Iterable[TrendLine]) -> list[Own]:
     """All points of some lines, the newest first."""
     every = [
         (point, line, track) for line in drawn for point, track in zip(line.points, line.tracks, strict=True)

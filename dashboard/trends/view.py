@@ -12,6 +12,7 @@ from dashboard.components import charts, links, wording
 from dashboard.components.query_params import Query, distinct, last, named, pick, pick_fingerprint, sentence
 from dashboard.components.views import View
 from records.series import SeriesKey
+from runner.execution.canary_runner import CASES
 
 Axis = Literal["date", "version"]
 Scale = Literal["absolute", "relative"]
@@ -107,7 +108,7 @@ def _unopened(chosen: Trends) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class TrendChoices:
     """What the trends page can choose from, given what is chosen; fingerprints map to labels."""
 
     metrics: tuple[str, ...]
@@ -125,7 +126,7 @@ def trends(
     keys: Sequence[SeriesKey],
     opening: Sequence[tuple[str, str]] = (),
     leading: Leading | None = None,
-) -> tuple[Trends, Offer, list[str]]:
+) -> tuple[Trends, TrendChoices, list[str]]:
     """The selection in `query`, what else is on offer, and complaints; `keys` must not be empty.
 
     What `query` leaves open is the first of `opening`, pairs of hardware and profile, that has such a series,
@@ -155,7 +156,7 @@ def trends(
         "relative" if pick(query, "scale", SCALES, SCALES[0], complaints) == "relative" else "absolute"
     )
     points: Points = "all" if pick(query, "points", POINTS, POINTS[0], complaints) == "all" else "recent"
-    offer = Offer(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
+    offer = TrendChoices(tuple(metrics), distinct(labels), distinct(profiles), tuple(known))
     chosen = Trends(
         metric=metric,
         hardware=hardware,
@@ -232,10 +233,10 @@ def _first(wanted: tuple[str, ...], what: str, complaints: list[str]) -> tuple[s
 
 def is_canary(case: str) -> bool:
     """Whether a case is the machine's own."""
-    return case.startswith("canary_")
+    return case in CASES
 
 
-def _not_there(chosen: Trends, offer: Offer, keys: Sequence[SeriesKey]) -> list[str]:
+def _not_there(chosen: Trends, offer: TrendChoices, keys: Sequence[SeriesKey]) -> list[str]:
     """What cannot be shown of a selection whose parts all exist: too many lines, hardware without any."""
     found = {(key.case, key.hardware) for key in keys if key.case in chosen.cases}
     complaints: list[str] = []

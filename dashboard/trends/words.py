@@ -9,7 +9,7 @@ from dashboard.components import wording
 from dashboard.components.query_params import public
 from dashboard.trends import lines
 from dashboard.trends.frames import Levels
-from dashboard.trends.lines import Line
+from dashboard.trends.lines import TrendLine
 from dashboard.trends.view import Axis
 from records.series import MeasuredFor, SeriesPoint
 from runner.environments.versions import date_of, parse
@@ -66,7 +66,7 @@ def how_to_read(known: Metric, axis: Axis, teller: str = "", *, rules: bool = Tr
     return " ".join(part for part in (told, dashed) if part) + meaning
 
 
-def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line], *, run: bool) -> str:
+def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[TrendLine], *, run: bool) -> str:
     """The caption of a relative trend: what 0 % is in each line, and what such a share is worth.
 
     `run`: the baseline is one, and no version.
@@ -94,14 +94,14 @@ def against(known: Metric, baseline: str, levels: Levels, drawn: Sequence[Line],
     return " ".join(told)
 
 
-def _build(line: Line, baseline: str) -> str:
+def _build(line: TrendLine, baseline: str) -> str:
     """The build that speaks for a public version in a line that has several; empty where it has one."""
     several = [version for version in lines.whole_versions([line]) if public(version) == baseline]
     own = lines.build(line, baseline)
     return f" of {own}" if len(several) > 1 and own != baseline else ""
 
 
-def in_words(known: Metric, drawn: Sequence[Line], tracks: int, baseline: str = "") -> str:
+def in_words(known: Metric, drawn: Sequence[TrendLine], tracks: int, baseline: str = "") -> str:
     """What a trend chart shows, for those who cannot see it."""
     many = sum(len(line.points) for line in drawn)
     names = "; ".join(dict.fromkeys(wording.case(line.key.case).text for line in drawn))

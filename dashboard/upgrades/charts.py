@@ -1,17 +1,15 @@
-"""The spec of points with intervals below each other on one axis, without Streamlit.
-
-Written out and not built with Altair, which takes longer than the page has. A test holds it against
-Vega-Lite's schema.
-"""
+"""The chart of points with intervals below each other on one axis."""
 
 from dataclasses import dataclass
 from typing import Any
 
+import altair as alt
+
 from dashboard.components import row_charts
-from dashboard.components.charts import QUIET, TONES, Spec
+from dashboard.components.charts import QUIET, TONES, Spec, kept, once
 from reports.forest import Axis
 
-_WORDS = row_charts.Words(number=270, narrow=560)
+_WORDS = row_charts.RowWords(number=270, narrow=560)
 _SHAPES = {
     "slower": "triangle-up",
     "faster": "triangle-down",
@@ -24,7 +22,7 @@ _NEITHER = ("#5d6572", "#a3abb8")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class IntervalStyle:
     """What the chart must know of its data: how many lines, from where to where, which end is worse.
 
     `threshold` is the logarithm below which a change does not matter. `metric` is a title.
@@ -39,17 +37,17 @@ class Look:
     dark: bool = False
 
 
-def intervals(look: Look) -> Spec:
+@kept
+def intervals(style: IntervalStyle) -> Spec:
     """Named data `rows`: see `frames.drawn_cases`; changes are logarithms of new / old."""
-    tones = {**TONES[look.dark], "quiet": _NEITHER[look.dark]}
-    colours = {"domain": list(tones), "range": list(tones.values())}
-    tone: dict[str, Any] = {"field": "tone", "type": "nominal", "scale": colours, "legend": None}
-    drawn = [_whiskers(look, tone), _points(look, tone)]
-    return row_charts.chart(look.lines, drawn, dark=look.dark, behind=_behind(look), words=_WORDS)
+    tones = {**TONES[style.dark], "quiet": _NEITHER[style.dark]}
+    colours = alt.Scale(domain=list(tones), range=list(tones.values()))
+    layers = [_whiskers(style, colours), _points(style, colours)]
+    return row_charts.chart(style.lines, layers, dark=style.dark, behind=_behind(style), words=_WORDS)
 
 
-def _x(look: Look) -> dict[str, Any]:
-    title = f"← {look.left} · {look.metric.lower()}, new against old · {look.right} →"
+def _horizontal(style: IntervalStyle) -> dict[str, Any]:
+    """What the x channels of all layers share."""
     ticks = (
         "abs(datum.value) < 1e-9 ? '0' : abs(datum.value) > 0.95"
         " ? (datum.value > 0 ? '×' : '1/') + format(exp(abs(datum.value)), '.3~r')"
@@ -57,61 +55,52 @@ def _x(look: Look) -> dict[str, Any]:
     )
     return {
         "type": "quantitative",
-        "title": title,
-        "scale": {"domain": [-look.axis.limit, look.axis.limit], "nice": False},
-        "axis": {"values": look.axis.ticks, "labelExpr": ticks, "labelOverlap": True, "titleLimit": 0},
+        "title": f"← {style.left} · {style.metric.lower()}, new against old · {style.right} →",
+        "scale": alt.Scale(domain=[-style.axis.limit, style.axis.limit], nice=False),
+        "axis": alt.Axis(values=style.axis.ticks, labelExpr=ticks, labelOverlap=True, titleLimit=0),
     }
 
 
-def _behind(look: Look) -> list[dict[str, Any]]:
+def _behind(style: IntervalStyle) -> list[alt.Chart]:
     """What does not matter, shaded, and the line of no change."""
-    within = min(look.threshold, look.axis.limit)
-    once = {"values": [{}]}
+    within, shared = min(style.threshold, style.axis.limit), _horizontal(style)
+    shade, rule = once().mark_rect(color=QUIET, opacity=0.14), once().mark_rule(color=QUIET, opacity=0.7)
     return [
-        {
-            "data": once,
-            "mark": {"type": "rect", "color": QUIET, "opacity": 0.14},
-            "encoding": {"x": {**_x(look), "datum": -within}, "x2": {"datum": within}},
-        },
-        {
-            "data": once,
-            "mark": {"type": "rule", "color": QUIET, "opacity": 0.7},
-            "encoding": {"x": {**_x(look), "datum": 0}},
-        },
+        shade.encode(x=alt.XDatum(-within, **shared), x2=alt.X2Datum(within)),
+        rule.encode(x=alt.XDatum(0, **shared)),
     ]
 
 
-def _whiskers(look: Look, tone: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "transform": [*row_charts.BELOW, {"filter": "isValid(datum.low)"}],
-        "mark": {"type": "rule", "strokeWidth": 2},
-        "encoding": {
-            "x": {**_x(look), "field": "low"},
-            "y": row_charts.height(look.lines),
-            "x2": {"field": "high"},
-            "color": tone,
-            # What reaches beyond the axis is no whole interval.
-            "strokeDash": {"condition": {"test": "datum.beyond", "value": [4, 3]}, "value": [1, 0]},
-        },
-    }
+def _whiskers(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
+    whiskers = row_charts.below().transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    return whiskers.encode(
+        x=alt.X("low", **_horizontal(style)),
+        x2="high",
+        y=row_charts.height(style.lines),
+        color=alt.Color("tone:N", scale=colours, legend=None),
+        # What reaches beyond the axis is no whole interval.
+        strokeDash=alt.when("datum.beyond").then(alt.value([4, 3])).otherwise(alt.value([1, 0])),
+    )
 
 
-def _points(look: Look, tone: dict[str, Any]) -> dict[str, Any]:
-    shapes = {"domain": list(_SHAPES), "range": list(_SHAPES.values())}
-    hollow = {"test": "datum.standing === 'unclear'", "value": "transparent"}
-    tooltip = [("label", "case"), ("told", "verdict"), ("changed", "change"), ("interval", "interval")]
-    return {
-        "transform": row_charts.BELOW,
-        "mark": {"type": "point", "size": 80, "opacity": 1, "strokeWidth": 2},
-        "encoding": {
-            "x": {**_x(look), "field": "change"},
-            "y": row_charts.height(look.lines),
-            "stroke": tone,
-            "fill": {"condition": hollow, **tone},
-            "shape": {"field": "standing", "type": "nominal", "scale": shapes, "legend": None},
-            "tooltip": [
-                *({"field": field, "type": "nominal", "title": title} for field, title in tooltip),
-                {"field": "n", "type": "quantitative", "title": "pairs (n)"},
+def _points(style: IntervalStyle, colours: alt.Scale) -> alt.Chart:
+    shapes = alt.Scale(domain=list(_SHAPES), range=list(_SHAPES.values()))
+    hollow = alt.when("datum.standing === 'unclear'").then(alt.value("transparent"))
+    return (
+        row_charts.below()
+        .mark_point(size=80, opacity=1, strokeWidth=2)
+        .encode(
+            x=alt.X("change", **_horizontal(style)),
+            y=row_charts.height(style.lines),
+            stroke=alt.Stroke("tone:N", scale=colours, legend=None),
+            fill=hollow.otherwise(alt.Fill("tone:N", scale=colours, legend=None)),
+            shape=alt.Shape("standing:N", scale=shapes, legend=None),
+            tooltip=[
+                alt.Tooltip("label:N", title="case"),
+                alt.Tooltip("told:N", title="verdict"),
+                alt.Tooltip("changed:N", title="change"),
+                alt.Tooltip("interval:N", title="interval"),
+                alt.Tooltip("n:Q", title="pairs (n)"),
             ],
-        },
-    }
+        )
+    )

@@ -5,8 +5,8 @@ import streamlit as st
 from analysis.comparison.policy import Policy
 from analysis.metrics import METRICS
 from dashboard.components import parts
-from dashboard.upgrades.rules import DECIDING, Rules, number, per_cent, toml
-from dashboard.upgrades.view import Upgraded
+from dashboard.upgrades.rules import DECIDING, RuleChanges, number, per_cent, toml
+from dashboard.upgrades.view import UpgradeView
 from reports.upgrade_report import Judged
 
 #: What the policy is called that somebody may write into pyrometer.toml.
@@ -17,7 +17,7 @@ _METRIC, _THRESHOLD, _WEIGHTS, _MUST = (f"rules-{each}" for each in ("metric", "
 _HEIGHT = 82
 
 
-def rules(chosen: Upgraded, stored: Policy, judged: Judged) -> None:
+def rules(chosen: UpgradeView, stored: Policy, judged: Judged) -> None:
     """The form, filled with the rules that are in force; `stored` are those the run was measured under."""
     policy = judged.subject.policy
     known = {metric for result in judged.results for metric in result.verdicts} | {policy.metric}
@@ -55,7 +55,7 @@ def rules(chosen: Upgraded, stored: Policy, judged: Judged) -> None:
                 st.form_submit_button("As it was measured", on_click=_forget, args=(chosen.run,))
 
 
-def to_keep(chosen: Upgraded, judged: Judged) -> None:
+def to_keep(chosen: UpgradeView, judged: Judged) -> None:
     """How the rules of an address become those of every upgrade."""
     if not chosen.rules.changed:
         return
@@ -70,11 +70,11 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
     `metric` and `threshold` are those that stood in the form.
     """
     state = st.session_state
-    typed = Rules(str(state[_METRIC]), float(state[_THRESHOLD]))
+    typed = RuleChanges(str(state[_METRIC]), float(state[_THRESHOLD]))
     if typed.metric != metric and typed.threshold == threshold:
         # It was that of another metric, and nobody has touched it.
-        typed = Rules(typed.metric)
-    query = Upgraded(run, typed.beside(stored)).query()
+        typed = RuleChanges(typed.metric)
+    query = UpgradeView(run, typed.beside(stored)).query()
     weights, must = _lines(str(state[_WEIGHTS])), _lines(str(state[_MUST]))
     if weights != _weights(stored):
         query["weight"] = weights or [""]
@@ -84,7 +84,7 @@ def _judge(run: str, stored: Policy, metric: str, threshold: float) -> None:
 
 
 def _forget(run: str) -> None:
-    st.query_params.from_dict(Upgraded(run).query())
+    st.query_params.from_dict(UpgradeView(run).query())
 
 
 def _weights(policy: Policy) -> list[str]:

@@ -9,7 +9,6 @@ from analysis.comparison.verdict import Verdict
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
 from analysis.ratios import ratio, share
-from analysis.words import percent
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.ordering import impact
@@ -19,6 +18,9 @@ from reports.forest import Axis
 from reports.report_context import changes
 from reports.rows import Row, left_out, table_rows, techniques
 from reports.scorecard import Entry
+from reports.text.numbers import percent
+from reports.text.reason_text import exclusion as excluded
+from reports.text.reason_text import sentence
 from reports.upgrade_report import Judged
 
 _SIDES = ("old_status", "old_reason", "new_status", "new_reason")
@@ -34,7 +36,7 @@ def reasons(judged: Judged) -> pd.DataFrame:
         {
             "speaks_for": one.speaks,
             "kind": one.kind,
-            "reason": one.text,
+            "reason": sentence(one),
             "metric": one.metric,
             "cases": " ".join(one.cases),
         }
@@ -115,7 +117,7 @@ def tables(listed: Sequence[Table]) -> pd.DataFrame:
 
 def exclusions(judged: Judged, rows: Sequence[Row]) -> pd.DataFrame:
     """Cases that are in no geomean, and pairs that do not count, with the reasons."""
-    found = [("case", one.case, one.reason) for one in judged.upgrade.exclusions]
+    found = [("case", one.case, excluded(one)) for one in judged.upgrade.exclusions]
     found += [("pairs", case, why) for case, why in left_out(rows)]
     return pd.DataFrame(found, columns=["what", "case", "reason"])
 

@@ -6,14 +6,14 @@ import streamlit as st
 
 from analysis.comparison.comparison import Comparison, compared
 from analysis.comparison.reasons import Decision
-from dashboard.components import run_source
 from dashboard.components.load import FRESH_SECONDS
 from dashboard.server.database import opened
-from dashboard.upgrades.rules import Rules
+from dashboard.upgrades.rules import RuleChanges
 from dashboard.upgrades.sections import Report, report
 from dashboard.upgrades.view import Known, listed
 from db.runs import queries, upgrades
 from db.series import measured_on
+from records.kinds import RunKind, RunSource
 from records.runs import Run
 from reports import scorecard, wording
 from reports.upgrade_report import Judged, judged
@@ -40,8 +40,8 @@ class Scored:
 @st.cache_resource(ttl=FRESH_SECONDS, show_spinner=False)
 def newest(url: str) -> Known:
     """The newest upgrades and the newest sessions about findings."""
-    found = upgrades.upgrade_runs(opened(url), newest=UPGRADES + 1, confirms=False)
-    sessions = upgrades.upgrade_runs(opened(url), newest=SESSIONS + 1, confirms=True)
+    found = upgrades.upgrade_runs(opened(url), newest=UPGRADES + 1)
+    sessions = upgrades.upgrade_runs(opened(url), RunKind.CONFIRMATION, newest=SESSIONS + 1)
     return Known(
         listed(found[:UPGRADES]),
         listed(sessions[:SESSIONS]),
@@ -62,7 +62,7 @@ def comparison_of(run: Run) -> Comparison:
 
 
 @st.cache_resource(max_entries=_KEPT, show_spinner="Judging")
-def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> Report:
+def judged_by(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Report:
     """The page of a run by these rules; raises ValueError, a sentence, where it cannot be judged.
 
     `stored`, how many of its outcomes there are, and `state` tell apart what is still being measured.
@@ -71,7 +71,7 @@ def judged_by(url: str, run_id: str, stored: int, state: str, rules: Rules) -> R
 
 
 @st.cache_resource(max_entries=_HARDWARE, show_spinner="Judging")
-def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: Rules) -> Scored:
+def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: RuleChanges) -> Scored:
     """The decision on a run by these rules and its four metrics; raises ValueError as `judged_by` does."""
     _, found = _judged(url, run_id, rules)
     entries = scorecard.entries(found.upgrade.scorecard, found.subject.policy)
@@ -82,10 +82,10 @@ def scorecard_of(url: str, run_id: str, stored: int, state: str, rules: Rules) -
 def known_hardware(url: str) -> dict[str, str]:
     """The labels of all hardware that a run of Pyrometer's own measured, by fingerprint."""
     found = measured_on.places(opened(url), "latency_floor")
-    return {one.hardware: one.hardware_label for one in found if run_source.measured(one.run)}
+    return {one.hardware: one.hardware_label for one in found if one.source == RunSource.MEASURED}
 
 
-def _judged(url: str, run_id: str, rules: Rules) -> tuple[Run, Judged]:
+def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, Judged]:
     run = queries.run_record(opened(url), run_id)
     if run is None:
         raise ValueError(f"Run {run_id} has just gone from the database.")

@@ -19,7 +19,7 @@ _MOST_PER_CENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleChanges:
     """Changes to the policy that an upgrade was measured under; what is None stays as it was.
 
     `threshold` is that of the metric that decides, in per cent. `weights`, as (glob, number), and `must`,
@@ -34,7 +34,7 @@ class Rules:
     @property
     def changed(self) -> bool:
         """Whether anything is other than it was."""
-        return self != Rules()
+        return self != RuleChanges()
 
     def query(self) -> dict[str, list[str]]:
         """The changes as a part of an address; a name without a value says that there is none of it."""
@@ -64,11 +64,11 @@ class Rules:
             must_not_regress=policy.must_not_regress if self.must is None else self.must,
         )
 
-    def beside(self, policy: Policy) -> "Rules":
+    def beside(self, policy: Policy) -> "RuleChanges":
         """Without what the policy says itself."""
         metric = policy.metric if self.metric is None else self.metric
         same = self.threshold is not None and math.isclose(self.threshold, per_cent(policy, metric))
-        return Rules(
+        return RuleChanges(
             metric=None if metric == policy.metric else metric,
             threshold=None if same else self.threshold,
             weights=None if self.weights == tuple(policy.weights.items()) else self.weights,
@@ -86,9 +86,9 @@ def number(value: float) -> str:
     return f"{value:.12g}"
 
 
-def settled(query: Query, policy: Policy) -> tuple[Rules, list[str]]:
+def settled(query: Query, policy: Policy) -> tuple[RuleChanges, list[str]]:
     """The changes that an address asks for, and complaints about those that cannot be made."""
-    rules, complaints = Rules(), list[str]()
+    rules, complaints = RuleChanges(), list[str]()
     for read in (_metric, _threshold, _weights, _must):
         try:
             changed = read(query, rules)
@@ -101,7 +101,7 @@ def settled(query: Query, policy: Policy) -> tuple[Rules, list[str]]:
     return rules.beside(policy), complaints
 
 
-def _metric(query: Query, rules: Rules) -> Rules:
+def _metric(query: Query, rules: RuleChanges) -> RuleChanges:
     wanted = last(query, "metric")
     if not wanted:
         return rules
@@ -110,7 +110,7 @@ def _metric(query: Query, rules: Rules) -> Rules:
     return replace(rules, metric=wanted)
 
 
-def _threshold(query: Query, rules: Rules) -> Rules:
+def _threshold(query: Query, rules: RuleChanges) -> RuleChanges:
     wanted = last(query, "threshold")
     if not wanted:
         return rules
@@ -123,7 +123,7 @@ def _threshold(query: Query, rules: Rules) -> Rules:
     return replace(rules, threshold=share)
 
 
-def _weights(query: Query, rules: Rules) -> Rules:
+def _weights(query: Query, rules: RuleChanges) -> RuleChanges:
     wanted = query.get("weight")
     if wanted is None:
         return rules
@@ -141,7 +141,7 @@ def weight_of(text: str) -> tuple[str, float]:
     raise ValueError(f'a weight is CASE_OR_GLOB:NUMBER, and "{text}" is none')
 
 
-def _must(query: Query, rules: Rules) -> Rules:
+def _must(query: Query, rules: RuleChanges) -> RuleChanges:
     wanted = query.get("must")
     if wanted is None:
         return rules

@@ -11,15 +11,15 @@ from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Table
 from analysis.geomean import Geomean
 from analysis.metrics import METRICS
-from analysis.words import percent
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades import frames, tables
-from dashboard.upgrades.charts import Look
+from dashboard.upgrades.charts import IntervalStyle
 from dashboard.upgrades.ordering import by_impact
 from records.runs import Run
 from reports import sentences, wording
 from reports.forest import Axis, axis_of
 from reports.rows import Row, grid, rows
+from reports.text.numbers import percent
 from reports.upgrade_report import Judged
 
 #: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.
@@ -27,20 +27,20 @@ _DRAWN, _WIDEST_GRID = 15, 60
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class IntervalData:
     """A chart of `charts.intervals`: its data, how it looks, and what it shows in words.
 
     `cut` is a sentence, after a blank, on what it leaves out; empty where it shows all.
     """
 
     rows: pd.DataFrame
-    look: Look
+    look: IntervalStyle
     alt: str
     cut: str
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A part of the page. `html` is escaped, `about` is plain text; `frame` makes the CSV file `file`.
 
     `after` is HTML that stands below it. What has no title goes on with the section before.
@@ -51,7 +51,7 @@ class Section:
     about: str = ""
     frame: Callable[[], pd.DataFrame] | None = None
     file: str = ""
-    chart: Drawn | None = None
+    chart: IntervalData | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Report:
 
     judged: Judged
     verdict: str
-    sections: tuple[Section, ...]
+    sections: tuple[ReportSection, ...]
 
 
 def report(run: Run, judged: Judged) -> Report:
@@ -88,8 +88,8 @@ def _file(judged: Judged, what: str) -> str:
     return f"upgrade-{judged.subject.run}-{what}.csv"
 
 
-def _reasons(judged: Judged) -> Section:
-    return Section(
+def _reasons(judged: Judged) -> ReportSection:
+    return ReportSection(
         "Reasons, in order of weight",
         tables.reasons(judged),
         frame=partial(frames.reasons, judged),
@@ -97,10 +97,10 @@ def _reasons(judged: Judged) -> Section:
     )
 
 
-def _settle(judged: Judged) -> Section | None:
+def _settle(judged: Judged) -> ReportSection | None:
     if not judged.upgrade.settle:
         return None
-    return Section(
+    return ReportSection(
         "What would settle it",
         tables.settle(judged),
         f"{wording.settling_in_all(judged.upgrade.settle)}. {sentences.SETTLE}",
@@ -109,11 +109,11 @@ def _settle(judged: Judged) -> Section | None:
     )
 
 
-def _correctness(judged: Judged) -> Section:
+def _correctness(judged: Judged) -> ReportSection:
     upgrade = judged.upgrade
     if not (upgrade.broken or upgrade.repaired):
-        return Section("Correctness", "<p>No case broke, and none was repaired.</p>")
-    return Section(
+        return ReportSection("Correctness", "<p>No case broke, and none was repaired.</p>")
+    return ReportSection(
         "Correctness",
         tables.correctness(upgrade),
         frame=partial(frames.correctness, judged),
@@ -121,11 +121,11 @@ def _correctness(judged: Judged) -> Section:
     )
 
 
-def _cases(run: Run, judged: Judged, ordered: Sequence[Row]) -> Section:
+def _cases(run: Run, judged: Judged, ordered: Sequence[Row]) -> ReportSection:
     metric = judged.subject.policy.metric
     drawn = _drawn_cases(judged, ordered)
     about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
-    return Section(
+    return ReportSection(
         f"What moved: {METRICS[metric].title}",
         tables.cases(run, judged, ordered),
         f"{_order_of_cases(ordered)} {about}{drawn.cut if drawn else ''}",
@@ -150,7 +150,7 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
     return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
 
 
-def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> Drawn | None:
+def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> IntervalData | None:
     every = [row for row in ordered if row.verdict and row.verdict.change is not None]
     known = every[:_DRAWN]
     if not known:
@@ -166,27 +166,29 @@ def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> Drawn | None:
         f"Change of the {metric.lower()}, new against old, of {many} with intervals, in the table's order: "
         f"{dashboard_wording.case(first.case).text} {first.word}, {wording.change(verdicts[0])}"
     )
-    return Drawn(drawn, _look(judged, axis, len(drawn)), alt, _cut(len(known), len(every), "that come first"))
+    return IntervalData(
+        drawn, _look(judged, axis, len(drawn)), alt, _cut(len(known), len(every), "that come first")
+    )
 
 
 def _cut(drawn: int, every: int, which: str) -> str:
     return f" Drawn are the {drawn} {which} of {every:,}; the CSV file has all." if drawn < every else ""
 
 
-def _look(judged: Judged, axis: Axis, lines: int) -> Look:
+def _look(judged: Judged, axis: Axis, lines: int) -> IntervalStyle:
     policy = judged.subject.policy
     known = METRICS[policy.metric]
     worse, better = ("slower", "faster") if known.unit in ("ms", "s") else ("worse", "better")
     left, right = (better, worse) if known.better == "lower" else (worse, better)
     threshold = threshold_of(policy.metric, policy.thresholds).log
-    return Look(lines, axis, threshold, known.title, left, right)
+    return IntervalStyle(lines, axis, threshold, known.title, left, right)
 
 
-def _heat(judged: Judged, worst_first: Sequence[Row]) -> Section | None:
+def _heat(judged: Judged, worst_first: Sequence[Row]) -> ReportSection | None:
     found = grid(worst_first, _WIDEST_GRID)
     if found is None:
         return None
-    return Section(
+    return ReportSection(
         "By workload and technique",
         tables.heat(found),
         frame=partial(frames.cases, judged, sorted(worst_first, key=_by_workload)),
@@ -198,10 +200,10 @@ def _by_workload(row: Row) -> tuple[str, str]:
     return row.workload, row.result.technique
 
 
-def _means(judged: Judged) -> Section:
+def _means(judged: Judged) -> ReportSection:
     drawn = _drawn_means(judged)
     about = f"{sentences.about_means(judged.subject)} What is left out is listed below."
-    return Section(
+    return ReportSection(
         "Over all, and by technique",
         tables.means(judged),
         f"{about}{drawn.cut if drawn else ''}",
@@ -211,7 +213,7 @@ def _means(judged: Judged) -> Section:
     )
 
 
-def _drawn_means(judged: Judged) -> Drawn | None:
+def _drawn_means(judged: Judged) -> IntervalData | None:
     upgrade = judged.upgrade
     if len(upgrade.techniques) < 2:
         return None
@@ -222,7 +224,7 @@ def _drawn_means(judged: Judged) -> Drawn | None:
     many = many if len(furthest) <= _DRAWN else f"the {_DRAWN} of {many} that moved most"
     alt = f"Geomeans with intervals of {many}; over all {percent(upgrade.overall.change)}"
     cut = _cut(min(_DRAWN, len(furthest)), len(furthest), "that moved most")
-    return Drawn(drawn, _look(judged, axis, len(drawn)), alt, cut)
+    return IntervalData(drawn, _look(judged, axis, len(drawn)), alt, cut)
 
 
 def _axis_of_means(means: Sequence[Geomean]) -> Axis:
@@ -234,15 +236,15 @@ def _axis_of_means(means: Sequence[Geomean]) -> Axis:
     )
 
 
-def _beside(judged: Judged) -> list[Section]:
+def _beside(judged: Judged) -> list[ReportSection]:
     """Compile time, memory, first call and graph breaks, a section each."""
-    found: list[Section] = []
+    found: list[ReportSection] = []
     for title, grouped in groupby(judged.upgrade.tables, key=_title):
         listed = list(grouped)
         name = title.replace(" ", "-")
         frame = partial(frames.tables, listed)
         found.append(
-            Section(
+            ReportSection(
                 title.capitalize(),
                 tables.beside(listed, judged.subject.policy),
                 frame=frame,
@@ -256,8 +258,8 @@ def _title(table: Table) -> str:
     return table.title
 
 
-def _exclusions(judged: Judged, ordered: Sequence[Row]) -> Section:
-    return Section(
+def _exclusions(judged: Judged, ordered: Sequence[Row]) -> ReportSection:
+    return ReportSection(
         "Exclusions",
         tables.exclusions(judged, ordered),
         frame=partial(frames.exclusions, judged, ordered),
@@ -265,8 +267,8 @@ def _exclusions(judged: Judged, ordered: Sequence[Row]) -> Section:
     )
 
 
-def _differences(judged: Judged) -> Section:
-    return Section(
+def _differences(judged: Judged) -> ReportSection:
+    return ReportSection(
         "What else differs between the environments",
         tables.differences(judged.subject),
         frame=partial(frames.differences, judged),
@@ -274,9 +276,9 @@ def _differences(judged: Judged) -> Section:
     )
 
 
-def _how(judged: Judged) -> Section:
-    return Section("How it was measured", tables.how(judged.subject), sentences.how(judged.subject))
+def _how(judged: Judged) -> ReportSection:
+    return ReportSection("How it was measured", tables.how(judged.subject), sentences.how(judged.subject))
 
 
-def _again(judged: Judged, ordered: Sequence[Row]) -> Section:
-    return Section("Measure a case again", tables.again(judged, ordered))
+def _again(judged: Judged, ordered: Sequence[Row]) -> ReportSection:
+    return ReportSection("Measure a case again", tables.again(judged, ordered))

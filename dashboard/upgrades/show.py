@@ -12,9 +12,10 @@ from dashboard.components import load as records
 from dashboard.components.query_params import Query
 from dashboard.upgrades import charts, form, frames, load, tables
 from dashboard.upgrades.hardware import HardwareVerdict, missing, on_all_hardware, worst_first
-from dashboard.upgrades.rules import Rules, settled
-from dashboard.upgrades.sections import Drawn, Report
-from dashboard.upgrades.view import Known, Listed, Upgraded, Wanted, wanted
+from dashboard.upgrades.rules import RuleChanges, settled
+from dashboard.upgrades.sections import IntervalData, Report
+from dashboard.upgrades.view import Known, Listed, UpgradeAddress, UpgradeView, wanted
+from records.kinds import RunKind
 from records.runs import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
@@ -39,7 +40,7 @@ def nothing_measured() -> None:
         st.caption("OLD and NEW: versions, declared names or interpreters. It shows up here while it runs.")
 
 
-def one(url: str, query: Query, choice: Wanted, items: Sequence[Listed]) -> str | None:
+def one(url: str, query: Query, choice: UpgradeAddress, items: Sequence[Listed]) -> str | None:
     """The upgrade that an address names, or the newest without such a run; answers which one is shown.
 
     Where any hardware will do, that is the one with the worst verdict.
@@ -70,10 +71,10 @@ def one(url: str, query: Query, choice: Wanted, items: Sequence[Listed]) -> str 
         _unjudged(run, str(error))
         return run.id
     parts.complain(complaints)
-    chosen = Upgraded(run.id, rules)
-    own = load.judged_by(url, run.id, many, summary.state, Rules()) if rules.changed else report
+    chosen = UpgradeView(run.id, rules)
+    own = load.judged_by(url, run.id, many, summary.state, RuleChanges()) if rules.changed else report
     parts.complain(_other_rules(report.judged, own.judged) if rules.changed else [])
-    if comparison.confirms:
+    if run.kind == RunKind.CONFIRMATION:
         parts.caption("A session about what the nights had found: a few cases, and nobody's upgrade.")
     _verdict(summary, report)
     form.rules(chosen, stored, report.judged)
@@ -121,12 +122,12 @@ def _choice(run: Run, items: Sequence[Listed]) -> None:
     options = {each.run.id: each.label for each in items if not each.confirms or each.run.id == run.id}
     options.setdefault(run.id, f"{run.id} · {run.machine.hardware.label}")
     with st.container(horizontal=True, vertical_alignment="bottom", key="upgrade-choice"):
-        parts.select("Upgrade", "run", options, Upgraded(run.id))
+        parts.select("Upgrade", "run", options, UpgradeView(run.id))
 
 
 def _unjudged(run: Run, why: str) -> None:
     """A run of which this database does not know what it compares."""
-    if COMPARED not in run.facts and run.command.startswith("pyrometer upgrade"):
+    if COMPARED not in run.facts and run.kind in (RunKind.UPGRADE, RunKind.CONFIRMATION):
         why = (
             "Measured before Pyrometer stored what was compared. The run's journal knows it, and where that "
             "lies this tells the verdict:"
@@ -189,7 +190,7 @@ def _sections(report: Report) -> None:
         parts.html(section.html)
 
 
-def _chart(drawn: Drawn) -> None:
+def _chart(drawn: IntervalData) -> None:
     look = replace(drawn.look, dark=st.context.theme.type == "dark")
     parts.chart(charts.intervals(look), drawn.alt, rows=drawn.rows)
 

@@ -8,17 +8,20 @@ from analysis.comparison.reasons import Decision
 from analysis.comparison.upgrade import Table, Upgrade
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
-from analysis.words import NONE, percent, printable
+from common.text import printable
 from dashboard.components import links, markup
 from dashboard.components import wording as dashboard_wording
 from dashboard.upgrades.hardware import HardwareVerdict
-from dashboard.upgrades.view import Listed, Upgraded, version
+from dashboard.upgrades.view import Listed, UpgradeView, version
 from records.runs import Run
 from reports import sentences, wording
 from reports.heatmap import heatmap
-from reports.report_context import Environment, Subject, changes
+from reports.report_context import ComparedEnvironment, Subject, changes
 from reports.rows import Grid, Row, left_out, sign, table_rows, techniques, tone, without_ratio
 from reports.scorecard import Entry, entries
+from reports.text.numbers import NONE, percent
+from reports.text.reason_text import exclusion as excluded
+from reports.text.reason_text import sentence
 from reports.upgrade_report import Judged
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
@@ -71,7 +74,7 @@ def hardware(verdicts: Sequence[HardwareVerdict], shown: str) -> str:
             *(map(_metric, one.entries) if one.entries else [NONE] * 4),
             "shown below"
             if one.listed.run.id == shown
-            else markup.link(Upgraded(one.listed.run.id).address, "Open\u00a0→"),
+            else markup.link(UpgradeView(one.listed.run.id).address, "Open\u00a0→"),
         )
         for one in verdicts
     )
@@ -107,7 +110,7 @@ def _title(subject: Subject) -> str:
     )
 
 
-def _plain(one: Environment) -> bool:
+def _plain(one: ComparedEnvironment) -> bool:
     return one.name in (one.torch, one.torch.partition("+")[0])
 
 
@@ -117,7 +120,8 @@ def reasons(judged: Judged) -> str:
         (
             f'<span class="py-chip py-{"odd" if one.warning else _TONES[one.speaks]}">{wording.sign(one)} '
             f"{text(wording.speaks(one))}</span>",
-            f'<span class="py-reason py-long">{text(one.text)}</span>{_again(judged.subject, one.cases)}',
+            f'<span class="py-reason py-long">{text(sentence(one))}</span>'
+            f"{_again(judged.subject, one.cases)}",
         )
         for one in judged.upgrade.reasons
     )
@@ -317,7 +321,7 @@ def _beside(table: Table, policy: Policy) -> str:
 
 def exclusions(judged: Judged, rows: Sequence[Row]) -> str:
     """Cases that are in no geomean, and pairs that do not count, each with the reason."""
-    whole = [(one.case, one.reason) for one in judged.upgrade.exclusions]
+    whole = [(one.case, excluded(one)) for one in judged.upgrade.exclusions]
     parts = [_because("Cases in no geomean", whole), _because("Pairs that do not count", left_out(rows))]
     return "".join(parts) or "<p>Every case is in the geomean, and every pair counts.</p>"
 
@@ -373,7 +377,7 @@ def upgrades(title: str, items: Sequence[Listed], shown: str) -> str:
             text(dashboard_wording.utc(one.run.started_at)),
             "shown above"
             if one.run.id == shown
-            else markup.link(Upgraded(one.run.id).address, "Open\u00a0→"),
+            else markup.link(UpgradeView(one.run.id).address, "Open\u00a0→"),
         )
         for one in items
     )

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from analysis.comparison.comparison import DECIDED, Comparison, compared
-from dashboard.components import links, run_source, wording
+from dashboard.components import links, wording
 from dashboard.components.query_params import Query, last, named, sentence
 from dashboard.components.views import View
-from dashboard.upgrades.rules import Rules
+from dashboard.upgrades.rules import RuleChanges
 from records.environments import NamedEnvironment
+from records.kinds import RunKind, RunSource
 from records.runs import UpgradeRun
 
 LATEST = "latest"
@@ -20,19 +21,19 @@ _CHOSEN = "chosen"
 
 
 @dataclass(frozen=True, slots=True)
-class Upgraded(View):
+class UpgradeView(View):
     """The upgrade page: a run, and what of its policy is other than it was measured under."""
 
     run: str
-    rules: Rules = field(default_factory=Rules)
+    rules: RuleChanges = field(default_factory=RuleChanges)
 
     def query(self) -> dict[str, list[str]]:
         """The whole selection as a URL's query."""
         return {"run": [self.run], **self.rules.query()}
 
-    def after(self, name: str, value: Any) -> "Upgraded":
+    def after(self, name: str, value: Any) -> "UpgradeView":
         """Another run has cases and a policy of its own: changes of rules were about this one."""
-        return Upgraded(str(value)) if name == "run" else replace(self, **{name: value})
+        return UpgradeView(str(value)) if name == "run" else replace(self, **{name: value})
 
     @property
     def address(self) -> str:
@@ -57,7 +58,7 @@ class Listed:
     @property
     def confirms(self) -> bool:
         """Whether it was measured for what the nights had found."""
-        return self.comparison is not None and self.comparison.confirms
+        return self.run.kind == RunKind.CONFIRMATION
 
     @property
     def label(self) -> str:
@@ -93,7 +94,7 @@ def version(environment: NamedEnvironment) -> str:
 
 def listed(runs: Sequence[UpgradeRun]) -> tuple[Listed, ...]:
     """What is known of each run that measured two environments, in their order."""
-    found = (_listed(run) for run in runs if run_source.measured(run.id))
+    found = (_listed(run) for run in runs if run.source == RunSource.MEASURED)
     return tuple(one for one in found if one is not None)
 
 
@@ -116,7 +117,7 @@ def _listed(run: UpgradeRun) -> Listed | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class UpgradeAddress:
     """What an address asks for: a run, or none with the reason; `command` would measure what is missing.
 
     `any_hardware`: the address names no run and no hardware, so that the worst of its pair may be shown.
@@ -128,7 +129,7 @@ class Wanted:
     any_hardware: bool = False
 
 
-def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Wanted:
+def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> UpgradeAddress:
     """The run that an address names, by id or by its versions and hardware; else the newest that can answer.
 
     `older`: there are upgrades that are older than those of `items`. Those that confirm a finding are
@@ -136,21 +137,21 @@ def wanted(query: Query, items: Sequence[Listed], *, older: bool = False) -> Wan
     """
     run = last(query, "run")
     if run and run != LATEST:
-        return Wanted(run)
+        return UpgradeAddress(run)
     upgrades = [one for one in items if not one.confirms]
     old, new, hardware = (last(query, name) or "" for name in ("from", "to", "hardware"))
     if hardware:
         labels = {one.run.hardware: one.run.hardware_label for one in upgrades}
         place = named(hardware, labels)
         if place is None:
-            return Wanted(None, (sentence("hardware", hardware, labels.values()),))
+            return UpgradeAddress(None, (sentence("hardware", hardware, labels.values()),))
         upgrades = [one for one in upgrades if one.run.hardware == place]
         hardware = labels[place]
     found = [one for one in upgrades if _between(one, old, new)]
     if found:
-        return Wanted(max(found, key=answers).run.id, any_hardware=not hardware)
+        return UpgradeAddress(max(found, key=answers).run.id, any_hardware=not hardware)
     if not (old or new):
-        return Wanted(None)
+        return UpgradeAddress(None)
     among = sum(not one.confirms for one in items) if older else 0
     return _missing(old, new, f" on {hardware}" if hardware else "", among)
 
@@ -172,13 +173,13 @@ def _is(environment: NamedEnvironment, asked: str, text: str) -> bool:
     return text in ("", environment.name, torch, torch.partition("+")[0], asked)
 
 
-def _missing(old: str, new: str, where: str, among: int) -> Wanted:
+def _missing(old: str, new: str, where: str, among: int) -> UpgradeAddress:
     """Nothing that was measured between these; with `among`, nothing of so many that are the newest."""
     if among:
         where += f", as far as the newest {among:,} upgrades tell"
     if not (old and new):
         ends = f"from {old}" if old else f"to {new}"
-        return Wanted(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))
+        return UpgradeAddress(None, (f"No upgrade {ends} was measured{where}; shown is what there is.",))
     never = "not" if among else "never"
     told = f"{old} and {new} were {never} measured together{where}, and numbers of two runs make no verdict."
-    return Wanted(None, (told,), shlex.join(["pyrometer", "upgrade", old, new]))
+    return UpgradeAddress(None, (told,), shlex.join(["pyrometer", "upgrade", old, new]))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dashboard.components import wording
-from dashboard.utilisation.window_charts import Panel, Scale, line_set
+from dashboard.utilisation.window_charts import Panel, PanelScale, line_set
 from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 
@@ -26,7 +26,7 @@ _Row = dict[str, Any]
 
 #: Panels of a GPU, top to bottom: title, scale, and the lines as column and label. The first four are one
 #: question asked of four sources, whose answers never share a panel.
-_GPU: Sequence[tuple[str, Scale, Mapping[str, str]]] = (
+_GPU: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     (wording.rung_title("gpm"), "percent", {"sm_utilisation": "SM utilisation"}),
     (wording.rung_title("dcgm"), "percent", {"dcgm_sm_utilisation": "SM utilisation"}),
     (wording.rung_title("samples"), "percent", {"gpu_busy": "GPU busy"}),
@@ -62,7 +62,7 @@ _GPU: Sequence[tuple[str, Scale, Mapping[str, str]]] = (
     ("PCIe", "zero", {"pcie_tx": "sent", "pcie_rx": "received"}),
     ("NVLink", "zero", {"nvlink_tx": "sent", "nvlink_rx": "received"}),
 )
-_HOST: Sequence[tuple[str, Scale, Mapping[str, str]]] = (
+_HOST: Sequence[tuple[str, PanelScale, Mapping[str, str]]] = (
     ("Measured CPUs busy, mean", "percent", {"cpu_busy": "busy"}),
     (
         "What others took",
@@ -190,7 +190,7 @@ def _each_cpu(recording: Recording) -> Panel | None:
     return Panel(title, "%", "percent", told, heat=len(told) > MAX_LINES)
 
 
-def _panel(recording: Recording, title: str, scale: Scale, named: Mapping[str, str]) -> Panel | None:
+def _panel(recording: Recording, title: str, scale: PanelScale, named: Mapping[str, str]) -> Panel | None:
     told = tuple((column, label) for column, label in named.items() if _told(recording, column))
     return Panel(title, _unit(told[0][0]), scale, told) if told else None
 

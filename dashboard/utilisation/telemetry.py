@@ -8,10 +8,11 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from dashboard.components import filters, links, load, markup, parts, run_source, wording
+from dashboard.components import filters, links, load, markup, parts, wording
 from dashboard.runs import capabilities
 from dashboard.utilisation import panels, window_charts
 from db.errors import DamagedTelemetry, SchemaTooNew
+from records.kinds import RunKind, RunSource
 from records.runs import Run
 from records.telemetry import Recording, TelemetryWindow
 
@@ -57,7 +58,7 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
     which = "The newest run" if wanted in (None, "latest") else "Run"
     parts.caption(parts.plain(f"{which} {run_id} has no telemetry: {why_none(run)}."))
     case = next((each.case for each in load.outcomes(url, run_id) if each.status == "ok"), "")
-    if case and run_source.measured(run_id):
+    if case and run.source == RunSource.MEASURED:
         suite = "gpu" if run.machine.hardware.facts.get("gpus") else "cpu"
         parts.caption("This measures a case of it with telemetry:")
         parts.code(shlex.join(["pyrometer", "run", "--suite", suite, "--case", case]))
@@ -65,10 +66,10 @@ def without_window(url: str, wanted: str | None, newest: Sequence[TelemetryWindo
 
 def why_none(run: Run) -> str:
     """Why a run may have no telemetry window, as the end of a sentence."""
-    if not run_source.measured(run.id):
+    if run.source != RunSource.MEASURED:
         return "Pyrometer did not measure it"
     timing = run.facts.get("timing")
-    if isinstance(timing, Mapping) and timing.get("trace_steps"):
+    if run.kind == RunKind.TRACE:
         return "it was traced, not measured"
     if isinstance(timing, Mapping) and not timing.get("observe_seconds"):
         named = ", as where cases were named without `--suite`" if run.suite == "chosen" else ""

@@ -11,6 +11,8 @@ from urllib.parse import quote
 
 from sqlalchemy import URL
 
+from common.atomic_file import replacing
+
 from ..connection.connection import at_rest, in_a_sentence, parse_url, shown, sqlite_path
 from ..errors import BackupFailed, DatabaseUnavailable
 
@@ -45,23 +47,12 @@ def back_up(url: str, target: Path, *, force: bool = False, timeout: float = 5.0
 def _replacing(target: Path, source: Path | None, force: bool) -> Generator[Path]:
     """A file beside `target` that takes its name when it is written and on the disk."""
     _refuse(target, source, force)
-    part = target.with_name(f"{target.name}.part-{os.getpid()}")
     try:
-        part.unlink(missing_ok=True)
-        yield part
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        _refuse(target, source, force)
-        os.replace(part, target)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        with replacing(target) as part:
+            yield part
+            _refuse(target, source, force)
     except OSError as error:
         raise BackupFailed(f"No backup could be written to {target}: {error.strerror or error}.") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _refuse(target: Path, source: Path | None, force: bool) -> None:

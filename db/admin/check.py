@@ -9,16 +9,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, event, func, or_, select
 
+from records.kinds import EnvironmentKind
+
 from ..connection.connection import in_a_sentence, make_engine, parse_url, shown, sqlite_path
 from ..connection.engine import Database
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, SchemaTooNew
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from ..schema import version as schema
-from ..series.rollups import rollup_differences
 
-#: What `runner.execution.canary_runner` calls the environment of the canary, whose outcomes stand in no plan.
-_CANARY = "canary"
 #: What reading damaged rows may end in: SQLite and JSON notice only some of it themselves.
 NOT_UNDERSTOOD = (DatabaseError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 #: A damaged file has more to complain about than anybody reads.
@@ -226,21 +225,6 @@ def metric_check(database: Database, catalogue: Collection[str]) -> Checked:
     return Checked("metrics", len(used), "metrics", tuple(problems))
 
 
-def rollup_check(database: Database) -> Checked:
-    """Whether the release rollups are what the measurements say."""
-    with database.reading() as connection:
-        count = connection.execute(select(func.count()).select_from(tables.ReleaseRollup)).scalar_one()
-    problems = [
-        Problem(
-            f"The rollup of {version} of {key.metric} of {key.case} on {key.hardware_label} under "
-            f"{key.profile_name} is not what its measurements say.",
-            "`pyrometer db rollups` makes all of them anew.",
-        )
-        for version, key in rollup_differences(database)
-    ]
-    return Checked("rollups", count, "rollups", tuple(problems))
-
-
 def queue_check(database: Database) -> Checked:
     """Whether each task that runs has one attempt under way, its own, and no other task has any."""
     task, attempt = queue_tables.Task, queue_tables.Attempt
@@ -280,7 +264,6 @@ WHOLE: tuple[tuple[str, str, Callable[[Database], Checked]], ...] = (
     ("references", "tables", reference_check),
     ("counts", "runs", count_check),
     ("points", "measurements", point_check),
-    ("rollups", "rollups", rollup_check),
     ("queue", "tasks", queue_check),
 )
 
@@ -301,11 +284,10 @@ def _strays(table: type[tables.Outcome] | type[tables.Measurement]) -> Select[*t
 def _planned_outcomes(connection: Connection) -> dict[int, dict[str, int]]:
     """By the number of a run, how many outcomes of each status it has, the canary's left out."""
     outcome, environment = tables.Outcome, tables.Environment
-    canary = (environment.name == _CANARY) & (environment.torch_version == "")
     query = (
         select(outcome.run_number, outcome.status, func.count().label("outcomes"))
         .join(environment, environment.id == outcome.environment_id)
-        .where(~canary)
+        .where(environment.kind != EnvironmentKind.CANARY)
         .group_by(outcome.run_number, outcome.status)
     )
     found: dict[int, dict[str, int]] = defaultdict(dict)

@@ -8,6 +8,8 @@ from typing import Any
 from sqlalchemy import Row, Select, select
 from sqlalchemy.orm import InstrumentedAttribute
 
+from common.text import plural
+from records.kinds import RunSource
 from records.outcomes import Measurement, Replicate
 from records.runs import RunSummary
 
@@ -44,7 +46,6 @@ def unseen(what: str, done: int, there: int) -> None:
 def measurement_check(
     database: Database,
     measure: Measure,
-    imported: Callable[[str], bool],
     *,
     unfinished: Collection[str] = (),
     newest: int | None = None,
@@ -52,14 +53,14 @@ def measurement_check(
 ) -> Checked:
     """Whether the measurements of each run are what `measure` makes of its outcomes.
 
-    Of the `newest` runs only, None for all. Runs that by their ids are `imported` hold what their files said,
+    Of the `newest` runs only, None for all. Runs of others hold what their files said,
     and a run that is running or `unfinished` is not all there yet: neither are compared.
     """
     runs, notes = _runs(database, newest)
     count = elsewhere = open_runs = 0
     problems: list[Problem] = []
     for run in _with_progress(runs, "measurements", progress):
-        if imported(run.id):
+        if run.source != RunSource.MEASURED:
             elsewhere += 1
         elif run.state == "running" or run.id in unfinished:
             open_runs += 1
@@ -72,9 +73,9 @@ def measurement_check(
             count += stored
             problems += [Problem(wrong, STORE_AGAIN)] if wrong else []
     if elsewhere:
-        notes += (f"{_runs_in_words(elsewhere)} imported, and taken as it came",)
+        notes += (f"{plural(elsewhere, 'run is', 'runs are')} imported, and taken as it came",)
     if open_runs:
-        notes += (f"{_runs_in_words(open_runs)} not stored to its end, and not compared",)
+        notes += (f"{plural(open_runs, 'run is', 'runs are')} not stored to its end, and not compared",)
     return Checked("measurements", count, "measurements", tuple(problems), notes)
 
 
@@ -100,10 +101,6 @@ def _with_progress(runs: Sequence[RunSummary], what: str, progress: Progress) ->
         progress(what, done, len(runs))
         yield run
     progress(what, len(runs), len(runs))
-
-
-def _runs_in_words(count: int) -> str:
-    return "1 run is" if count == 1 else f"{count} runs are"
 
 
 def _compared(database: Database, run: str, measure: Measure) -> tuple[str, int]:

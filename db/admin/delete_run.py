@@ -7,13 +7,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, update
 
-from ..connection.batches import in_parts
 from ..connection.engine import Database
+from ..connection.statements import in_batches
 from ..errors import DatabaseError, StillReferred
 from ..schema import core_tables as tables
 from ..schema.finding_tables import Finding, Triage
 from ..schema.queue_tables import Attempt, Task
-from ..series.rollups import rollups_without
 
 #: What belongs to one run, in the order in which it can go.
 _OF_A_RUN = (tables.Telemetry, tables.Samples, tables.Outcome, tables.Measurement, tables.RunEnvironment)
@@ -37,9 +36,9 @@ def forget_run(
 ) -> Forgotten | None:
     """Delete a run and all that was measured in it, or with `dry_run` only count; None if there is none.
 
-    Rollups are made anew, and series that have no measurement left go too; machines, environments, profiles
-    and cases stay. Raises StillReferred for a run that findings or tasks refer to, unless `force`: then the
-    findings go, with what people did with them, and the tasks lose sight of it.
+    Series that have no measurement left go too; machines, environments, profiles and cases stay. Raises
+    StillReferred for a run that findings or tasks refer to, unless `force`: then the findings go, with what
+    people did with them, and the tasks lose sight of it.
     """
     with database.writing() as connection:
         number = connection.execute(
@@ -100,34 +99,26 @@ def _let_go(connection: Connection, run_id: str, number: int) -> None:
 
 def _deleted(connection: Connection, number: int) -> set[int]:
     """Delete a run, and answer the series that it had measurements in."""
-    point, environment = tables.Measurement, tables.Environment
-    query = (
-        select(point.series_id, environment.torch_version)
-        .join(environment, environment.id == point.environment_id)
-        .where(point.run_number == number)
-        .distinct()
-    )
-    measured = connection.execute(query).all()
+    point = tables.Measurement
+    query = select(point.series_id).where(point.run_number == number).distinct()
+    series = set(connection.execute(query).scalars())
     for table in _OF_A_RUN:
         connection.execute(delete(table).where(table.run_number == number))
     connection.execute(delete(tables.Run).where(tables.Run.number == number))
-    series = {row.series_id for row in measured}
-    rollups_without(connection, series, {row.torch_version for row in measured})
     return series
 
 
 def _sweep(database: Database, series: Collection[int]) -> None:
     """Delete those of some series in which nothing was measured any more.
 
-    In a transaction of its own: whoever just stores a measurement in one of them holds on to it, and may wait
-    for the rollups that the first transaction holds.
+    In a transaction of its own: the run is gone even where another writer holds on to one of them.
     """
     table = tables.Series
     unused = ~or_(
         exists().where(tables.Measurement.series_id == table.id),
         exists().where(Finding.series_id == table.id),
     )
-    for some in in_parts(sorted(series)):
+    for some in in_batches(sorted(series)):
         # One that is used again by now stays.
         with suppress(DatabaseError), database.writing() as connection:
             connection.execute(delete(table).where(table.id.in_(some), unused))

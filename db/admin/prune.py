@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, or_, select, tuple_
 from sqlalchemy.orm import aliased
 
-from ..connection.batches import in_parts
 from ..connection.engine import Database
+from ..connection.statements import in_batches
 from ..queue.queries import BY_THE_TIMETABLE
 from ..schema import core_tables as tables
 from ..schema.queue_tables import Attempt, Fire, Task
@@ -93,7 +93,7 @@ def _deleted(database: Database, table: Raw, before: datetime) -> Pruned:
     with database.reading() as connection:
         runs = connection.execute(_old_runs(table, before)).scalars().all()
     sizes: list[int] = []
-    for some in in_parts(runs, _RUNS_AT_ONCE):
+    for some in in_batches(runs, _RUNS_AT_ONCE):
         sizes += _deleted_of(database, table, some)
     return Pruned(len(sizes), sum(sizes))
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, exc, make_url
 
 from ..errors import BadDatabaseUrl, DatabaseError, DatabaseUnavailable, ReadOnly
-from . import aggregates, sorted_points
 
 #: Execution option of a connection whose transactions take the write lock at once. On SQLite a
 #: transaction that begins with a read and writes later can fail without waiting; this one waits.
@@ -99,8 +98,6 @@ def _sqlite_engine(path: Path, timeout: float, foreign_keys: bool) -> Engine:
         connection.found = found
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
-        for known in (aggregates, sorted_points):
-            connection.create_aggregate(known.NAME, 1, known.AGGREGATE)
         return connection
 
     # What was read of a file at rest is remembered, and wrong as soon as somebody writes.

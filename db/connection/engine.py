@@ -1,6 +1,5 @@
 """Opening a database: where it is, whether its schema fits, and the transactions in which it is used."""
 
-import os
 import sqlite3
 import time
 from collections.abc import Generator
@@ -10,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 
 from sqlalchemy import URL, Connection, Engine
+
+from common.atomic_file import replacing
 
 from ..errors import DatabaseUnavailable, SchemaTooOld
 from ..schema import version as schema
@@ -168,9 +169,10 @@ def _use_write_ahead_log(url: URL, timeout: float) -> None:
 def _back_up(path: Path, revision: str) -> Path:
     """Copy the database to `NAME.before-REVISION`; the copy appears whole or not at all."""
     backup = path.with_name(f"{path.name}.before-{revision}")
-    part = backup.with_name(f"{backup.name}.part")
-    part.unlink(missing_ok=True)
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(part)) as copy:
+    with (
+        replacing(backup) as part,
+        closing(sqlite3.connect(path)) as source,
+        closing(sqlite3.connect(part)) as copy,
+    ):
         source.backup(copy)
-    os.replace(part, backup)
     return backup

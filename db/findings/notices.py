@@ -1,18 +1,22 @@
-"""What was told to people: one notice of each kind and key."""
+"""Notices, one of each kind and key, and their deliveries: of two senders only one takes one to a target."""
 
-from sqlalchemy import select
+from collections import defaultdict
+from typing import Any
 
+from sqlalchemy import Select, select, tuple_, update
+
+from records.deliveries import Delivery
 from records.findings import Notice
 
 from ..connection.engine import Database
-from ..runs.upserts import insert_for
+from ..connection.statements import insert_for
 from ..schema import finding_tables
 
-_NOTICE = finding_tables.Notice
+_NOTICE, _DELIVERY = finding_tables.Notice, finding_tables.NoticeDelivery
 
 
 def save_notice(database: Database, notice: Notice) -> bool:
-    """Store a notice; false, and nothing stored, where there is one of its kind and key."""
+    """Store a notice without its deliveries; false, and nothing stored, where its kind and key are taken."""
     values = {
         "kind": notice.kind,
         "key": notice.key,
@@ -20,7 +24,6 @@ def save_notice(database: Database, notice: Notice) -> bool:
         "title": notice.title,
         "body": notice.body,
         "facts": dict(notice.facts),
-        "sent": dict(notice.sent),
     }
     statement = insert_for(database.engine.dialect.name, _NOTICE).on_conflict_do_nothing()
     with database.writing() as connection:
@@ -29,14 +32,49 @@ def save_notice(database: Database, notice: Notice) -> bool:
 
 def notice(database: Database, kind: str, key: str) -> Notice | None:
     """One notice; None if there is none."""
-    with database.reading() as connection:
-        query = select(_NOTICE).where(_NOTICE.kind == kind, _NOTICE.key == key)
-        found = connection.execute(query).mappings().first()
-    return None if found is None else Notice(**dict(found))
+    found = _notices(database, select(_NOTICE).where(_NOTICE.kind == kind, _NOTICE.key == key))
+    return found[0] if found else None
 
 
 def notices(database: Database, newest: int = 50) -> list[Notice]:
     """The newest notices, newest first."""
-    query = select(_NOTICE).order_by(_NOTICE.made_at.desc(), _NOTICE.kind, _NOTICE.key).limit(newest)
+    order = _NOTICE.made_at.desc(), _NOTICE.kind, _NOTICE.key
+    return _notices(database, select(_NOTICE).order_by(*order).limit(newest))
+
+
+def replace_delivery(
+    database: Database, kind: str, key: str, target: str, before: Delivery | None, after: Delivery
+) -> bool:
+    """Store a delivery of a notice; False, and nothing changed, where it is not as in `before`."""
+    values = {"state": after.state, "at": after.at, "tries": after.tries, "why": after.why}
+    place = {"notice_kind": kind, "notice_key": key, "target": target}
+    with database.writing() as connection:
+        if before is None:
+            there = select(_NOTICE.kind).where(_NOTICE.kind == kind, _NOTICE.key == key)
+            first = insert_for(connection.dialect.name, _DELIVERY).on_conflict_do_nothing()
+            if connection.execute(there).first() is None:
+                return False
+            return connection.execute(first.returning(_DELIVERY.target), place | values).first() is not None
+        unchanged = (
+            *(getattr(_DELIVERY, name) == value for name, value in place.items()),
+            _DELIVERY.state == before.state,
+            _DELIVERY.at == before.at,
+            _DELIVERY.tries == before.tries,
+            _DELIVERY.why == before.why,
+        )
+        return connection.execute(update(_DELIVERY).where(*unchanged).values(values)).rowcount == 1
+
+
+def _notices(database: Database, query: Select[*tuple[Any, ...]]) -> list[Notice]:
+    """The notices of a query, each with its deliveries."""
     with database.reading() as connection:
-        return [Notice(**dict(found)) for found in connection.execute(query).mappings()]
+        found = [dict(row) for row in connection.execute(query).mappings()]
+        keys = [(one["kind"], one["key"]) for one in found]
+        of_these = tuple_(_DELIVERY.notice_kind, _DELIVERY.notice_key).in_(keys)
+        rows = connection.execute(select(_DELIVERY).where(of_these).order_by(_DELIVERY.target)).all()
+    deliveries: dict[tuple[str, str], dict[str, Delivery]] = defaultdict(dict)
+    for row in rows:
+        deliveries[row.notice_kind, row.notice_key][row.target] = Delivery(
+            row.state, row.at, row.tries, row.why
+        )
+    return [Notice(**one, deliveries=deliveries[one["kind"], one["key"]]) for one in found]

@@ -14,11 +14,11 @@ from records.findings import Finding, FindingGroup, NewFinding, TriageEntry, gro
 from records.series import SeriesKey
 
 from ..connection.engine import Database
-from ..runs.upserts import insert_for
+from ..connection.statements import AnyRow, AnySelect, insert_for
 from ..schema import core_tables as tables
 from ..schema import finding_tables
 from ..schema.finding_tables import ACTIONS, FINDING_DIRECTIONS, FINDING_STATES
-from ..series.series_names import AnyRow, AnySelect, identity, series_key, series_names
+from ..series.series_names import identity, series_key, series_names
 
 Values = dict[str, Any]
 

@@ -9,11 +9,8 @@ from sqlalchemy import Connection, Select, and_, delete, exists, func, insert, o
 from records.facts import Facts
 from records.tasks import SUPERSEDED, NewTask, SchedulerSeen, Task, machine_of
 
-from ..connection.batches import in_parts
-from ..connection.bulk import insert_rows
 from ..connection.engine import Database
-from ..connection.sql_text import begins_with
-from ..runs.upserts import insert_for
+from ..connection.statements import begins_with, in_batches, insert_for, insert_or_replace
 from ..schema import queue_tables
 from .queries import task_of
 
@@ -23,9 +20,6 @@ _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Atte
 
 #: What was lost more than once rests for so many minutes at most.
 _LONGEST_REST_MINUTES = 60
-
-#: What a scheduler says of itself.
-_SAID = ("owner", "machine", "labels", "started_at", "seen_at", "beats", "version", "facts")
 
 
 def plan_fire(
@@ -117,7 +111,7 @@ def beat_all(database: Database, tokens: Collection[str]) -> frozenset[str]:
     if not tokens:
         return frozenset()
     with database.writing() as connection:
-        for some in in_parts(sorted(tokens)):
+        for some in in_batches(sorted(tokens)):
             beaten = update(_TASK).where(_TASK.token.in_(some)).values(beats=_TASK.beats + 1)
             mine |= {token for token in connection.execute(beaten.returning(_TASK.token)).scalars() if token}
     return frozenset(mine)
@@ -202,22 +196,20 @@ def supersede(database: Database, schedule: str, before: datetime, now: datetime
 
 def seen_all(database: Database, schedulers: Sequence[SchedulerSeen]) -> None:
     """Store what schedulers say of themselves, in the place of what they said before; each owner once."""
+    table = queue_tables.Scheduler
+    names = table.__table__.columns.keys()
     rows = [
-        (
-            *(each.owner, each.machine, each.labels, each.started_at),
-            *(each.seen_at, each.beats, each.version, dict(each.facts)),
-        )
-        for each in schedulers
+        {name: getattr(each, name) for name in names} | {"facts": dict(each.facts)} for each in schedulers
     ]
     with database.writing() as connection:
-        insert_rows(connection, queue_tables.Scheduler, _SAID, rows, replacing=("owner",))
+        insert_or_replace(connection, table, rows, ["owner"])
 
 
 def gone_all(database: Database, owners: Collection[str]) -> None:
     """Forget schedulers that have stopped."""
     table = queue_tables.Scheduler
     with database.writing() as connection:
-        for some in in_parts(sorted(owners)):
+        for some in in_batches(sorted(owners)):
             connection.execute(delete(table).where(table.owner.in_(some)))
 
 

@@ -9,11 +9,10 @@ from sqlalchemy import Connection, RowMapping, func, or_, select, tuple_, type_c
 
 from records.tasks import SUPERSEDED, Attempt, Fire, SchedulerSeen, Task, machine_of
 
-from ..connection.batches import in_parts
 from ..connection.engine import Database
+from ..connection.statements import AnySelect, in_batches
 from ..schema import queue_tables
 from ..schema.types import PlainText
-from ..series.series_names import AnySelect
 
 _FIRE, _TASK, _ATTEMPT = queue_tables.Fire, queue_tables.Task, queue_tables.Attempt
 
@@ -158,7 +157,7 @@ def unbegun(database: Database, job: str) -> list[Task]:
                 wanted |= {own[0][0], waiting[-1]}
         found = [
             task_of(row)
-            for some in in_parts(sorted(wanted))
+            for some in in_batches(sorted(wanted))
             for row in connection.execute(select(_TASK).where(_TASK.id.in_(some))).mappings()
         ]
     return sorted(found, key=lambda each: (each.due_at, each.id), reverse=True)

@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 from sqlalchemy import select, update
 
-from ..connection.batches import in_parts
 from ..connection.engine import Database
+from ..connection.statements import in_batches
 from ..schema import queue_tables
 
 _ATTEMPT = queue_tables.Attempt
@@ -25,7 +25,7 @@ def said(database: Database, tasks: Collection[int]) -> dict[int, str]:
     query = select(_ATTEMPT.task_id, _ATTEMPT.detail).where(_ATTEMPT.ended == "", _ATTEMPT.detail != "")
     found: dict[int, str] = {}
     with database.reading() as connection:
-        for some in in_parts(sorted(set(tasks))):
+        for some in in_batches(sorted(set(tasks))):
             waiting = query.where(_ATTEMPT.task_id.in_(some)).order_by(_ATTEMPT.task_id, _ATTEMPT.number)
             found |= {task: detail for task, detail in connection.execute(waiting)}
     return found
@@ -39,7 +39,7 @@ def spent(database: Database, tasks: Collection[int]) -> dict[int, tuple[float, 
     seconds: dict[int, list[float]] = defaultdict(list)
     times = (_ATTEMPT.task_id, _ATTEMPT.started_at, _ATTEMPT.ended_at)
     with database.reading() as connection:
-        for some in in_parts(sorted(set(tasks))):
+        for some in in_batches(sorted(set(tasks))):
             query = select(*times).where(_ATTEMPT.task_id.in_(some), _ATTEMPT.ended_at.is_not(None))
             for task, started_at, ended_at in connection.execute(query):
                 assert ended_at is not None

@@ -3,6 +3,7 @@
 from sqlalchemy import select
 
 from records.environments import EnvironmentUsed
+from records.kinds import EnvironmentKind
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
@@ -53,7 +54,7 @@ def newest_named(database: Database, machine: str, name: str) -> str | None:
 def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
     """The environments of so many of the newest runs, the one that was used last first.
 
-    The canary's, which has no PyTorch, is left out.
+    The canary's is left out.
     """
     run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
     recent = (
@@ -77,7 +78,9 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
     with database.reading() as connection:
         rows = connection.execute(uses).all()
         used = {row.environment_id: row for row in reversed(rows)}
-        named = select(*columns).where(environment.id.in_(list(used)), environment.torch_version != "")
+        named = select(*columns).where(
+            environment.id.in_(list(used)), environment.kind != EnvironmentKind.CANARY
+        )
         about = {row[0]: row[1:] for row in connection.execute(named)}
         machines = select(tables.Machine.id, tables.Machine.name)
         names = {id: name for id, name in connection.execute(machines)}

@@ -7,8 +7,8 @@ from sqlalchemy import select, update
 from records.outcomes import MetricDefinition
 
 from ..connection.engine import Database
+from ..connection.statements import insert_missing
 from ..schema import core_tables as tables
-from .upserts import insert_missing
 
 
 def save_metrics(database: Database, definitions: Sequence[MetricDefinition]) -> None:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from ..connection.batches import in_parts
+from records.kinds import EnvironmentKind
+
 from ..connection.engine import Database
+from ..connection.statements import in_batches
 from ..schema import core_tables as tables
 
 
@@ -27,13 +29,13 @@ def endings(database: Database, run_ids: Sequence[str]) -> list[Ending]:
     environment = tables.Environment
     found: list[Ending] = []
     with database.reading() as connection:
-        for some in in_parts(sorted(set(run_ids))):
+        for some in in_batches(sorted(set(run_ids))):
             query = (
                 select(run.id, case.key, outcome.status, func.count(), func.max(outcome.reason))
                 .join(run, run.number == outcome.run_number)
                 .join(case, case.id == outcome.case_id)
                 .join(environment, environment.id == outcome.environment_id)
-                .where(run.id.in_(some), environment.torch_version != "")
+                .where(run.id.in_(some), environment.kind != EnvironmentKind.CANARY)
                 .group_by(run.id, case.key, outcome.status)
             )
             found += [Ending(*row) for row in connection.execute(query)]

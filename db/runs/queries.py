@@ -15,16 +15,17 @@ from sqlalchemy import (
 )
 
 from records.environments import Environment
+from records.kinds import RunSource
 from records.machines import Hardware, Machine
 from records.outcomes import Measurement, Outcome
-from records.runs import Profile, Run, RunsOnly, RunSummary
+from records.runs import ForeignRuns, Profile, Run, RunsOnly, RunSummary
 from records.series import Headline, SeriesKey, SeriesPoint
 
-from ..connection.batches import among, as_one, in_parts
 from ..connection.engine import Database
+from ..connection.statements import AnySelect, in_batches, rows_among
 from ..schema import core_tables as tables
 from ..series.points import measured, measured_values, newest_run, of_series, points
-from ..series.series_names import AnySelect, by_name, identity, series_key, series_names
+from ..series.series_names import by_name, series_ids_of, series_key, series_names
 from . import sample_codec
 from .beside import beside
 
@@ -68,11 +69,23 @@ def run_summary(database: Database, run_id: str) -> RunSummary | None:
 
 def run_summaries(database: Database, run_ids: Collection[str]) -> dict[str, RunSummary]:
     """Some runs as in a list, by their ids; those that there are not are left out."""
-    found: list[RunSummary] = []
     with database.reading() as connection:
-        for some in in_parts(sorted(set(run_ids))):
-            found += _run_summaries(connection, _summaries().where(tables.Run.id.in_(some)))
-    return {summary.id: summary for summary in found}
+        batches = in_batches(sorted(set(run_ids)))
+        found = [_run_summaries(connection, _summaries().where(tables.Run.id.in_(some))) for some in batches]
+    return {summary.id: summary for some in found for summary in some}
+
+
+def foreign_runs(database: Database) -> list[ForeignRuns]:
+    """The runs that Pyrometer did not measure, counted by source and format."""
+    run = tables.Run
+    query = (
+        select(run.source, run.source_format, func.count())
+        .where(run.source != RunSource.MEASURED)
+        .group_by(run.source, run.source_format)
+        .order_by(run.source, run.source_format)
+    )
+    with database.reading() as connection:
+        return [ForeignRuns(*row) for row in connection.execute(query)]
 
 
 def run_ids(database: Database) -> frozenset[str]:
@@ -139,6 +152,9 @@ def run_record(database: Database, run_id: str) -> Run | None:
         command=row.command,
         notes=tuple(row.notes),
         facts=row.facts,
+        kind=row.kind,
+        source=row.source,
+        source_format=row.source_format,
     )
 
 
@@ -226,15 +242,12 @@ def series(database: Database, keys: Sequence[SeriesKey], *, newest: int | None 
     With `newest` so many of each series at most, so that a chart costs the same after years; of points that
     started at the same moment as the oldest of these none is left out.
     """
-    identities, dialect = {identity(key) for key in keys}, database.engine.dialect.name
-    query = series_names().where(
-        among(dialect, tables.BenchmarkCase.key, "cases"),
-        tables.Series.metric.in_({key.metric for key in keys}),
-    )
     with database.reading() as connection:
-        named = connection.execute(query, {"cases": as_one(dialect, {key.case for key in keys})})
-        cases = {row.id: row.case for row in named if identity(series_key(row)) in identities}
-        return [point for _, point in points(connection, of_series(dialect, cases, newest), cases)]
+        cases = {series: key.case for series, key in series_ids_of(connection, keys).items()}
+        rows = [
+            row for some in in_batches(list(cases)) for row in connection.execute(of_series(some, newest))
+        ]
+    return [point for _, point in points(rows, cases)]
 
 
 def headlines(database: Database, metric: str) -> list[Headline]:
@@ -251,15 +264,16 @@ def headlines(database: Database, metric: str) -> list[Headline]:
         measured()
         .join(ends, (ends.c.id == point.series_id) & (ends.c.run == point.run_number))
         # The time is part of the clustered key: with it a point is found, without it searched for.
-        .join(tables.Run, (tables.Run.number == ends.c.run) & (tables.Run.started_at == point.started_at))
+        .where(tables.Run.number == ends.c.run, tables.Run.started_at == point.started_at)
     )
     by_run: dict[int, dict[str, SeriesPoint]] = defaultdict(dict)
     with database.reading() as connection:
         names = series_names().where(table.metric == metric)
         keys = {row.id: series_key(row) for row in connection.execute(names)}
         cases = {series_id: key.case for series_id, key in keys.items()}
-        for series_id, each in points(connection, query, cases):
-            by_run[series_id][each.run] = each
+        rows = connection.execute(query).all()
+    for series_id, each in points(rows, cases):
+        by_run[series_id][each.run] = each
     found: list[Headline] = []
     for series_id, of_runs in by_run.items():
         *earlier, newest = of_runs.values()
@@ -299,6 +313,9 @@ def _summaries() -> AnySelect:
             profile.name.label("profile"),
             run.planned,
             run.counts,
+            run.kind,
+            run.source,
+            run.source_format,
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
@@ -308,16 +325,15 @@ def _summaries() -> AnySelect:
 
 def _run_summaries(connection: Connection, query: AnySelect) -> list[RunSummary]:
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    table, link, dialect = tables.Environment, tables.RunEnvironment, connection.dialect.name
+    table, link = tables.Environment, tables.RunEnvironment
     used = (
         select(link.run_number, table.torch_version)
         .join(table, table.id == link.environment_id)
-        .where(among(dialect, link.run_number, "runs"), table.torch_version != "")
+        .where(table.torch_version != "")
         .order_by(link.position)
     )
     versions: dict[int, dict[str, None]] = defaultdict(dict)
-    numbers = as_one(dialect, [row["number"] for row in rows])
-    for number, version in connection.execute(used, {"runs": numbers}):
+    for number, version in rows_among(connection, used, link.run_number, [row["number"] for row in rows]):
         versions[number][version] = None
     named = [tuple(versions[row.pop("number")]) for row in rows]
     return [RunSummary(**row, torch_versions=each) for row, each in zip(rows, named, strict=True)]
@@ -327,7 +343,14 @@ def _environments(connection: Connection, run: int) -> list[Environment]:
     """The environments of the run of a number, in the order in which they were given."""
     table, link = tables.Environment, tables.RunEnvironment
     query = (
-        select(table.fingerprint, table.name, table.torch_version, table.python_version, table.facts)
+        select(
+            table.fingerprint,
+            table.name,
+            table.torch_version,
+            table.python_version,
+            table.facts,
+            table.kind,
+        )
         .join(link, link.environment_id == table.id)
         .where(link.run_number == run)
         .order_by(link.position)

@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.kinds import EnvironmentKind
 from records.runs import RunChange
 
-from ..connection.batches import in_parts
 from ..connection.engine import Database
+from ..connection.statements import in_batches
 from ..schema import core_tables as tables
 
 #: What is told of a machine and differs every time.
@@ -56,11 +57,11 @@ def changes_beside(
     used = {environment for history in histories for _, environment in history}
     with database.reading() as connection:
         told = {
-            row.id: _of_the_run(row) for some in in_parts(sorted(runs)) for row in _rows(connection, some)
+            row.id: _of_the_run(row) for some in in_batches(sorted(runs)) for row in _rows(connection, some)
         }
         environments = {
             row.fingerprint: _of_the_environment(row)
-            for some in in_parts(sorted(used))
+            for some in in_batches(sorted(used))
             for row in connection.execute(_ENVIRONMENTS.where(tables.Environment.fingerprint.in_(some)))
         }
 
@@ -89,7 +90,7 @@ def _differences(before: Told, after: Told) -> list[RunChange]:
 def _told(connection: Connection, runs: Collection[str]) -> dict[str, Told]:
     """What is told of each run, its own environment included."""
     found: dict[str, Told] = {}
-    for some in in_parts(sorted(runs)):
+    for some in in_batches(sorted(runs)):
         rows = _rows(connection, some)
         environments = _environments(connection, [row.number for row in rows])
         found |= {row.id: _of_the_run(row) | environments.get(row.number, {}) for row in rows}
@@ -140,7 +141,7 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
     used = (
         select(link.run_number, link.environment_id)
         .join(table, table.id == link.environment_id)
-        .where(link.run_number.in_(numbers), table.torch_version != "")
+        .where(link.run_number.in_(numbers), table.kind != EnvironmentKind.CANARY)
         .order_by(link.position)
     )
     last = {number: environment for number, environment in connection.execute(used)}

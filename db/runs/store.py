@@ -1,79 +1,27 @@
 """Everything that is written: a function called again with the same records changes nothing."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 from math import isfinite
-from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
 
-from ..connection.batches import among, as_one, fetched
-from ..connection.bulk import insert_rows
 from ..connection.engine import Database
+from ..connection.statements import AnyRow, insert_missing, insert_or_replace, rows_among
 from ..schema import core_tables as tables
-from ..series.rollups import add_to_rollups, update_rollups
-from ..series.series_names import AnySelect
 from ..telemetry.queries import stored_values
 from . import sample_codec
-from .upserts import (
-    case_ids,
-    environment_ids,
-    hardware_id,
-    insert_missing,
-    machine_id,
-    profile_id,
-    series_ids,
-)
+from .upserts import case_ids, environment_ids, hardware_id, machine_id, profile_id, series_ids
 
 Values = dict[str, Any]
-#: The numbers of run, case and environment, and the replicate: what stands before an outcome and beside it.
-Key = tuple[int, int, int, int]
 
 _KEY = ("run_number", "case_id", "environment_id", "replicate")
-_OUTCOME = (
-    *_KEY,
-    *("status", "reason", "phase", "started_at", "wall_seconds", "metrics", "facts", "log_tail"),
-)
-_SAMPLES = (*_KEY, "codec", "blob")
 _POINT = ("series_id", "started_at", "run_number", "environment_id")
 _NUMBERS = ("point", "low", "high", "smallest", "largest", "spread", "n")
-_numbers = attrgetter(*_NUMBERS)
-AnyRow = Row[*tuple[Any, ...]]
-
-# Put together once: SQLAlchemy takes longer to do that than a database to answer.
-_RUN = (
-    select(
-        tables.Run.number,
-        tables.Run.started_at,
-        tables.Run.state,
-        tables.Run.counts,
-        tables.Run.profile_id,
-        tables.Run.hardware_id,
-        tables.Run.machine_id,
-        tables.Run.suite,
-        tables.Run.harness,
-    )
-    .where(tables.Run.id == bindparam("id"))
-    .with_for_update(of=tables.Run)
-)
-_OF_RUN = update(tables.Run).where(tables.Run.number == bindparam("of"))
-_CHANGES = ("ended_at", "state", "planned", "notes", "facts")
-_LATER = _OF_RUN.values({name: bindparam(name) for name in _CHANGES})
-_COUNTS = _OF_RUN.values(counts=bindparam("counts"))
-_THE_OUTCOME = [column == bindparam(f"the_{column.name}") for column in tables.Outcome.__table__.primary_key]
-_METRICS = select(tables.Outcome.metrics).where(*_THE_OUTCOME)
-_MORE_METRICS = update(tables.Outcome).where(*_THE_OUTCOME).values(metrics=bindparam("more"))
-_MEASURED = select(tables.Measurement.series_id).where(tables.Measurement.run_number == bindparam("number"))
-_ENVIRONMENTS = (
-    select(tables.Environment.fingerprint, tables.Environment.id, tables.Environment.torch_version)
-    .join(tables.RunEnvironment, tables.RunEnvironment.environment_id == tables.Environment.id)
-    .where(tables.RunEnvironment.run_number == bindparam("number"))
-)
 
 
 def save_run(database: Database, run: Run) -> None:
@@ -99,12 +47,13 @@ def save_run(database: Database, run: Run) -> None:
             "profile_id": profile,
             "harness": run.harness,
         }
-        first: Values = {"id": run.id, "command": run.command, "counts": {}, **identity}
+        about: Values = {"kind": run.kind, "source": run.source, "source_format": run.source_format}
+        first: Values = {"id": run.id, "command": run.command, "counts": {}, **about, **identity}
         new = insert_missing(connection, tables.Run, [first | later])
         stored = _lock_run(connection, run.id)
         _same_run(run, stored, identity)
         if new != 1 and (stored.state != "complete" or run.state == "complete"):
-            connection.execute(_LATER, later | {"of": stored.number})
+            connection.execute(update(tables.Run).where(tables.Run.number == stored.number).values(later))
         places = [
             {"run_number": stored.number, "environment_id": environments[each.fingerprint], "position": place}
             for place, each in enumerate(run.environments)
@@ -129,20 +78,17 @@ def save_outcomes(
         new = _not_stored(connection, run, outcomes)
         if not new:
             return 0
-        insert_rows(connection, tables.Outcome, _OUTCOME, [key + _ended(each) for key, each in new])
-        samples = [key + sample_codec.encode(each.blocks) for key, each in new if each.blocks]
-        insert_rows(connection, tables.Samples, _SAMPLES, samples)
-        telemetry = [row for key, each in new if each.telemetry for row in _telemetry_rows(key, each)]
+        connection.execute(insert(tables.Outcome), [key | _outcome_values(each) for key, each in new])
+        samples = [key | _sample_values(each.blocks) for key, each in new if each.blocks]
+        if samples:
+            connection.execute(insert(tables.Samples), samples)
+        telemetry = [key | values for key, each in new for values in _telemetry_values(each)]
         if telemetry:
-            insert_rows(
-                connection,
-                tables.Telemetry,
-                (*_KEY, *telemetry[0][1]),
-                [(*key, *values.values()) for key, values in telemetry],
-            )
+            connection.execute(insert(tables.Telemetry), telemetry)
         if planned:
             counts = Counter(run.counts) + Counter(outcome.status for _, outcome in new)
-            connection.execute(_COUNTS, {"of": run.number, "counts": dict(counts)})
+            of_run = update(tables.Run).where(tables.Run.number == run.number)
+            connection.execute(of_run.values(counts=dict(counts)))
         return len(new)
 
 
@@ -158,19 +104,17 @@ def save_more_metrics(database: Database, run_id: str, outcomes: Sequence[Outcom
         environments = _environments_of(connection, run)
         cases = case_ids(connection, {outcome.case for outcome in outcomes})
         for outcome in outcomes:
-            key = {
-                "the_run_number": run.number,
-                "the_case_id": cases[outcome.case],
-                "the_environment_id": environments[outcome.environment].id,
-                "the_replicate": outcome.replicate,
-            }
-            stored = connection.execute(_METRICS, key).scalar()
+            place = (run.number, cases[outcome.case], environments[outcome.environment], outcome.replicate)
+            key = zip(_KEY, place, strict=True)
+            this = [getattr(tables.Outcome, name) == value for name, value in key]
+            stored = connection.execute(select(tables.Outcome.metrics).where(*this)).scalar()
             if stored is not None and outcome.metrics.keys() - stored.keys():
-                connection.execute(_MORE_METRICS, key | {"more": {**outcome.metrics, **stored}})
+                metrics = {**outcome.metrics, **stored}
+                connection.execute(update(tables.Outcome).where(*this).values(metrics=metrics))
 
 
 def save_measurements(database: Database, run_id: str, measurements: Sequence[Measurement]) -> None:
-    """Store the measurements of a run; one that is stored already takes the new values, and so do rollups.
+    """Store the measurements of a run; one that is stored already takes the new values.
 
     Raises ValueError for a value that is not finite, and if the run, or a measurement's environment in it,
     was never stored.
@@ -187,26 +131,17 @@ def save_measurements(database: Database, run_id: str, measurements: Sequence[Me
         pairs = [(cases[each.case], each.metric) for each in measurements]
         series = series_ids(connection, run.hardware_id, run.profile_id, pairs)
         # Of two of the same the last one counts.
-        values = {
-            (series[pair], each.environment): each for pair, each in zip(pairs, measurements, strict=True)
+        rows = {
+            (series[pair], each.environment): {
+                "series_id": series[pair],
+                "started_at": run.started_at,
+                "run_number": run.number,
+                "environment_id": environments[each.environment],
+                **{name: getattr(each, name) for name in _NUMBERS},
+            }
+            for pair, each in zip(pairs, measurements, strict=True)
         }
-        used = {fingerprint: environments[fingerprint].id for _, fingerprint in values}
-        stored = {each for (each,) in fetched(connection, _MEASURED, {"number": run.number})}
-        started_at, number = run.started_at, run.number
-        rows = [
-            (place, started_at, number, used[fingerprint], *_numbers(each))
-            for (place, fingerprint), each in values.items()
-        ]
-        key = _POINT if stored else ()
-        insert_rows(connection, tables.Measurement, (*_POINT, *_NUMBERS), rows, replacing=key)
-        versions = {fingerprint: environments[fingerprint].torch_version for fingerprint in used}
-        new: dict[tuple[str, int], list[float]] = defaultdict(list)
-        for (place, fingerprint), each in values.items():
-            if place not in stored:
-                new[versions[fingerprint], place].append(each.point)
-        if again := stored.intersection(place for place, _ in values):
-            update_rollups(connection, again, set(versions.values()), started_at)
-        add_to_rollups(connection, new, started_at)
+        insert_or_replace(connection, tables.Measurement, list(rows.values()), _POINT)
 
 
 #: What a run cannot change without being another, by its column.
@@ -226,52 +161,52 @@ def _same_run(run: Run, stored: AnyRow, identity: Values) -> None:
         raise ValueError(f"run {run.id} is stored with another {' and another '.join(others)}")
 
 
-class _KnownEnvironments(dict[str, AnyRow]):
-    """Environments of one run: id and PyTorch version by fingerprint."""
+class _KnownEnvironments(dict[str, int]):
+    """The ids of the environments of one run by fingerprint."""
 
-    def __missing__(self, fingerprint: str) -> AnyRow:
+    def __missing__(self, fingerprint: str) -> int:
         raise ValueError(f"environment {fingerprint} does not belong to the run")
 
 
 def _lock_run(connection: Connection, run_id: str) -> AnyRow:
     """What the store needs to know of a run, which nobody else writes to until this transaction ends."""
-    found = connection.execute(_RUN, {"id": run_id}).first()
+    query = select(tables.Run).where(tables.Run.id == run_id).with_for_update()
+    found = connection.execute(query).first()
     if found is None:
         raise ValueError(f"run {run_id} was never stored")
     return found
 
 
 def _environments_of(connection: Connection, run: AnyRow) -> _KnownEnvironments:
-    found = connection.execute(_ENVIRONMENTS, {"number": run.number})
-    return _KnownEnvironments({row.fingerprint: row for row in found})
+    environment, link = tables.Environment, tables.RunEnvironment
+    query = (
+        select(environment.fingerprint, environment.id)
+        .join(link, link.environment_id == environment.id)
+        .where(link.run_number == run.number)
+    )
+    return _KnownEnvironments({fingerprint: id for fingerprint, id in connection.execute(query)})
 
 
 def _not_stored(
     connection: Connection, run: AnyRow, outcomes: Sequence[Outcome]
-) -> list[tuple[Key, Outcome]]:
+) -> list[tuple[Values, Outcome]]:
     """The outcomes whose key is not taken yet, each with that key; of several with the same key the first."""
     environments = _environments_of(connection, run)
     cases = case_ids(connection, {outcome.case for outcome in outcomes})
-    dialect = connection.dialect.name
-    asked = {"number": run.number, "cases": as_one(dialect, cases.values())}
-    taken = set(fetched(connection, _taken(dialect), asked))
-    new: list[tuple[Key, Outcome]] = []
+    table = tables.Outcome
+    of_run = select(table.case_id, table.environment_id, table.replicate).where(
+        table.run_number == run.number
+    )
+    taken = {tuple(row) for row in rows_among(connection, of_run, table.case_id, cases.values())}
+    new: list[tuple[Values, Outcome]] = []
     for outcome in outcomes:
-        case, environment = cases[outcome.case], environments[outcome.environment].id
+        case, environment = cases[outcome.case], environments[outcome.environment]
         if (case, environment, outcome.replicate) in taken:
             continue
         taken.add((case, environment, outcome.replicate))
-        new.append(((run.number, case, environment, outcome.replicate), outcome))
+        key = run.number, case, environment, outcome.replicate
+        new.append((dict(zip(_KEY, key, strict=True)), outcome))
     return new
-
-
-@cache
-def _taken(dialect: str) -> AnySelect:
-    """The keys of a run's outcomes of some cases."""
-    table = tables.Outcome
-    return select(table.case_id, table.environment_id, table.replicate).where(
-        table.run_number == bindparam("number"), among(dialect, table.case_id, "cases")
-    )
 
 
 def _later_values(run: Run) -> Values:
@@ -284,20 +219,24 @@ def _later_values(run: Run) -> Values:
     }
 
 
-def _ended(outcome: Outcome) -> tuple[Any, ...]:
-    """The columns of `_OUTCOME` after its key."""
-    return (
-        outcome.status,
-        outcome.reason,
-        outcome.phase,
-        outcome.started_at,
-        outcome.wall_seconds,
-        dict(outcome.metrics),
-        dict(outcome.facts),
-        outcome.log_tail,
-    )
+def _outcome_values(outcome: Outcome) -> Values:
+    return {
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "phase": outcome.phase,
+        "started_at": outcome.started_at,
+        "wall_seconds": outcome.wall_seconds,
+        "metrics": dict(outcome.metrics),
+        "facts": dict(outcome.facts),
+        "log_tail": outcome.log_tail,
+    }
 
 
-def _telemetry_rows(key: Key, outcome: Outcome) -> list[tuple[Key, Values]]:
+def _sample_values(blocks: Sequence[Sequence[int]]) -> Values:
+    codec, blob = sample_codec.encode(blocks)
+    return {"codec": codec, "blob": blob}
+
+
+def _telemetry_values(outcome: Outcome) -> list[Values]:
     first = {recording.device: recording for recording in reversed(outcome.telemetry)}
-    return [(key, stored_values(recording)) for recording in first.values()]
+    return [stored_values(recording) for recording in first.values()]

@@ -8,7 +8,7 @@ from records.outcomes import OperatorTable
 from records.series import SeriesKey
 
 from ..connection.engine import Database
-from ..connection.sql_text import begins_with
+from ..connection.statements import begins_with
 from ..schema import core_tables as tables
 from ..schema.types import PlainText
 

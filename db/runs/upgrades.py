@@ -1,29 +1,22 @@
-"""The runs that measured one environment against another, for whoever lists them."""
+"""The runs that measured one environment against another."""
 
 from collections import defaultdict
 from collections.abc import Collection
 
-from sqlalchemy import Connection, select, type_coerce
+from sqlalchemy import Connection, select
 
 from records.environments import NamedEnvironment
+from records.kinds import EnvironmentKind, RunKind
 from records.runs import UpgradeRun
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
-from ..schema.types import PlainText
-
-#: How the command of such a run begins.
-_COMMAND = "pyrometer upgrade"
-#: What the facts of one hold that was measured for what the nights had found; within a text of theirs each
-#: quote has a backslash before it.
-_CONFIRMS = '"confirms":true'
 
 
-def upgrade_runs(database: Database, *, newest: int = 100, confirms: bool | None = None) -> list[UpgradeRun]:
-    """The newest runs of `pyrometer upgrade`, newest first, whoever had them measured.
-
-    With `confirms` only sessions about what the nights had found, or only all others.
-    """
+def upgrade_runs(
+    database: Database, kind: RunKind = RunKind.UPGRADE, *, newest: int = 100
+) -> list[UpgradeRun]:
+    """The newest runs of a kind that measures two environments in turns, newest first."""
     run, machine, hardware, profile = tables.Run, tables.Machine, tables.Hardware, tables.Profile
     query = (
         select(
@@ -37,18 +30,16 @@ def upgrade_runs(database: Database, *, newest: int = 100, confirms: bool | None
             hardware.label.label("hardware_label"),
             profile.name.label("profile"),
             run.facts,
+            run.kind,
+            run.source,
         )
         .join(machine, machine.id == run.machine_id)
         .join(hardware, hardware.id == run.hardware_id)
         .join(profile, profile.id == run.profile_id)
-        .where(run.command.startswith(_COMMAND, autoescape=True))
+        .where(run.kind == kind)
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(newest)
     )
-    if confirms is not None:
-        # Facts are compared as the text that they are stored as: they may hold what SQL's JSON does not.
-        about = type_coerce(run.facts, PlainText()).contains(_CONFIRMS, autoescape=True)
-        query = query.where(about if confirms else ~about)
     with database.reading() as connection:
         rows = [dict(row) for row in connection.execute(query).mappings()]
         numbers = [row.pop("number") for row in rows]
@@ -60,12 +51,12 @@ def upgrade_runs(database: Database, *, newest: int = 100, confirms: bool | None
 
 
 def _environments(connection: Connection, runs: Collection[int]) -> dict[int, list[NamedEnvironment]]:
-    """By run number the environments that have a PyTorch."""
+    """By run number the environments but the canary's."""
     table, link = tables.Environment, tables.RunEnvironment
     query = (
         select(link.run_number, table.fingerprint, table.name, table.torch_version)
         .join(table, table.id == link.environment_id)
-        .where(link.run_number.in_(runs), table.torch_version != "")
+        .where(link.run_number.in_(runs), table.kind != EnvironmentKind.CANARY)
         .order_by(link.run_number, link.position)
     )
     found: dict[int, list[NamedEnvironment]] = defaultdict(list)

@@ -2,44 +2,17 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
-from typing import Any
-from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, select
 
 from records.environments import Environment
 from records.machines import Hardware, Machine
 from records.runs import Profile
 
-from ..connection.batches import among, as_one, fetched
-from ..connection.bulk import insert_rows
+from ..connection.statements import Values, insert_missing, rows_among
 from ..schema import core_tables as tables
-from ..series.series_names import AnySelect
 
-#: The cases that a transaction has met, by its connection: each has its own. Nobody takes a case away.
-_KNOWN_CASES: WeakKeyDictionary[Connection, dict[str, int]] = WeakKeyDictionary()
-
-Values = Mapping[str, Any]
 Named = type[tables.Hardware] | type[tables.Machine] | type[tables.Environment] | type[tables.Profile]
-
-
-def insert_for(dialect: str, table: type[tables.Base]) -> sqlite.Insert | postgresql.Insert:
-    """An insert that understands ON CONFLICT, which each database spells in its own dialect."""
-    build = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    return build(table)
-
-
-def insert_missing(connection: Connection, table: type[tables.Base], rows: Sequence[Values]) -> int:
-    """Insert the rows whose key is not there yet, waiting for whoever is just inserting the same.
-
-    All rows name the same columns in the same order. Answers how many were not there.
-    """
-    if not rows:
-        return 0
-    values = [tuple(row.values()) for row in rows]
-    return insert_rows(connection, table, tuple(rows[0]), values, missing=True)
 
 
 def machine_id(connection: Connection, machine: Machine) -> int:
@@ -71,6 +44,7 @@ def environment_ids(connection: Connection, environments: Sequence[Environment])
             "torch_version": each.torch_version,
             "python_version": each.python_version,
             "facts": dict(each.facts),
+            "kind": each.kind,
         }
         for each in environments
     }
@@ -78,22 +52,17 @@ def environment_ids(connection: Connection, environments: Sequence[Environment])
 
 
 def case_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    """The ids of these cases, and maybe of others, by key, stored if need be.
+    """The ids of these cases by key, stored if need be; raises ValueError for a text that is no case key."""
+    table = tables.BenchmarkCase
 
-    Raises ValueError for a text that is no case key.
-    """
-    dialect = connection.dialect.name
-    known = _KNOWN_CASES.setdefault(connection, {})
+    def stored() -> dict[str, int]:
+        rows = rows_among(connection, select(table.key, table.id), table.key, keys)
+        return {key: id for key, id in rows}
 
-    def look(wanted: Collection[str]) -> list[str]:
-        """Look for some, and answer which are not there."""
-        if wanted:
-            known.update(fetched(connection, _cases(dialect), {"keys": as_one(dialect, wanted)}))
-        return sorted(key for key in wanted if key not in known)
-
-    if missing := look({*keys} - known.keys()):
-        insert_missing(connection, tables.BenchmarkCase, [_parts(key) for key in missing])
-        look(missing)
+    known = stored()
+    if missing := sorted({*keys} - known.keys()):
+        insert_missing(connection, table, [_parts(key) for key in missing])
+        known = stored()
     return known
 
 
@@ -101,16 +70,17 @@ def series_ids(
     connection: Connection, hardware: int, profile: int, pairs: Collection[tuple[int, str]]
 ) -> dict[tuple[int, str], int]:
     """The ids of the series of (case id, metric) on one hardware under one profile, stored if need be."""
-    table, dialect = tables.Series, connection.dialect.name
-    wanted = set(pairs)
+    table = tables.Series
+    query = select(table.case_id, table.metric, table.id).where(
+        table.hardware_id == hardware, table.profile_id == profile
+    )
 
     def stored() -> dict[tuple[int, str], int]:
-        cases = as_one(dialect, {case for case, _ in wanted})
-        asked = {"cases": cases, "hardware": hardware, "profile": profile}
-        return {(case, metric): id for case, metric, id in fetched(connection, _series(dialect), asked)}
+        rows = rows_among(connection, query, table.case_id, (case for case, _ in pairs))
+        return {(case, metric): id for case, metric, id in rows}
 
     known = stored()
-    if missing := sorted(wanted - known.keys()):
+    if missing := sorted({*pairs} - known.keys()):
         owners = {"hardware_id": hardware, "profile_id": profile}
         insert_missing(
             connection, table, [{"case_id": case, "metric": metric, **owners} for case, metric in missing]
@@ -129,11 +99,10 @@ def _by_fingerprint(
 
     What is told of a thing may be worded otherwise by another Pyrometer; what tells things apart may not.
     """
-    dialect = connection.dialect.name
-    query = _with_fingerprints(dialect, table, tuple(telling))
+    query = select(table.fingerprint, table.id, *(getattr(table, name) for name in telling))
 
     def stored() -> dict[str, int]:
-        found = connection.execute(query, {"fingerprints": as_one(dialect, rows)}).all()
+        found = rows_among(connection, query, table.fingerprint, rows)
         for row in found:
             for name in telling:
                 here, there = getattr(row, name), rows[row.fingerprint][name]
@@ -148,31 +117,6 @@ def _by_fingerprint(
         insert_missing(connection, table, [{"fingerprint": each, **rows[each]} for each in missing])
         known = stored()
     return known
-
-
-# Put together once: SQLAlchemy takes longer to do that than a database to answer.
-@cache
-def _cases(dialect: str) -> AnySelect:
-    table = tables.BenchmarkCase
-    return select(table.key, table.id).where(among(dialect, table.key, "keys"))
-
-
-@cache
-def _series(dialect: str) -> AnySelect:
-    table = tables.Series
-    return select(table.case_id, table.metric, table.id).where(
-        among(dialect, table.case_id, "cases"),
-        table.hardware_id == bindparam("hardware"),
-        table.profile_id == bindparam("profile"),
-    )
-
-
-@cache
-def _with_fingerprints(dialect: str, table: Named, telling: tuple[str, ...]) -> AnySelect:
-    columns = [getattr(table, name) for name in telling]
-    return select(table.fingerprint, table.id, *columns).where(
-        among(dialect, table.fingerprint, "fingerprints")
-    )
 
 
 def _parts(key: str) -> Values:

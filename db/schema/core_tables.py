@@ -12,6 +12,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from records.kinds import EnvironmentKind, RunKind, RunSource
+
 # With these the metadata of the base is whole, for whoever makes, checks or grants all tables.
 from . import finding_tables as finding_tables
 from . import queue_tables as queue_tables
@@ -64,7 +66,7 @@ class Machine(Base):
 
 
 class Environment(Base):
-    """One interpreter with one PyTorch build."""
+    """One interpreter with one PyTorch build, or the canary's without any."""
 
     __tablename__ = "environment"
 
@@ -74,8 +76,12 @@ class Environment(Base):
     torch_version: Mapped[str]
     python_version: Mapped[str]
     facts: Mapped[Facts]
+    kind: Mapped[EnvironmentKind]
 
-    __table_args__ = (Index(None, "torch_version"),)
+    __table_args__ = (
+        CheckConstraint(one_of("kind", EnvironmentKind), name="kind"),
+        Index(None, "torch_version"),
+    )
 
 
 class Profile(Base):
@@ -136,6 +142,7 @@ class Run(Base):
     """One execution of a suite. `counts` maps status to number of outcomes: lists need no counting.
 
     The hardware is the run's and not the machine's: a host may be measured with and without its GPUs.
+    `source_format` names the format of an imported run, and is empty for any other.
     """
 
     __tablename__ = "run"
@@ -155,9 +162,15 @@ class Run(Base):
     facts: Mapped[Facts]
     counts: Mapped[dict[str, int]]
     hardware_id: Mapped[int] = mapped_column(ForeignKey("hardware.id"))
+    kind: Mapped[RunKind]
+    source: Mapped[RunSource]
+    source_format: Mapped[str]
 
     __table_args__ = (
         CheckConstraint(one_of("state", STATES), name="state"),
+        CheckConstraint(one_of("kind", RunKind), name="kind"),
+        CheckConstraint(one_of("source", RunSource), name="source"),
+        Index(None, "kind", "started_at"),
         Index(None, "started_at"),
         Index(None, "suite", "started_at"),
         Index(None, "machine_id", "started_at"),
@@ -266,26 +279,3 @@ class Measurement(Base):
     n: Mapped[int]
 
     __table_args__ = (Index(None, "run_number"), {"sqlite_with_rowid": False})
-
-
-class ReleaseRollup(Base):
-    """What the measurements of one PyTorch version in one series come to; made anew from them at any time.
-
-    The version stands first in the clustered key: pages ask for few versions and many series. Between
-    `oldest_at` and `newest_at` lie all of the measurements, so that they are one stretch of their series.
-    `points` are theirs, sorted, eight bytes each: with them one more costs the same after years.
-    """
-
-    __tablename__ = "release_rollup"
-
-    torch_version: Mapped[str] = mapped_column(primary_key=True)
-    series_id: Mapped[int] = mapped_column(ForeignKey("series.id"), primary_key=True)
-    runs: Mapped[int]
-    median: Mapped[float]
-    lowest: Mapped[float]
-    highest: Mapped[float]
-    oldest_at: Mapped[datetime]
-    newest_at: Mapped[datetime]
-    points: Mapped[bytes] = mapped_column(LargeBinary)
-
-    __table_args__ = ({"sqlite_with_rowid": False},)

@@ -2,8 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
+
+from records.deliveries import DeliveryState
 
 from .types import Base, Facts, one_of
 
@@ -74,7 +76,7 @@ class Triage(Base):
 
 
 class Notice(Base):
-    """What was told, or is to be; `sent` says which target had it when, and holds no secret."""
+    """What was told, or is to be."""
 
     __tablename__ = "notice"
 
@@ -84,6 +86,26 @@ class Notice(Base):
     title: Mapped[str]
     body: Mapped[str]
     facts: Mapped[Facts]
-    sent: Mapped[dict[str, str]]
 
     __table_args__ = (Index(None, "made_at"),)
+
+
+class NoticeDelivery(Base):
+    """A notice on its way to one target, which is named without its secrets; no row where none was tried."""
+
+    __tablename__ = "delivery"
+
+    notice_kind: Mapped[str] = mapped_column(primary_key=True)
+    notice_key: Mapped[str] = mapped_column(primary_key=True)
+    target: Mapped[str] = mapped_column(primary_key=True)
+    state: Mapped[DeliveryState]
+    at: Mapped[datetime]
+    tries: Mapped[int]
+    why: Mapped[str]
+
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["notice_kind", "notice_key"], ["notice.kind", "notice.key"], name="fk_delivery_notice"
+        ),
+        CheckConstraint(one_of("state", DeliveryState), name="state"),
+    )

@@ -1,13 +1,17 @@
 """What all tables are made of: their base, and types of columns that are alike in both databases."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import DateTime, Dialect, Double, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
+
+from records.deliveries import DeliveryState
+from records.kinds import EnvironmentKind, RunKind, RunSource
 
 Facts = Mapping[str, Any]
 
@@ -15,9 +19,9 @@ Facts = Mapping[str, Any]
 as_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def one_of(column: str, values: Sequence[str]) -> str:
+def one_of(column: str, values: Iterable[str]) -> str:
     """The SQL of a check that a column holds one of some words."""
-    return f"{column} IN ({', '.join(map(repr, values))})"
+    return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -47,6 +51,23 @@ class PlainText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return value and value.replace("\0", "\N{SYMBOL FOR NULL}").encode(errors="replace").decode()
+
+
+class Word(TypeDecorator[StrEnum]):
+    """One word of an enumeration, kept as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, words: type[StrEnum]) -> None:
+        super().__init__()
+        self.words = words
+
+    def process_bind_param(self, value: StrEnum | None, dialect: Dialect) -> str | None:
+        return None if value is None else str(self.words(value))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+        return None if value is None else self.words(value)
 
 
 class Json(TypeDecorator[Any]):
@@ -81,5 +102,8 @@ class Base(DeclarativeBase):
         Facts: Json,
         list[str]: Json,
         dict[str, int]: Json,
-        dict[str, str]: Json,
+        RunKind: Word(RunKind),
+        RunSource: Word(RunSource),
+        EnvironmentKind: Word(EnvironmentKind),
+        DeliveryState: Word(DeliveryState),
     }

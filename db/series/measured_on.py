@@ -2,20 +2,23 @@
 
 from collections import Counter
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy.orm import aliased
 
 from records.facts import Facts
+from records.kinds import RunKind, RunSource
 from records.series import Place, SeriesKey, SeriesPoint
 
-from ..connection.batches import among, as_one
 from ..connection.engine import Database
+from ..connection.statements import AnySelect
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from .points import measured, newest_run, points
-from .series_names import AnySelect, series_key, series_names
+from .releases import version_spans
+from .series_names import series_key, series_names
 
 
 def places(database: Database, metric: str, *, techniques: bool = False) -> list[Place]:
@@ -27,7 +30,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
     latest = _of(select(series.hardware_id, series.profile_id, newest_run(series.id).label("run")), metric)
     latest = (_under_a_technique(latest) if techniques else latest).cte("latest")
     query = (
-        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number)
+        select(latest.c.hardware_id, latest.c.profile_id, run.id, run.started_at, run.number, run.source)
         .join(run, run.number == latest.c.run)
         .distinct()
     )
@@ -48,6 +51,7 @@ def places(database: Database, metric: str, *, techniques: bool = False) -> list
             row.id,
             row.started_at,
             *_size(hardwares[row.hardware_id].facts),
+            row.source,
         )
         for row in newest_first
     ]
@@ -92,29 +96,30 @@ def case_points(
 
     Counted are the `days` up to the newest of these points.
     """
-    table, dialect = tables.Measurement, database.engine.dialect.name
+    table = tables.Measurement
     names = _series(metric, None, profile, techniques=False)
     names = names.where(tables.Hardware.fingerprint.in_(set(hardware)))
-    in_one = among(dialect, table.series_id, "series")
+    in_one = table.series_id.in_(_ids(names))
     with database.reading() as connection:
-        cases = {row.id: row.case for row in connection.execute(names)}
-        about = {"series": as_one(dialect, cases)}
-        newest = connection.execute(select(func.max(table.started_at)).where(in_one), about).scalar()
+        newest = connection.execute(select(func.max(table.started_at)).where(in_one)).scalar()
         if newest is None:
             return {}
+        cases = {row.id: row.case for row in connection.execute(names)}
         counted = select(table.series_id, func.count()).where(
             in_one, table.started_at >= newest - timedelta(days=days)
         )
         found: Counter[str] = Counter()
-        for series, points in connection.execute(counted.group_by(table.series_id), about):
+        for series, points in connection.execute(counted.group_by(table.series_id)):
             found[cases[series]] += points
     return dict(found)
 
 
 def technique_runs(
     database: Database, *, hardware: str = "", profile: str = "", limit: int = 50, offset: int = 0
-) -> list[tuple[str, Facts]]:
-    """The newest runs in which a case under a technique ended well, newest first: their ids and facts.
+) -> list[str]:
+    """The newest runs of ours, by id, in which a case under a technique ended well, newest first.
+
+    A run of two environments in turns is none: it measures each case apart from its baseline.
 
     Of all places, or of a hardware and a profile (fingerprints).
     """
@@ -124,7 +129,9 @@ def technique_runs(
         .where(outcome.run_number == run.number, outcome.status == "ok", case.id == outcome.case_id)
         .where(_technique())
     )
-    query = select(run.id, run.facts).where(there)
+    query = select(run.id).where(
+        there, run.source == RunSource.MEASURED, run.kind.in_((RunKind.RUN, RunKind.TRACE))
+    )
     if hardware:
         own = select(tables.Hardware.id).where(tables.Hardware.fingerprint == hardware)
         query = query.where(run.hardware_id.in_(own))
@@ -133,50 +140,31 @@ def technique_runs(
         query = query.where(run.profile_id.in_(own))
     newest_first = query.order_by(run.started_at.desc(), run.number.desc()).limit(limit).offset(offset)
     with database.reading() as connection:
-        return [(id, facts) for id, facts in connection.execute(newest_first)]
+        return list(connection.execute(newest_first).scalars())
 
 
 def measured_versions(
     database: Database, metric: str, hardware: str, profile: str, *, techniques: bool = False
 ) -> frozenset[str]:
     """The PyTorch versions with a point of `metric` under a hardware and a profile (fingerprints)."""
-    environment, rollup = tables.Environment, tables.ReleaseRollup
-    names, dialect = _series(metric, hardware, profile, techniques=techniques), database.engine.dialect.name
-    in_one = among(dialect, rollup.series_id, "series")
-    there = exists().where(rollup.torch_version == environment.torch_version, in_one)
+    point, environment = tables.Measurement, tables.Environment
+    there = exists().where(
+        point.series_id.in_(_ids(_series(metric, hardware, profile, techniques=techniques))),
+        *_in_a_run_with(environment),
+    )
     query = select(environment.torch_version).where(environment.torch_version != "", there).distinct()
     with database.reading() as connection:
-        ids = as_one(dialect, [row.id for row in connection.execute(names)])
-        return frozenset(connection.execute(query, {"series": ids}).scalars())
+        return frozenset(connection.execute(query).scalars())
 
 
 def version_places(
     database: Database, metric: str, versions: Collection[str]
 ) -> frozenset[tuple[str, str, str]]:
     """Which of `versions` have a point of `metric` where: version, hardware and profile (fingerprints)."""
-    rollup, series, hardware, profile = (
-        tables.ReleaseRollup,
-        tables.Series,
-        tables.Hardware,
-        tables.Profile,
-    )
-    dialect = database.engine.dialect.name
-    there = (
-        select(rollup.torch_version, series.hardware_id, series.profile_id)
-        .join(series, series.id == rollup.series_id)
-        # Both parts of the rollups' key: what other metrics have of these versions is never read.
-        .where(rollup.torch_version.in_(set(versions)), among(dialect, rollup.series_id, "series"))
-        .distinct()
-        .cte("there")
-    )
-    query = (
-        select(there.c.torch_version, hardware.fingerprint, profile.fingerprint)
-        .join(hardware, hardware.id == there.c.hardware_id)
-        .join(profile, profile.id == there.c.profile_id)
-    )
+    query = _runs_with(metric).where(tables.Environment.torch_version.in_(set(versions)))
+    columns = tables.Environment.torch_version, tables.Hardware.fingerprint, tables.Profile.fingerprint
     with database.reading() as connection:
-        ids = as_one(dialect, connection.execute(_of(select(series.id), metric)).scalars())
-        found = connection.execute(query, {"series": ids})
+        found = connection.execute(query.with_only_columns(*columns).distinct())
         return frozenset((version, where, how) for version, where, how in found)
 
 
@@ -184,28 +172,14 @@ def version_harnesses(
     database: Database, version: str, metric: str
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """By hardware and profile (fingerprints), the harnesses of runs with a point of a version and metric."""
-    run, environment, of_run = tables.Run, tables.Environment, tables.RunEnvironment
-    hardware, profile = tables.Hardware, tables.Profile
-    measured, series = tables.Measurement, tables.Series
-    # A run that crashed, or measured something else, is in no median.
-    there = (
-        exists()
-        .where(measured.run_number == run.number, measured.environment_id == environment.id)
-        .where(series.id == measured.series_id, series.metric == metric)
-    )
-    query = (
-        select(hardware.fingerprint, profile.fingerprint, run.harness)
-        .select_from(environment)
-        .join(of_run, of_run.environment_id == environment.id)
-        .join(run, run.number == of_run.run_number)
-        .join(hardware, hardware.id == run.hardware_id)
-        .join(profile, profile.id == run.profile_id)
-        .where(environment.torch_version == version, there)
-        .distinct()
-    )
+    columns = tables.Hardware.fingerprint, tables.Profile.fingerprint, tables.Run.harness
+    query = _runs_with(metric).where(tables.Environment.torch_version == version)
+    query = query.with_only_columns(*columns).distinct()
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     with database.reading() as connection:
-        for where, how, harness in sorted(connection.execute(query).all()):
+        for where, how, harness in sorted(
+            connection.execute(query.with_only_columns(*columns).distinct()).all()
+        ):
             found[where, how] = (*found.get((where, how), ()), harness)
     return found
 
@@ -229,42 +203,80 @@ def points_of_version(
     with database.reading() as connection:
         keys = {row.id: series_key(row) for row in connection.execute(names)}
         cases = {series: key.case for series, key in keys.items()}
-        query = _last_of_version(connection.dialect.name, version, keys, newest)
-        found = points(connection, query, cases)
-        return [(keys[series], point) for series, point in found]
+        rows = connection.execute(_last_of_version(version, _ids(names), newest)).all()
+    return [(keys[series], point) for series, point in points(rows, cases)]
 
 
-def _last_of_version(dialect: str, version: str, ids: Collection[int], newest: int) -> AnySelect:
+def _last_of_version(version: str, ids: Select[int], newest: int) -> AnySelect:
     """The measurements of a version in some series, from the `newest`th before its last one on."""
-    table, rollup, environment = tables.Measurement, tables.ReleaseRollup, tables.Environment
-    since: Any = rollup.newest_at
+    table, environment, point = tables.Measurement, tables.Environment, aliased(tables.Measurement)
+    own = select(environment.id).where(environment.torch_version == version)
+    span = version_spans([version]).subquery()
+    ends = (
+        select(
+            point.series_id,
+            func.min(point.started_at).label("first"),
+            func.max(point.started_at).label("last"),
+        )
+        .join(span, point.started_at.between(span.c.first, span.c.last))
+        .where(point.series_id.in_(ids), point.environment_id.in_(own))
+        .group_by(point.series_id)
+        .cte("ends")
+    )
+    since: ColumnElement[datetime] = ends.c.last
     if newest > 1:
         earlier = (
-            select(table.started_at)
-            .where(table.series_id == rollup.series_id, table.started_at <= rollup.newest_at)
-            .order_by(table.started_at.desc())
+            select(point.started_at)
+            .where(point.series_id == ends.c.series_id, point.started_at <= ends.c.last)
+            .order_by(point.started_at.desc())
             .limit(1)
             .offset(newest - 1)
-            .correlate(rollup)
+            .correlate(ends)
             .scalar_subquery()
         )
-        since = func.coalesce(earlier, rollup.oldest_at)
-    # The rollup says where in its series a version ends: nothing needs to be searched for.
-    spans = (
-        select(rollup.series_id, since.label("since"), rollup.newest_at.label("until"))
-        .where(rollup.torch_version == version, among(dialect, rollup.series_id, "series"))
-        .cte("spans")
-    )
-    own = select(environment.id).where(environment.torch_version == version)
+        since = func.coalesce(earlier, ends.c.first)
+    of_series = table.series_id == ends.c.series_id
     return (
         measured()
-        .join(
-            spans,
-            (table.series_id == spans.c.series_id) & table.started_at.between(spans.c.since, spans.c.until),
-        )
+        .join(ends, of_series & table.started_at.between(since, ends.c.last))
         .where(table.environment_id.in_(own))
-        .params(series=as_one(dialect, ids))
     )
+
+
+def _runs_with(metric: str) -> AnySelect:
+    """Runs, each with its hardware, profile and the environments that have a point of `metric` in it."""
+    run, environment, link = tables.Run, tables.Environment, tables.RunEnvironment
+    hardware, profile = tables.Hardware, tables.Profile
+    point, series = tables.Measurement, tables.Series
+    # A run that crashed, or measured something else, is in no median.
+    there = (
+        exists()
+        .where(point.run_number == run.number, point.environment_id == environment.id)
+        .where(series.id == point.series_id, series.metric == metric)
+    )
+    return (
+        select(run.number)
+        .select_from(environment)
+        .join(link, link.environment_id == environment.id)
+        .join(run, run.number == link.run_number)
+        .join(hardware, hardware.id == run.hardware_id)
+        .join(profile, profile.id == run.profile_id)
+        .where(there)
+    )
+
+
+def _in_a_run_with(environment: type[tables.Environment]) -> tuple[ColumnElement[bool], ...]:
+    """That a measurement is of an environment: found by the runs that had it, not among all there are."""
+    point, link = tables.Measurement, tables.RunEnvironment
+    return (
+        link.environment_id == environment.id,
+        point.run_number == link.run_number,
+        point.environment_id == environment.id,
+    )
+
+
+def _ids(series: AnySelect) -> Select[int]:
+    return series.with_only_columns(tables.Series.id)
 
 
 def _series(metric: str, hardware: str | None, profile: str | None, *, techniques: bool) -> AnySelect:

@@ -1,22 +1,23 @@
 """What is asked of the nights: which were due, which were missed, and what the newest ones measured."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import LastFire, NightTask
 
-from ..connection.batches import among, as_one
 from ..connection.engine import Database
+from ..connection.statements import AnyRow, in_batches, rows_among
 from ..queue.prometheus_counts import schedule_names
 from ..schema import core_tables as tables
 from ..schema import queue_tables
 from .points import measured, points
-from .series_names import AnySelect, identity, series_key, series_names
+from .series_names import series_ids_of, series_key, series_names
 
 _FIRE, _TASK = queue_tables.Fire, queue_tables.Task
 
@@ -66,39 +67,31 @@ def last_fires(database: Database) -> list[LastFire]:
 
 def points_of_runs(database: Database, runs: Collection[str], metrics: Collection[str]) -> Lines:
     """All series of some metrics that have a point in these runs, with their points in them."""
-    table, dialect = tables.Measurement, database.engine.dialect.name
+    table = tables.Measurement
+    wanted = select(tables.Series.id).where(tables.Series.metric.in_(set(metrics)))
+    query = measured().where(table.series_id.in_(wanted))
     with database.reading() as connection:
-        numbers = _numbers(connection, runs)
-        there = select(table.series_id).where(table.run_number.in_(list(numbers)))
-        names = series_names().where(tables.Series.metric.in_(set(metrics)), tables.Series.id.in_(there))
-        keys = {row.id: series_key(row) for row in connection.execute(names)}
-        query = measured().where(
-            table.run_number.in_(list(numbers)), among(dialect, table.series_id, "series")
-        )
-        return _lines(connection, query.params(series=as_one(dialect, keys)), keys)
+        rows = rows_among(connection, query, table.run_number, _numbers(connection, runs))
+        found = rows_among(connection, series_names(), tables.Series.id, {row[0] for row in rows})
+    return _lines(rows, {row.id: series_key(row) for row in found})
 
 
 def lines(database: Database, keys: Sequence[SeriesKey], runs: Collection[str]) -> Lines:
     """The points that these series have in some runs; a series without any is left out."""
-    wanted = {identity(key) for key in keys}
-    table, dialect = tables.Measurement, database.engine.dialect.name
-    names = series_names().where(
-        tables.BenchmarkCase.key.in_({key.case for key in keys}),
-        tables.Series.metric.in_({key.metric for key in keys}),
-    )
+    table = tables.Measurement
     with database.reading() as connection:
-        named = [(row.id, series_key(row)) for row in connection.execute(names)]
-        found = {id: key for id, key in named if identity(key) in wanted}
+        found = series_ids_of(connection, keys)
         numbers = _numbers(connection, runs)
         if not found or not numbers:
             return {}
-        query = measured().where(
-            table.series_id.in_(list(found)),
-            # One stretch of each series, and what does not belong left out.
-            table.started_at.between(min(numbers.values()), max(numbers.values())),
-            among(dialect, table.run_number, "runs"),
-        )
-        return _lines(connection, query.params(runs=as_one(dialect, numbers)), found)
+        # One stretch of each series, and what does not belong left out.
+        query = measured().where(table.started_at.between(min(numbers.values()), max(numbers.values())))
+        rows = [
+            row
+            for some in in_batches(list(numbers))
+            for row in rows_among(connection, query.where(table.run_number.in_(some)), table.series_id, found)
+        ]
+    return _lines(rows, found)
 
 
 def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
@@ -108,7 +101,7 @@ def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
         select(run.id)
         .join(link, link.run_number == run.number)
         .join(environment, environment.id == link.environment_id)
-        .where(run.id.in_(set(runs)), environment.torch_version != "")
+        .where(run.id.in_(set(runs)), environment.kind != EnvironmentKind.CANARY)
         .group_by(run.id)
         .having(func.count() > 1)
     )
@@ -141,9 +134,8 @@ def _numbers(connection: Connection, runs: Collection[str]) -> dict[int, datetim
     return {number: started_at for number, started_at in connection.execute(query)}
 
 
-def _lines(connection: Connection, query: AnySelect, keys: dict[int, SeriesKey]) -> Lines:
+def _lines(rows: Iterable[AnyRow], keys: dict[int, SeriesKey]) -> Lines:
     found: dict[int, list[SeriesPoint]] = defaultdict(list)
-    cases = {series: key.case for series, key in keys.items()}
-    for series, point in points(connection, query, cases):
+    for series, point in points(rows, {series: key.case for series, key in keys.items()}):
         found[series].append(point)
     return {keys[series]: tuple(each) for series, each in found.items()}

@@ -1,18 +1,16 @@
 """Measurements as points of their series, with the run and the environment of each."""
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, ScalarSelect, SQLColumnExpression, func, literal, select
+from sqlalchemy import ScalarSelect, SQLColumnExpression, func, literal, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from records.series import SeriesPoint
 
-from ..connection.batches import among, as_one
+from ..connection.statements import AnyRow, AnySelect
 from ..schema import core_tables as tables
-from .series_names import AnySelect
 
 #: Before everything.
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -25,21 +23,32 @@ def measured_values() -> tuple[InstrumentedAttribute[Any], ...]:
 
 
 def measured() -> AnySelect:
-    """The columns that `points` needs, of all measurements."""
-    table = tables.Measurement
-    return select(table.series_id, table.run_number, table.environment_id, *measured_values())
+    """All measurements with the columns that `points` needs: the series, a `SeriesPoint`, what orders it."""
+    table, run, link = tables.Measurement, tables.Run, tables.RunEnvironment
+    environment, machine = tables.Environment, tables.Machine
+    in_run = (link.run_number == table.run_number) & (link.environment_id == table.environment_id)
+    return (
+        select(table.series_id, run.id, run.started_at, environment.fingerprint, environment.torch_version)
+        .add_columns(machine.name, run.harness, *measured_values())
+        .add_columns(run.source, run.source_format, environment.kind, run.number, link.position)
+        .select_from(table)
+        .join(run, run.number == table.run_number)
+        .join(machine, machine.id == run.machine_id)
+        .join(environment, environment.id == table.environment_id)
+        .join(link, in_run)
+    )
 
 
-def of_series(dialect: str, ids: Collection[int], newest: int | None) -> AnySelect:
+def of_series(ids: Collection[int], newest: int | None) -> AnySelect:
     """The measurements of some series; with `newest` only so many of each, and what started with the last."""
     table = tables.Measurement
     if newest is None:
-        query = measured().where(among(dialect, table.series_id, "series"))
-        return query.params(series=as_one(dialect, ids))
+        return measured().where(table.series_id.in_(ids))
+    earlier = aliased(tables.Measurement)
     started_at = (
-        select(table.started_at)
-        .where(table.series_id == tables.Series.id)
-        .order_by(table.started_at.desc())
+        select(earlier.started_at)
+        .where(earlier.series_id == tables.Series.id)
+        .order_by(earlier.started_at.desc())
         .limit(1)
         .offset(newest - 1)
         .correlate(tables.Series)
@@ -47,9 +56,8 @@ def of_series(dialect: str, ids: Collection[int], newest: int | None) -> AnySele
     )
     long_ago = literal(_LONG_AGO, tables.UtcTime())
     oldest = select(tables.Series.id, func.coalesce(started_at, long_ago).label("started_at"))
-    since = oldest.where(among(dialect, tables.Series.id, "series")).cte("since")
-    query = measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
-    return query.params(series=as_one(dialect, ids))
+    since = oldest.where(tables.Series.id.in_(ids)).cte("since")
+    return measured().join(since, (table.series_id == since.c.id) & (table.started_at >= since.c.started_at))
 
 
 def newest_run(
@@ -68,69 +76,10 @@ def newest_run(
     return query.scalar_subquery()
 
 
-def points(
-    connection: Connection, query: AnySelect, cases: Mapping[int, str]
-) -> Iterator[tuple[int, SeriesPoint]]:
-    """The rows of `query`, which begins as `measured` does, each with its series; by case, oldest run first.
+def points(rows: Iterable[AnyRow], cases: Mapping[int, str]) -> list[tuple[int, SeriesPoint]]:
+    """Rows of `measured`, each as its series and its point; by case, oldest run first.
 
-    `cases` are the keys by series. Runs and environments are few and points are many: they are read on their
-    own and not once per point, which also leaves a planner no join to get wrong.
+    `cases` are the keys by series. They are sorted here: the order of texts is not that of every server.
     """
-    # As the driver hands them out: all are numbers, and a look at each for its type takes as long again.
-    cursor: Any = connection.execute(query).cursor
-    rows: list[tuple[Any, ...]] = cursor.fetchall()
-    measured_in = {row[1:3] for row in rows}
-    about = {pair: (age, each) for age, (pair, each) in enumerate(_oldest_first(connection, measured_in))}
-    first = {case: place * len(about) for place, case in enumerate(sorted(set(cases.values())))}
-    starts = {series: first[case] for series, case in cases.items()}
-    rows.sort(key=lambda row: starts[row[0]] + about[row[1:3]][0])
-    for row in rows:
-        series = row[0]
-        yield series, SeriesPoint(cases[series], *about[row[1:3]][1], *row[3:])
-
-
-def _oldest_first(
-    connection: Connection, pairs: Collection[tuple[int, int]]
-) -> Iterator[tuple[tuple[int, int], tuple[Any, ...]]]:
-    """Pairs of a run and an environment, by the age of the run and the order of its environments.
-
-    Each with what a point tells of them: run, start, fingerprint, version, machine and harness.
-    """
-    dialect = connection.dialect.name
-    run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
-    numbers, used = {number for number, _ in pairs}, {used for _, used in pairs}
-    runs = {
-        number: (started_at, id, machine, harness)
-        for number, started_at, id, machine, harness in connection.execute(
-            _RUNS.where(among(dialect, run.number, "numbers")), {"numbers": as_one(dialect, numbers)}
-        )
-    }
-    names = {
-        id: (fingerprint, torch_version)
-        for id, fingerprint, torch_version in connection.execute(
-            _ENVIRONMENTS.where(among(dialect, environment.id, "ids")), {"ids": as_one(dialect, used)}
-        )
-    }
-    places: dict[tuple[int, int], int] = {}
-    if several := [number for number, many in Counter(number for number, _ in pairs).items() if many > 1]:
-        among_them = among(dialect, link.run_number, "numbers")
-        rows = connection.execute(_PLACES.where(among_them), {"numbers": as_one(dialect, several)})
-        places = {(number, environment_id): place for number, environment_id, place in rows}
-
-    def age(pair: tuple[int, int]) -> tuple[datetime, int, int]:
-        return runs[pair[0]][0], pair[0], places.get(pair, 0)
-
-    for pair in sorted(pairs, key=age):
-        started_at, id, machine, harness = runs[pair[0]]
-        yield pair, (id, started_at, *names[pair[1]], machine, harness)
-
-
-_RUNS = select(
-    tables.Run.number, tables.Run.started_at, tables.Run.id, tables.Machine.name, tables.Run.harness
-).join(tables.Machine, tables.Machine.id == tables.Run.machine_id)
-_ENVIRONMENTS = select(
-    tables.Environment.id, tables.Environment.fingerprint, tables.Environment.torch_version
-)
-_PLACES = select(
-    tables.RunEnvironment.run_number, tables.RunEnvironment.environment_id, tables.RunEnvironment.position
-)
+    ordered = sorted(rows, key=lambda row: (cases[row[0]], row[2], row[-2], row[-1], row[0]))
+    return [(row[0], SeriesPoint(cases[row[0]], *row[1:-2])) for row in ordered]

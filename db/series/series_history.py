@@ -6,10 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from records.kinds import EnvironmentKind
 from records.series import HistoryPoint, HistoryRun, MeasuredFor, SeriesHistory, Track
 
-from ..connection.batches import among, as_one, in_parts
 from ..connection.engine import Database
+from ..connection.statements import rows_among
 from ..runs.run_changes import changes_along as changes_along
 from ..runs.run_changes import changes_beside as changes_beside
 from ..runs.run_changes import run_changes as run_changes
@@ -43,7 +44,7 @@ def history(
 def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]:
     """Whom the environments of some runs (ids) were measured for, in no order; unknown runs are left out."""
     run, link, environment = tables.Run, tables.RunEnvironment, tables.Environment
-    columns = run.id, environment.fingerprint, environment.name, environment.torch_version
+    columns = run.id, environment.fingerprint, environment.name, environment.kind
     query = (
         select(*columns)
         .join(link, link.run_number == run.number)
@@ -51,13 +52,12 @@ def measured_for(database: Database, runs: Collection[str]) -> list[MeasuredFor]
         .order_by(link.position)
     )
     asked = select(_TASK.run_id, _TASK.spec).where(_TASK.job == "measure")
-    found: list[Any] = []
-    specs: dict[str, Any] = {}
     with database.reading() as connection:
-        for some in in_parts(sorted(set(runs))):
-            found += connection.execute(query.where(run.id.in_(some)))
-            specs |= {str(id): spec for id, spec in connection.execute(asked.where(_TASK.run_id.in_(some)))}
-    last = {id: fingerprint for id, fingerprint, _, torch_version in found if torch_version}
+        found = rows_among(connection, query, run.id, sorted(set(runs)))
+        specs: dict[str, Any] = {
+            str(id): spec for id, spec in rows_among(connection, asked, _TASK.run_id, sorted(set(runs)))
+        }
+    last = {id: fingerprint for id, fingerprint, _, kind in found if kind != EnvironmentKind.CANARY}
     return [
         MeasuredFor(
             id,
@@ -75,17 +75,15 @@ def _track(spec: Any) -> str:
     return str(spec.get("track", ""))
 
 
-def _run_ids(connection: Connection, track: Track) -> list[str | None]:
+def _run_ids(connection: Connection, track: Track) -> list[str]:
     """The ids of the runs of a track's tasks."""
     query = select(_TASK.run_id, _TASK.spec).where(
         *_MEASURED, _TASK.schedule == track.schedule, _TASK.label == track.label
     )
-    return [run for run, spec in connection.execute(query) if _track(spec) == track.track]
+    return [run for run, spec in connection.execute(query) if run and _track(spec) == track.track]
 
 
-def _sides(
-    connection: Connection, run_ids: Sequence[str | None], newest: int
-) -> dict[tuple[int, int], HistoryRun]:
+def _sides(connection: Connection, run_ids: Sequence[str], newest: int) -> dict[tuple[int, int], HistoryRun]:
     """The environments of the newest of these runs by run number and environment id, oldest run first."""
     run, machine, link, environment = tables.Run, tables.Machine, tables.RunEnvironment, tables.Environment
     columns = (
@@ -102,7 +100,7 @@ def _sides(
         .join(link, link.run_number == run.number)
         .join(environment, environment.id == link.environment_id)
     )
-    rows = [row for some in in_parts(run_ids) for row in connection.execute(query.where(run.id.in_(some)))]
+    rows = rows_among(connection, query, run.id, run_ids)
     rows.sort(key=lambda row: (row.started_at, row.number, row.position))
     recent = {number: None for number in reversed([row.number for row in rows])}
     kept = set(list(recent)[:newest])
@@ -117,21 +115,19 @@ def _points(
         return {}
     places = {side: place for place, side in enumerate(sides)}
     moments = [each.started_at for each in sides.values()]
-    table, dialect = tables.Measurement, connection.dialect.name
+    table = tables.Measurement
     query = select(
         table.series_id, table.run_number, table.environment_id, table.point, table.spread, table.n
-    ).where(
-        # One stretch of each series, and what does not belong left out: to look each run's points up by its
-        # number costs a step into the table for every one of them.
-        among(dialect, table.series_id, "series"),
-        table.started_at.between(min(moments), max(moments)),
-        among(dialect, table.run_number, "runs"),
     )
-    about = {"series": as_one(dialect, series), "runs": as_one(dialect, {number for number, _ in sides})}
+    # One stretch of each series, and what does not belong left out: to look each run's points up by its
+    # number costs a step into the table for every one of them.
+    query = query.where(table.started_at.between(min(moments), max(moments)))
     found: dict[int, list[tuple[int, HistoryPoint]]] = defaultdict(list)
-    for series_id, number, environment, point, spread, n in connection.execute(query, about):
+    for row in rows_among(connection, query, table.series_id, series):
+        series_id, number, environment, point, spread, n = row
         side = number, environment
-        found[series_id].append((places[side], HistoryPoint(sides[side], point, spread, n)))
+        if side in sides:
+            found[series_id].append((places[side], HistoryPoint(sides[side], point, spread, n)))
     return {
         series_id: [point for _, point in sorted(each, key=lambda one: one[0])]
         for series_id, each in found.items()

@@ -1,16 +1,13 @@
 """Series by the names that they go by outside."""
 
-from typing import Any
+from collections.abc import Collection
 
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Connection, select
 
 from records.series import SeriesKey
 
+from ..connection.statements import AnyRow, AnySelect, rows_among
 from ..schema import core_tables as tables
-
-# Columns are read by name; their types are those of the records that they end in.
-AnySelect = Select[*tuple[Any, ...]]
-AnyRow = Row[*tuple[Any, ...]]
 
 
 def series_names() -> AnySelect:
@@ -35,6 +32,14 @@ def series_names() -> AnySelect:
 def series_key(row: AnyRow) -> SeriesKey:
     """The key in a row that begins with the columns of `series_names`."""
     return SeriesKey(*row[1:7])
+
+
+def series_ids_of(connection: Connection, keys: Collection[SeriesKey]) -> dict[int, SeriesKey]:
+    """The series that these keys name, by id; those that are not there are left out."""
+    wanted = {identity(key) for key in keys}
+    query = series_names().where(tables.Series.metric.in_({key.metric for key in keys}))
+    rows = rows_among(connection, query, tables.BenchmarkCase.key, (key.case for key in keys))
+    return {row.id: key for row in rows if identity(key := series_key(row)) in wanted}
 
 
 def identity(key: SeriesKey) -> tuple[str, str, str, str]:

@@ -8,9 +8,9 @@ from sqlalchemy import Connection, exists, func, select
 from records.telemetry import Recording, TelemetryWindow
 
 from ..connection.engine import Database
+from ..connection.statements import AnyRow, AnySelect
 from ..runs.beside import beside
 from ..schema import core_tables as tables
-from ..series.series_names import AnyRow, AnySelect
 from . import codec as telemetry_codec
 
 #: The column that a rung is about; that of `none` is the host's, and no GPU has it.

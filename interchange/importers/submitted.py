@@ -14,12 +14,12 @@ from records.outcomes import MetricDefinition, Outcome
 from records.runs import Profile
 
 from ..errors import BadFile
-from ..foreign_runs import Failure, Origin, Point, assembled, case_key, plain
+from ..foreign_runs import SUBMITTED, Failure, Origin, Point, assembled, case_key, plain
 from ..imported import Imported, ImportedRun, Problem
 from ..reading import At
 from ..value_checks import objection
 
-NAME = "submitted"
+NAME = SUBMITTED
 
 PHASES = ("infer", "train", "call")
 STATUSES = ("ok", "skipped", "unsupported", "oom", "timeout", "crashed", "wrong", "not_compiled", "lost")

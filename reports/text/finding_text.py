@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.metrics import METRICS
-from analysis.words import called, percent
+
+from .numbers import called, percent
 
 #: What each state of a finding means, for somebody who meets the word for the first time.
 STATES: Mapping[str, str] = {

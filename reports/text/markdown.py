@@ -2,7 +2,7 @@
 
 import re
 
-from analysis.words import printable
+from common.text import printable
 
 #: What GitHub's Markdown could take for more than itself; an underscore within a word it does not.
 _MARKUP = r"[\\`*<>&|~#@$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
+from common.atomic_file import write_whole
+
 from ..errors import IndexFailed
 from ..execution.process import inherited_variables
 from . import build_errors
@@ -167,9 +169,7 @@ def news(file: Path, versions: Iterable[str]) -> list[str] | None:
         known = [str(text) for text in json.loads(file.read_text(encoding="utf-8"))]
     now = ordered(versions)
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
-    partial.write_text(json.dumps(ordered([*(known or ()), *now])), encoding="utf-8")
-    partial.replace(file)
+    write_whole(file, json.dumps(ordered([*(known or ()), *now])))
     return None if known is None else [text for text in now if text not in known]
 
 

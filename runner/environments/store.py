@@ -1,6 +1,5 @@
 """The environments that were built: their folders, marks and locks, what they may take of the disk."""
 
-import fcntl
 import json
 import os
 import re
@@ -11,6 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from common.file_lock import lock
 
 from ..errors import EnvironmentInUse
 from .interpreter import minor_version
@@ -131,7 +132,7 @@ class Store:
         """Delete an environment; raises EnvironmentInUse while something measures or builds it."""
         descriptor = self._open(built.name)
         try:
-            if not _taken(descriptor, fcntl.LOCK_EX) or _running(built.folder):
+            if not lock(descriptor) or _running(built.folder):
                 raise EnvironmentInUse(
                     f"environment {built.name} is in use: it is measured, or somebody's process runs in it"
                 )
@@ -147,7 +148,7 @@ class Store:
                 continue
             descriptor = self._open(folder.name)
             try:
-                if _taken(descriptor, fcntl.LOCK_EX) and not (folder / MARK).exists():
+                if lock(descriptor) and not (folder / MARK).exists():
                     self.discard(folder)
                     gone.append(folder.name)
             finally:
@@ -194,13 +195,9 @@ class Store:
         """
         descriptor = self._open(recipe.folder)
         try:
-            told = False
-            while not (held := _taken(descriptor, fcntl.LOCK_EX)) and not ended():
-                if not told:
-                    on_wait()
-                    told = True
-                time.sleep(_WAIT_SECONDS)
-            yield held
+            yield lock(
+                descriptor, wait_seconds=None, poll_seconds=_WAIT_SECONDS, on_wait=on_wait, cancelled=ended
+            )
         finally:
             os.close(descriptor)
 
@@ -213,7 +210,7 @@ class Store:
                 descriptors.append(self._open(name))
                 # Never refused for long: whoever removes or builds it holds it alone for a moment, or for a
                 # build, after which it is there again.
-                fcntl.flock(descriptors[-1], fcntl.LOCK_SH)
+                lock(descriptors[-1], shared=True, wait_seconds=None)
                 with suppress(OSError):
                     (self.folder / name / _USED).touch()
             yield
@@ -254,14 +251,6 @@ def size_mib(folder: Path) -> int:
             with suppress(OSError):
                 blocks += os.lstat(os.path.join(root, name)).st_blocks
     return blocks * 512 // 2**20
-
-
-def _taken(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _running(folder: Path) -> bool:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ..records import Timing
+from ..session_plan import Timing
 from ..telemetry.interference import Taint
 from ..worker.messages import Block
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from records.outcomes import Outcome
+
 from ..machine import last_level_cache_mib
 from ..profile import Profile
-from ..records import Outcome
 from .process import TOKEN_VARIABLE, inherited_variables
 
 #: What the canary's environment is called.
@@ -61,7 +62,7 @@ class Canary:
 
     def sing(self, boundary: int, token: str) -> tuple[Outcome, ...]:
         """Run it once, now: one outcome per case, whose replicate is the number of the `boundary`."""
-        started_at, started = datetime.now(UTC).isoformat(), time.monotonic()
+        started_at, started = datetime.now(UTC), time.monotonic()
         told, reason = self._told(token)
         seconds = time.monotonic() - started
         outcomes: list[Outcome] = []

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..records import Outcome, Planned, Timing
-from ..telemetry.samples import Recording
+from records.outcomes import Outcome, Planned
+from records.telemetry import Recording
+
+from ..session_plan import Timing
 from ..telemetry.summary import rows_of, summarise
 from ..telemetry.telemetry_interface import Telemetry
 from ..worker.messages import (
@@ -93,7 +95,7 @@ class Contender:
         self._build = build
         self._on_phase = on_phase
         self._tracing = tracing
-        self._started_at = datetime.now(UTC).isoformat()
+        self._started_at = datetime.now(UTC)
         self._started = self._phase_started = time.monotonic()
         self._phase = "start"
         self._phases: dict[str, float] = {}
@@ -307,6 +309,7 @@ class Contender:
         about |= self._blocks.facts()
         if self._window:
             about["window"] = [self._window.started_ns, self._window.ended_ns, self._window.iterations]
+        about["phases"] = dict(self._phases)
         self.outcome = Outcome(
             case=self.planned.case,
             environment=self.planned.environment,
@@ -316,7 +319,6 @@ class Contender:
             phase=phase,
             started_at=self._started_at,
             wall_seconds=time.monotonic() - self._started,
-            phases=dict(self._phases),
             metrics=metrics,
             facts=about,
             log_tail=self._worker.log_tail(),

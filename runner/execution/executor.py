@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..records import Outcome, Planned, SessionPlan
+from records.outcomes import Outcome, Planned
+
+from ..session_plan import SessionPlan
 from .process import sweep
 from .session import Conditions, Session
 

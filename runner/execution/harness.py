@@ -2,13 +2,13 @@
 
 import hashlib
 import io
-import os
 import re
-import threading
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+from common.atomic_file import write_whole
 
 from ..errors import BadCaseFile
 
@@ -52,13 +52,8 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
     wanted = _zip(content)
     if not target.exists() or target.read_bytes() != wanted:
         folder.mkdir(parents=True, exist_ok=True)
-        # Beside and then renamed: two runs that start together must never read half a zip.
-        partial = folder / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
-        with partial.open("wb") as file:
-            file.write(wanted)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
+        # Atomically: two runs that start together must never read half a zip.
+        write_whole(target, wanted)
     return Harness(target, version, user_version, names)
 
 

@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ..telemetry.counters import Reading
 from ..telemetry.host.cpu_offender import CpuTimes, Culprit, busiest, cpu_times, own_processes
 from ..telemetry.interference import Taint, percent, tainted
-from ..telemetry.samples import Reading
 from ..telemetry.telemetry_interface import Telemetry
 
 #: A source that told nothing so often in a row is asked no more: each question may take seconds.

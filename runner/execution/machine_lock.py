@@ -1,11 +1,11 @@
 """One run at a time on a machine: two that measure together measure each other."""
 
-import fcntl
 import os
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from common.file_lock import lock
 
 from .. import journal
 from ..errors import MachineBusy
@@ -26,18 +26,8 @@ def exclusive(on_wait: Callable[[], None], wait_seconds: float | None = None) ->
     """
     descriptor = _open(lock_path())
     try:
-        started, told = time.monotonic(), False
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if wait_seconds is not None and time.monotonic() - started >= wait_seconds:
-                    raise MachineBusy("another run measures this machine; wait for it, or stop it") from None
-                if not told:
-                    on_wait()
-                    told = True
-                time.sleep(0.2)
+        if not lock(descriptor, wait_seconds=wait_seconds, poll_seconds=0.2, on_wait=on_wait):
+            raise MachineBusy("another run measures this machine; wait for it, or stop it")
         yield
     finally:
         os.close(descriptor)

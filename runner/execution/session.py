@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from records.outcomes import Outcome, Planned
+
 from ..multi_node.nodes import Node
 from ..profile import Profile
-from ..records import Outcome, Planned, SessionPlan, Target, Timing
+from ..session_plan import SessionPlan, Target, Timing
 from ..telemetry.telemetry_interface import OwnGpus, StartTelemetry, Telemetry
 from ..worker.case_key import CaseKey
 from . import tracing
@@ -252,4 +254,4 @@ class Session:
 def _never_started(planned: Planned, reason: str) -> Outcome:
     """The outcome of a contender that this machine cannot start so."""
     about = (planned.case, planned.environment, planned.replicate)
-    return Outcome(*about, "unsupported", reason, "start", datetime.now(UTC).isoformat())
+    return Outcome(*about, "unsupported", reason, "start", datetime.now(UTC))

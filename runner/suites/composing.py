@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import BadSuite
-from ..records import Timing
+from ..session_plan import Timing
 from ..worker.case_key import CaseKey
 from .matrix import LIMIT, block, is_glob, is_key, whole_key, without
 from .suite import Block, Path, Suite

@@ -6,7 +6,9 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
 
-from ..records import Planned, SessionPlan, Timing
+from records.outcomes import Planned
+
+from ..session_plan import SessionPlan, Timing
 from ..worker.axes import AXES
 from ..worker.case_key import CaseKey, CaseKeyError
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..records import Timing
+from ..session_plan import Timing
 
 #: Where something stands in a suite's table: keys, and numbers for the elements of a list.
 Path = tuple[str | int, ...]

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any, Literal
 
-from .samples import GpuCounters, HostCounters, Reading
+from .counters import GpuCounters, HostCounters, Reading
 
 #: /proc/stat counts in ticks: the difference of two counts of one CPU is off by up to one of them, and by
 #: 0.4 as a standard deviation (the difference of two uniform errors). Over n CPUs that grows with sqrt(n).

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from records.telemetry import HOST, Recording
+
 from .capability import Rung
-from .samples import HOST, Recording
 
 Values = Mapping[str, float | None]
 

@@ -25,12 +25,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from .counters import GpuCounters, HostCounters, Reading
 from .gpu.processes import Pids
 from .gpu.source import GpuSource
 from .host.source import HostSource
 from .recording import MOST_HZ
 from .sample_log import Spool
-from .samples import GpuCounters, HostCounters, Reading
 from .source_thread import Desk
 
 #: Whoever asks has an answer after this long, whatever hangs.

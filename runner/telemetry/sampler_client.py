@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from records.telemetry import HOST, Recording
 from runner.execution.process import TOKEN_VARIABLE, inherited_variables, listed
 
+from .counters import GpuCounters, HostCounters, Reading
 from .sample_log import bare, recordings
-from .samples import HOST, GpuCounters, HostCounters, Reading, Recording
 
 #: The sampler answers within 1.5 s whatever hangs behind it.
 _PATIENCE_SECONDS = 2.5

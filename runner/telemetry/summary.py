@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
+from records.telemetry import HOST, Recording
+
 from ..worker.messages import Window
-from .capability import Rung
 from .columns import COLUMNS, Summary
-from .samples import HOST, Recording
 
 #: Fewer rows make no metric; a maximum needs but one of them to tell, for some things are read seldom.
 _LEAST_ROWS = 3
@@ -14,7 +14,7 @@ _LEAST_ROWS = 3
 #: counters; nvml.h: 1 s down to 1/6 s), and so does what a DCGM host engine tells late: by its interval of
 #: 0.2 s, and 0.3 s were seen (github.com/NVIDIA/DCGM, issue 170). Counters of the hardware that we read
 #: ourselves are read at both ends of each row.
-_SETTLING_NS: Mapping[Rung, int] = {"dcgm": 500_000_000, "samples": 1_000_000_000, "polling": 1_000_000_000}
+_SETTLING_NS: Mapping[str, int] = {"dcgm": 500_000_000, "samples": 1_000_000_000, "polling": 1_000_000_000}
 #: Energy counters move in steps of 20 to 100 ms: over less than this their error is no longer small.
 _LEAST_ENERGY_NS = 1_000_000_000
 #: Of less of the window than this, mean power is not the window's.

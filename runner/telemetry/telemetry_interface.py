@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from records.telemetry import HOST, Recording
+
+from .counters import Reading
 from .sample_log import bare
-from .samples import HOST, Reading, Recording
 
 
 class Telemetry(Protocol):

@@ -7,11 +7,11 @@ from datetime import datetime
 from analysis.detection.drift_followup import stays_off
 from analysis.detection.nights import Night, Rules, early
 from analysis.metrics import METRICS
-from analysis.words import percent
 from db.findings.store import Reopened
 from records.facts import Facts
 from records.findings import Finding
 from reports.text.finding_text import REPEATED
+from reports.text.numbers import percent
 
 from .findings import SIDES, MachineSeries, Sides, newest_other, sides_of
 

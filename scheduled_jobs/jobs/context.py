@@ -11,8 +11,7 @@ from configuration.settings import Settings
 from db.connection.engine import Database
 from records.tasks import NewTask, Task
 
-#: The two lanes of a machine: what measures holds it for itself, the others only think. A node has the first.
-MEASURING = frozenset({"measure", "upgrade", "confirm"})
+#: The other lane of a machine, beside MEASURING: its jobs only think. A node has the first alone.
 THINKING = frozenset({"discover", "detect", "digest", "prune", "check"})
 
 

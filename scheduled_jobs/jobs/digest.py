@@ -4,15 +4,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from analysis.staleness import Silence, in_words, is_back
+from analysis.staleness import Silence, is_back
 from configuration.settings import Settings
 from db.connection.engine import Database
-from db.findings.deliveries import Delivery
 from db.findings.notices import notice, notices, save_notice
 from db.queue.queries import schedulers
+from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from records.tasks import Task
 from reports.text import markdown
+from reports.text.staleness_text import in_words, silence
 
 from ..notifications.collect import DIGEST, gather, measuring_tasks, night_of, silences
 from ..notifications.delivery import MOST_TRIES, Target, deliver, targets
@@ -49,7 +50,7 @@ def check(task: Task, hands: Hands) -> Done:
         # Oldest first: that something is back is not told before that it was away.
         news = [*reversed([one for one in newest if _is_news(one, now)]), *told]
         result = _sent(database, hands, news)
-    sentences = [one.sentence for one in silent]
+    sentences = [*map(silence, silent)]
     return Done(result={"silent": sentences, "told": [one.title for one in told], **result})
 
 
@@ -101,7 +102,7 @@ def new_silences(silent: Iterable[Silence], newest: Iterable[Notice], now: datet
             SILENCE,
             one.key,
             now,
-            one.sentence,
+            silence(one),
             "failure",
             {"of": one.kind, "name": one.name, "since": one.since.isoformat()},
         )
@@ -149,7 +150,7 @@ def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str,
         if not one.facts["skipped"]:
             tried += deliver(database, one, to, hands.now)
     for target, after in tried:
-        if after.state == "failed":
+        if after.state == DeliveryState.FAILED:
             hands.say(f"{target} was not told: {after.why}")
     if not to:
         return {"summary": "nobody to tell: [alerts] names no targets on this machine", "targets": {}}
@@ -159,13 +160,13 @@ def _sent(database: Database, hands: Hands, news: Iterable[Notice]) -> dict[str,
 def _summary(tried: Sequence[tuple[str, Delivery]]) -> str:
     if not tried:
         return "nothing to send"
-    had = sum(after.state == "had" for _, after in tried)
-    failed = [f"{target}: {_became(after)}" for target, after in tried if after.state == "failed"]
+    had = sum(after.state == DeliveryState.DELIVERED for _, after in tried)
+    failed = [f"{target}: {_became(after)}" for target, after in tried if after.state == DeliveryState.FAILED]
     return "; ".join([f"{had} sent", *failed])
 
 
 def _became(after: Delivery) -> str:
-    if after.state == "had":
+    if after.state == DeliveryState.DELIVERED:
         return "told"
     again = "is tried again" if after.tries < MOST_TRIES else "is given up"
     return f"try {after.tries} failed, {again}: {after.why}"

@@ -1,19 +1,16 @@
 """Job `upgrade`: an upgrade judged by `pyrometer upgrade`, its decision and its report kept."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis.comparison.comparison import DECIDED
+from db.runs.queries import run_record
 from records.tasks import Task
 from scheduled_jobs.jobs.context import Done, Hands
 from scheduled_jobs.jobs.environment_aliases import resolved
 from scheduled_jobs.jobs.measure import options, why
 from scheduled_jobs.scheduler.task_runs import Measured, measured
-from workflows.load_run import retell
-
-#: Reasons of a decision that are kept, the weightiest first.
-_REASONS = 5
 
 
 def upgrade(task: Task, hands: Hands) -> Done:
@@ -26,7 +23,10 @@ def upgrade(task: Task, hands: Hands) -> Done:
     run = measured(task, hands, ["upgrade", old, new, *options(task.spec, hands), *told])
     if not run.complete:
         return Done("failed", {"run": run.run} if run.began else {}, error=why(run))
-    return Done(result=_decided(hands, run, old, new, report))
+    decided = _decided(hands, run, old, new, report)
+    if decided is None:
+        return Done("failed", {"run": run.run}, error=f"run {run.run} has no verdict")
+    return Done(result=decided)
 
 
 def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
@@ -35,23 +35,24 @@ def report_file(data_dir: Path, old: str, new: str, task: Task) -> Path:
     return data_dir / "reports" / f"upgrade-{name}-{task.id}.html"
 
 
-def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> dict[str, Any]:
-    told = retell(hands.data_dir, run.run, hands.open_database)
-    assert told.header is not None
-    comparison = told.header.compared
-    assert comparison is not None
-    verdict = comparison.verdict(comparison.results(told.result.outcomes))
-    first = dict.fromkeys([*verdict.grounds, *verdict.reasons])
-    reasons: Sequence[str] = [reason.text for reason in first][:_REASONS]
+def _decided(hands: Hands, run: Measured, old: str, new: str, report: Path) -> dict[str, Any] | None:
+    """The verdict that was stored with the run; None where it has none."""
+    with hands.open_database() as database:
+        stored = run_record(database, run.run)
+    decided = stored.facts.get(DECIDED) if stored else None
+    if decided is None:
+        return None
+    # A run of an earlier version has its first ground alone.
+    reasons = decided.get("reasons") or [decided["because"]]
     return {
         "run": run.run,
         "old": old,
         "new": new,
-        "decision": verdict.decision,
-        "reasons": list(reasons),
-        "broken": [one.case for one in verdict.broken],
+        "decision": decided["decision"],
+        "reasons": reasons,
+        "broken": decided.get("broken", []),
         # One that was gone on with after an interruption writes none, nor does another machine:
         # `pyrometer report RUN` tells it.
         "report": str(report) if report.exists() else "",
-        "summary": f"{old} -> {new}: {verdict.decision}, {reasons[0]}",
+        "summary": f"{old} -> {new}: {decided['decision']}, {reasons[0]}",
     }

@@ -12,22 +12,22 @@ from analysis.staleness import (
     Silence,
     disturbed,
     fallen,
-    overdue_nights,
-    silent_machines,
 )
 from configuration.settings import Settings
 from configuration.tables.schedules import zone
 from db.connection.engine import Database
 from db.findings.counts import open_regressions
-from db.findings.deliveries import deliveries
 from db.findings.notices import notices
 from db.findings.store import findings
-from db.queue.queries import fires, schedulers, tasks, unbegun
+from db.queue.queries import fires, schedulers, tasks
 from db.runs.outcome_counts import Ending, endings
 from db.runs.queries import run_summary
 from db.runs.run_changes import run_changes
+from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
 from records.tasks import Fire, Task
+from workflows import fleet_status
+from workflows.fleet_status import Patience
 
 from ..detection.border_levels import CROSSED, Crossed, crossed_of
 from ..detection.series_history import border
@@ -81,12 +81,8 @@ def stored_digest(database: Database, night: date) -> Notice | None:
 
 def silences(database: Database, settings: Settings, now: datetime) -> list[Silence]:
     """What should be heard of and is not, at this moment."""
-    alerts, seen = settings.alerts, schedulers(database)
-    # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
-    late = overdue_nights(
-        unbegun(database, "measure"), seen, now, hours=alerts.overdue_hours, minutes=alerts.silent_minutes
-    )
-    return [*silent_machines(seen, now, alerts.silent_minutes), *late]
+    found = fleet_status.silences(database, schedulers(database), now, Patience.of(settings.alerts))
+    return [*found.machines, *found.nights]
 
 
 def measuring_tasks(database: Database) -> list[Task]:
@@ -352,8 +348,8 @@ def _undelivered(newest: Iterable[Notice], since: datetime, until: datetime) -> 
             f"{one.title!r} did not reach {target}: {was.why}",
         )
         for one in newest
-        for target, was in sorted(deliveries(one).items())
-        if was.state == "failed" and was.tries >= MOST_TRIES and _within(was.at, since, until)
+        for target, was in sorted(one.deliveries.items())
+        if was.state == DeliveryState.FAILED and was.tries >= MOST_TRIES and _within(was.at, since, until)
     ]
 
 

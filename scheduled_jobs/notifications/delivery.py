@@ -10,7 +10,8 @@ from urllib.parse import unquote
 
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database
-from db.findings.deliveries import Delivery, deliveries, replace_delivery
+from db.findings.notices import replace_delivery
+from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from workflows.errors import TargetsUnreadable
 
@@ -130,15 +131,16 @@ def deliver(
     message = Message(notice.title, str(notice.facts["text"]), notice.body, notice.facts["tone"])
     tried: list[tuple[str, Delivery]] = []
     for target in to:
-        was = deliveries(notice).get(target.name)
+        was = notice.deliveries.get(target.name)
         taken_at = now()
         if not due(was, taken_at):
             continue
-        taken = Delivery("trying", taken_at, 1 + (was.tries if was else 0))
+        taken = Delivery(DeliveryState.TRYING, taken_at, 1 + (was.tries if was else 0))
         if not replace_delivery(database, notice.kind, notice.key, target.name, was, taken):
             continue
         why = post(target, message)
-        after = Delivery("failed", now(), taken.tries, why) if why else Delivery("had", now())
+        failed, delivered = DeliveryState.FAILED, DeliveryState.DELIVERED
+        after = Delivery(failed, now(), taken.tries, why) if why else Delivery(delivered, now())
         replace_delivery(database, notice.kind, notice.key, target.name, taken, after)
         tried.append((target.name, after))
     return tried
@@ -148,9 +150,11 @@ def due(was: Delivery | None, now: datetime) -> bool:
     """Whether a target is to be told now, as far as it is known what became of a notice there."""
     if was is None:
         return True
-    if was.state == "trying":
+    if was.state == DeliveryState.TRYING:
         return was.tries < MOST_TRIES and now - was.at >= _ABANDONED
-    return was.state == "failed" and was.tries < MOST_TRIES and now - was.at >= WAITS[was.tries - 1]
+    return (
+        was.state == DeliveryState.FAILED and was.tries < MOST_TRIES and now - was.at >= WAITS[was.tries - 1]
+    )
 
 
 def _service(url: str) -> "NotifyBase | None":

@@ -7,6 +7,7 @@ from datetime import date, datetime
 
 from analysis.staleness import Disturbed, Fallen, Silence, shown
 from records.findings import Finding
+from reports.text.staleness_text import counted, silence
 
 from ..detection.border_levels import Crossed
 from ..detection.findings import BEGAN_AS
@@ -312,13 +313,13 @@ def _waiting(findings: Iterable[Finding]) -> tuple[tuple[str, int], ...]:
 
 def _troubles(night: Night) -> tuple[Trouble, ...]:
     silent = [
-        Trouble("silent", one.key, one.sentence)
+        Trouble("silent", one.key, silence(one))
         if one.kind == "machine"
-        else Trouble("missing", one.key, one.sentence, one.name, one.since)
+        else Trouble("missing", one.key, silence(one), one.name, one.since)
         for one in night.silences
     ]
     spoiled = [
-        Trouble("disturbed", one.machine, f"machine {one.machine}: {one.counted}")
+        Trouble("disturbed", one.machine, f"machine {one.machine}: {counted(one)}")
         for one in night.disturbed
         if one.reported(night.disturbed_share)
     ]

@@ -7,11 +7,11 @@ from datetime import datetime, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
-from analysis import words
 from analysis.metrics import METRICS
 from analysis.staleness import shown
+from common.text import plural, printable
 from configuration.tables.schedules import zone
-from reports.text import markdown
+from reports.text import markdown, numbers
 from reports.text.finding_text import interval
 
 from ..detection.border_levels import Crossed
@@ -79,9 +79,9 @@ def subject(digest: Digest) -> str:
     ]
     if digest.waiting:
         count = sum(each for _, each in digest.waiting)
-        parts.append(f"{_count(count, 'candidate', 'candidates')} to be measured again")
+        parts.append(f"{plural(count, 'candidate', 'candidates')} to be measured again")
     if late := sum(one.state in ("waiting", "running") for one in digest.ran):
-        parts.append(f"{_count(late, 'task', 'tasks')} not done yet")
+        parts.append(f"{plural(late, 'task', 'tasks')} not done yet")
     line = f"Pyrometer {digest.night}: {'; '.join(parts) or quiet_line(digest)}"
     return harmless(line if len(line) <= _SUBJECT else f"{line[: _SUBJECT - 3]}...")
 
@@ -93,7 +93,7 @@ def quiet_line(digest: Digest) -> str:
         return "nothing was measured" if digest.ran else "nothing was due"
     all_cases = "1 case" if digest.cases == 1 else f"all {digest.cases} cases"
     broken = f", {digest.not_ok} of them not ok" if digest.not_ok else ""
-    return f"{all_cases} as before on {_count(machines, 'machine', 'machines')}{broken}"
+    return f"{all_cases} as before on {plural(machines, 'machine', 'machines')}{broken}"
 
 
 def tone(digest: Digest) -> str:
@@ -187,7 +187,7 @@ def _groups(groups: Iterable[Group], place: _Place) -> list[tuple[int, Line]]:
         sides = f"{group.old} to {group.new}" if group.old != group.new else group.new
         sides += ", other packages" if group.old == group.new and not group.one else ""
         head = f"{group.machine}, night of {place.day(group.night)}, {sides}: "
-        lines.append((0, (head + _count(group.count, "case", "cases"),)))
+        lines.append((0, (head + plural(group.count, "case", "cases"),)))
         lines += [(1, _moved(one, place)) for one in group.top]
         if more := group.count - len(group.top):
             lines.append((1, (f"and {more} more",)))
@@ -213,8 +213,8 @@ def _moved(one: Moved, place: _Place) -> Line:
 def _goes_on(one: GoesOn, place: _Place) -> Line:
     """What nights say of a change since it was measured in pairs is about right, and no measurement."""
     since, now = place.day(one.since), place.day(one.now)
-    told = f"since the night of {since}, told as {words.percent(one.told)}"
-    head = f"now about {words.percent(one.change)} (night of {now}) {_title(one.metric)}: "
+    told = f"since the night of {since}, told as {numbers.percent(one.told)}"
+    head = f"now about {numbers.percent(one.change)} (night of {now}) {_title(one.metric)}: "
     return (head, Code(one.case), f" on {one.machine}, {told}, ", _finding(one.finding, place))
 
 
@@ -223,12 +223,12 @@ def _crossed(levels: Iterable[Crossed]) -> list[tuple[int, Line]]:
     lines: list[tuple[int, Line]] = []
     for one in levels:
         nights = "on the night of" if one.nights == 1 else f"in the {one.nights} nights since"
-        many = _count(one.cases, "case", "cases")
-        size = f"{words.percent(one.middle)} {_title(one.metric)} (median of {many})"
+        many = plural(one.cases, "case", "cases")
+        size = f"{numbers.percent(one.middle)} {_title(one.metric)} (median of {many})"
         what = f"{one.machine}, {one.track}: {size} {nights} {one.border}; not judged, there is no baseline"
         lines.append((0, (what,)))
         named = one.largest if one.cases > 1 else ()
-        lines += [(1, (f"{words.percent(change)}: ", Code(case))) for case, change in named]
+        lines += [(1, (f"{numbers.percent(change)}: ", Code(case))) for case, change in named]
     return lines
 
 
@@ -267,13 +267,13 @@ def _beside(digest: Digest) -> list[str]:
         (digest.unclear, "measured again and still unclear"),
         (digest.silenced, "confirmed and not told: people know of it, or it is muted"),
     )
-    lines = [f"{_count(count, 'change', 'changes')} {what}" for count, what in counted if count]
+    lines = [f"{plural(count, 'change', 'changes')} {what}" for count, what in counted if count]
     if digest.coverage:
-        fell = _count(len(digest.coverage), "case that used to be is", "cases that used to be are")
+        fell = plural(len(digest.coverage), "case that used to be is", "cases that used to be are")
         lines.append(f"{fell} not measured, in all")
-    lines += [f"{_count(count, 'candidate', 'candidates')} waiting: {why}" for why, count in digest.waiting]
+    lines += [f"{plural(count, 'candidate', 'candidates')} waiting: {why}" for why, count in digest.waiting]
     if digest.open:
-        lines.append(f"{_count(digest.open, 'regression is', 'regressions are')} open in all")
+        lines.append(f"{plural(digest.open, 'regression is', 'regressions are')} open in all")
     return lines
 
 
@@ -290,9 +290,9 @@ def _troubles_in_all(troubles: Sequence[Trouble], place: tzinfo) -> list[str]:
         elif own and kind == "missing":
             # Two parts of one night are one night.
             nights = {one.due_at.astimezone(place).date() for one in own if one.due_at}
-            found.append(f"{_count(len(nights), *names)}: {_some([one.part for one in own])}")
+            found.append(f"{plural(len(nights), *names)}: {_some([one.part for one in own])}")
         elif own:
-            found.append(_count(len(own), *names))
+            found.append(plural(len(own), *names))
     return found
 
 
@@ -307,20 +307,16 @@ def _going_on_in_all(going_on: Sequence[GoesOn]) -> list[str]:
     if not worse:
         return []
     first = worse[0]
-    count = _count(len(worse), "regression goes on", "regressions go on")
-    return [f"{count}, largest now about {words.percent(first.change)} {first.case} on {first.machine}"]
+    count = plural(len(worse), "regression goes on", "regressions go on")
+    return [f"{count}, largest now about {numbers.percent(first.change)} {first.case} on {first.machine}"]
 
 
 def _moved_in_all(groups: Sequence[Group], word: str, how: str = "") -> list[str]:
     if not groups:
         return []
     largest = groups[0].largest
-    count = _count(sum(group.count for group in groups), word, f"{word}s")
-    return [f"{count}{how}, largest {words.percent(largest.change)} {largest.case} on {groups[0].machine}"]
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+    count = plural(sum(group.count for group in groups), word, f"{word}s")
+    return [f"{count}{how}, largest {numbers.percent(largest.change)} {largest.case} on {groups[0].machine}"]
 
 
 def _plain(line: Line) -> str:
@@ -346,7 +342,7 @@ def _joined(
 
 def harmless(anything: str) -> str:
     """Text that no chat takes for more: nobody is mentioned, nothing is a link, and it stays in its line."""
-    plain = words.printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
+    plain = printable(anything).translate({ord("<"): "‹", ord(">"): "›", ord("`"): "'"})
     # A space without width keeps what stands behind a sign from being a name; `nightly@h200` is none.
     quiet = _MENTION.sub("@\N{ZERO WIDTH SPACE}", plain)
     return quiet.replace("://", ":\N{ZERO WIDTH SPACE}//").replace("](", "] (")

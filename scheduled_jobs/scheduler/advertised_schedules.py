@@ -1,7 +1,6 @@
-"""What a scheduler says that it serves: its timetable, for those who look from elsewhere."""
+"""What a scheduler advertises in the database: its timetable, for readers on other machines."""
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
 
 from configuration.settings import Settings
@@ -10,29 +9,8 @@ from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
 from . import timetable
 from .planner import labels_of, measure_spec
 
-#: Moments of each schedule that are told ahead.
+#: Fire times of each schedule that are advertised.
 _NEXT = 3
-#: A moment that passed is taken off the list within so long.
-_FRESH = timedelta(minutes=1)
-
-
-class Serving:
-    """The facts of one scheduler, put together anew when its settings are others, and every minute."""
-
-    def __init__(self, *, measures: bool) -> None:
-        self._measures = measures
-        self._settings: Settings | None = None
-        self._at: datetime | None = None
-        self._facts: dict[str, Any] = {}
-
-    def facts(self, settings: Settings, now: datetime) -> Mapping[str, Any]:
-        """What is served at this moment, as plain JSON values; `now` is aware."""
-        # The clock may have been set back, too.
-        fresh = self._at is not None and timedelta() <= now - self._at < _FRESH
-        if self._settings is not settings or not fresh:
-            self._facts = served(settings, now, measures=self._measures)
-            self._settings, self._at = settings, now
-        return self._facts
 
 
 def served(settings: Settings, now: datetime, *, measures: bool) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""From schedules to fires: which moments are due, and what is to be done at each."""
+"""From schedules to scheduled runs: which are due, and what is to be done at each."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from common.atomic_file import write_whole
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from configuration.tables.schedules import MEASURE, ScheduleSettings, zone
@@ -34,10 +34,10 @@ _MEASURED_BY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Fired:
-    """A fire that was planted: its schedule, its moment, how, and how many tasks it has.
+class ScheduledRun:
+    """A scheduled run that is in the database now: its schedule, fire time, kind and number of tasks.
 
-    `instead_of` counts earlier tasks of the schedule that nobody had begun: they are cancelled for it.
+    `instead_of` counts earlier tasks of the schedule that had not started: they are cancelled for it.
     """
 
     schedule: str
@@ -47,24 +47,25 @@ class Fired:
 
 
 class Planner:
-    """Looks at the clock and plants what is due; it may look as often as it likes.
+    """Enqueues the scheduled runs that are due; it may be called at any time, and after any error.
 
-    Each fire is planted under its schedule and moment, once for ever, so that another planner beside this
-    one, or one that begins anew, plants nothing twice. Which schedules were seen switched off is this
-    machine's affair, for others have settings of their own: it lies in the file `memory`, where one is given.
+    A scheduled run is stored under its schedule and fire time, once and for ever, so another planner, or a
+    restarted one, enqueues nothing twice. The schedules that were seen switched off belong to this machine,
+    as other machines have settings of their own: they are kept in the file `memory`, where one is given.
     """
 
     def __init__(self, memory: Path | None = None) -> None:
         self._since: dict[str, datetime] = {}
-        self._next: dict[str, tuple[str, datetime | None]] = {}
+        self._rules: dict[str, str] = {}
+        self._reached: datetime | None = None
         self._memory = memory
         #: Those that were seen switched off, or not written down any more; and those that the file has.
         self._off = self._remembered()
         self._kept = frozenset(self._off)
 
-    def plan(self, database: Database, settings: Settings, now: datetime) -> list[Fired]:
-        """Plant what became due since the last look; raises DatabaseError, and may then be asked again."""
-        fired: list[Fired] = []
+    def plan(self, database: Database, settings: Settings, now: datetime) -> list[ScheduledRun]:
+        """Enqueue what became due since the last call; raises DatabaseError, and may then be called again."""
+        found: list[ScheduledRun] = []
         known: dict[str, datetime] | None = None
         enabled = {name: each for name, each in settings.schedules.items() if each.enabled}
         self._off |= (settings.schedules.keys() | self._since.keys()) - enabled.keys()
@@ -73,14 +74,18 @@ class Planner:
                 # Nobody missed what it was switched off for: it counts from now, as a new one does.
                 plan_fire(database, name, now, FIRST_SEEN, (), now)
                 self._since[name] = now
-                self._next.pop(name, None)
                 self._off.discard(name)
             if name not in self._since:
                 known = last_due(database) if known is None else known
                 self._since[name] = _begin(database, name, known.get(name), now)
-            fired += self._plan_one(database, settings, name, schedule, now)
+            found += self._plan_one(database, settings, name, schedule, now)
         self._remember()
-        return fired
+        self.advance(now)
+        return found
+
+    def advance(self, now: datetime) -> None:
+        """Note that everything due until `now` has been enqueued: a rule that changes counts from then on."""
+        self._reached = now
 
     def _remembered(self) -> set[str]:
         try:
@@ -94,37 +99,27 @@ class Planner:
         # What cannot be kept is only forgotten when this process ends: then a night too many is caught up.
         with suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
-            part = self._memory.with_name(f".{self._memory.name}.{os.getpid()}")
-            part.write_text("".join(f"{name}\n" for name in sorted(self._off)), encoding="utf-8")
-            part.replace(self._memory)
+            write_whole(self._memory, "".join(f"{name}\n" for name in sorted(self._off)))
             self._kept = frozenset(self._off)
 
     def _plan_one(
         self, database: Database, settings: Settings, name: str, schedule: ScheduleSettings, now: datetime
-    ) -> list[Fired]:
+    ) -> list[ScheduledRun]:
         since, rule = self._since[name], f"{schedule.cron} {settings.timezone}"
+        if self._rules.setdefault(name, rule) != rule and self._reached is not None:
+            since = max(since, min(self._reached, now))
         if now < since:
             # The clock was set back: what was missed meanwhile is yet to come.
             withdraw_missed(database, name, now)
-            since = self._since[name] = now
-            self._next.pop(name, None)
-        planned_rule, following = self._next.get(name, ("", None))
-        place = zone(settings.timezone)
-        if planned_rule != rule:
-            following = next(iter(timetable.upcoming(schedule.cron, place, since)), None)
-            self._next[name] = rule, following
-        if following is None or following > now:
-            self._since[name] = now
-            return []
-        fired: list[Fired] = []
-        for due in timetable.due(schedule.cron, place, since, now):
+            since = now
+        found: list[ScheduledRun] = []
+        for due in timetable.due(schedule.cron, zone(settings.timezone), since, now):
             tasks = () if due.how == MISSED else _in_turn(database, name, tasks_of(settings, name))
             if plan_fire(database, name, due.moment, due.how, tasks, now):
                 instead_of = supersede(database, name, due.moment, now) if tasks else 0
-                fired.append(Fired(name, due, len(tasks), instead_of))
-        self._since[name] = now
-        self._next[name] = rule, next(iter(timetable.upcoming(schedule.cron, place, now)), None)
-        return fired
+                found.append(ScheduledRun(name, due, len(tasks), instead_of))
+        self._since[name], self._rules[name] = now, rule
+        return found
 
 
 def _in_turn(database: Database, name: str, tasks: tuple[NewTask, ...]) -> tuple[NewTask, ...]:

@@ -1,24 +1,32 @@
-"""The service: looks at clock and queue every second, has tasks done, and outlives what goes wrong."""
+"""The service: enqueues what is due, has tasks done, and survives what goes wrong. APScheduler times it."""
 
+import logging
 import os
 import select
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from configuration.settings import Settings
+from configuration.tables.schedules import zone
 from db.connection.engine import Database, check_fits
 from db.errors import DatabaseError
 from db.queue import task_attempts
 from db.queue.commands import beat_all, claim, set_run
 from db.queue.queries import begun_on, running, waiting_for
+from workflows.fleet_status import MEASURING
 
-from ..jobs.context import MEASURING, Ended, Hands, OnEvent, Stopped, unheard
-from .advertised_schedules import Serving
+from ..jobs.context import Ended, Hands, OnEvent, Stopped, unheard
+from .advertised_schedules import served
 from .child_process import OURSELVES, PATIENCE_SECONDS, logs_of
 from .hosts import Here, Places
 from .log import Log
@@ -26,13 +34,19 @@ from .planner import Planner
 from .process_identity import Owner, myself
 from .reaper import Reaper
 from .task_results import about, fired, give_up, settle
-from .timetable import MISSED
+from .timetable import MISSED, CronTrigger, EveryTrigger, upcoming
 from .worker_pool import Crew, Post
 from .worker_slot import Lane, LetGo, Registry, Work
 
-#: How often is looked at the clock and the queue, and how often whoever lives shows it.
+#: How often the queue and the settings are read, and how often the heartbeat is written.
 TICK_SECONDS = 1.0
 BEAT_SECONDS = 5.0
+#: How often the advertised fire times are computed anew.
+_ADVERTISE_SECONDS = 60.0
+#: The wall clock was set, or the machine slept, if it moved so much more or less than the monotonic clock.
+_CLOCK_JUMP_SECONDS = 1.0
+#: Prefix of the ids of the jobs of schedules; the jobs that go on while the service stops.
+_SCHEDULE, _UNTIL_THE_END = "schedule:", ("claim", "heartbeat", "reap")
 #: At the end: how long a child may take to keep what it has, and how long whatever only thinks.
 _CHILD_PATIENCE_SECONDS = PATIENCE_SECONDS + 20.0
 _THOUGHT_PATIENCE_SECONDS = 10.0
@@ -59,7 +73,10 @@ class Surroundings:
 
 
 class Service:
-    """One scheduler of one machine. `run` is its life; all of it but `wake` belongs to one thread.
+    """One scheduler of one machine.
+
+    APScheduler runs its jobs one after the other in a thread of their own: one for each schedule at its fire
+    times, the others at intervals. The thread of `run` waits for signals and watches the clock.
 
     `lanes` are this machine's own. `places` is where more of them come from and go to: a lane each.
     """
@@ -73,88 +90,186 @@ class Service:
         self._crew = Crew(post, places, around.log, around.now)
         self._planner = Planner(around.data_dir / "scheduler" / "switched-off")
         self._reaper = Reaper(self.owner)
-        self._serving = Serving(measures=any(lane.jobs & MEASURING for lane in lanes))
+        self._measures = any(lane.jobs & MEASURING for lane in lanes)
+        self._facts: dict[str, Any] = {}
         self._database: Database | None = None
-        self._away = ""
-        self._beaten: float | None = None
+        self._lock = threading.Lock()
+        self._timer = _timer()
+        #: What the timetable was planned for, and whether it has to be planned again.
+        self._planned_for: Settings | None = None
+        self._plan_again = False
+        #: Jobs that found the database away, and the first exception that no job can go on after.
+        self._away: set[str] = set()
+        self._failure: Exception | None = None
+        self._once = self._finished = self._stopping = False
+        self._offset = self._clock_offset()
         self._awake, self.waker = os.pipe()
         os.set_blocking(self._awake, False)
         os.set_blocking(self.waker, False)
 
     def wake(self) -> None:
-        """Have the service look now; from any thread. A byte written to `waker` does the same."""
+        """Have the service read the queue now; from any thread. A byte written to `waker` does the same."""
         with suppress(BlockingIOError):
             os.write(self.waker, b".")
 
     def run(self, asked: Callable[[], bool], *, once: bool = False) -> None:
-        """Work until `asked` says that somebody asked for the end; with `once`, until nothing is left to do.
+        """Work until `asked` returns True; with `once`, until nothing is left to do.
 
         What runs then is asked to keep what it has, and given back. A database that is away is waited for;
         with `once` DatabaseError passes.
         """
         self._log("started", about={"labels": ",".join(self._around.labels), "owner": str(self.owner)})
+        self._once = once
+        self._start_jobs()
         try:
-            while not asked():
-                try:
-                    self._step()
-                except DatabaseError as error:
-                    if once:
-                        raise
-                    self._missed(error)
-                else:
-                    self._found()
-                    if once and not self._crew.works():
-                        break
-                self._wait(TICK_SECONDS)
+            while not asked() and not self._finished:
+                self._raise_failure()
+                if self._wait(TICK_SECONDS):
+                    self._run_now("claim")
+                self._watch_clock()
+            self._raise_failure()
             self._stop()
         finally:
             self._crew.close()
+            if self._timer.running:
+                self._timer.shutdown(wait=False)
 
-    def _step(self) -> None:
-        database = self._opened()
-        for each in self._planner.plan(database, self._around.settings(), self._around.now()):
-            event = "missed" if each.due.how == MISSED else "fire"
-            named = fired(each.schedule, each.due.moment, each.due.how, each.tasks)
-            self._log(event, about=named | {"instead_of": each.instead_of or None})
-        self._settle(database)
-        # Every time before anything is claimed: a place that is lost must not take up what it has just lost.
-        self._crew.look()
-        if self._is_due() or self._crew.newcomers:
-            self._beat(database)
-        self._claim(database)
+    def _start_jobs(self) -> None:
+        self._advertise()
+        jobs: tuple[tuple[str, Callable[[], None], float], ...] = (
+            ("timetable", self._follow_timetable, TICK_SECONDS),
+            ("claim", self._take_tasks, TICK_SECONDS),
+            ("heartbeat", self._beat, BEAT_SECONDS),
+            ("reap", self._reap, BEAT_SECONDS),
+            ("advertise", self._advertise, _ADVERTISE_SECONDS),
+        )
+        for name, step, seconds in jobs:
+            self._timer.add_job(self._do, EveryTrigger(seconds), (name, step), id=name)
+        self._timer.start()
+
+    def _run_now(self, name: str) -> None:
+        self._timer.modify_job(name, next_run_time=datetime.now(UTC))
+
+    def _do(self, name: str, step: Callable[[], None]) -> None:
+        """Carry out a job; `run` raises what no later attempt can mend."""
+        with self._lock:
+            try:
+                step()
+            except DatabaseError as error:
+                if self._once and not self._stopping:
+                    self._fail(error)
+                elif not self._away:
+                    self._log("database away", str(error), level="warning")
+                self._away.add(name)
+            except Exception as error:
+                self._fail(error)
+            else:
+                was_away = bool(self._away)
+                self._away.discard(name)
+                if was_away and not self._away:
+                    self._log("database back")
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        self.wake()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _opened(self) -> Database:
         if self._database is None:
             self._database = self._around.open_database()
         return self._database
 
-    def _is_due(self) -> bool:
-        return self._beaten is None or time.monotonic() - self._beaten >= BEAT_SECONDS
+    def _clock_offset(self) -> float:
+        return self._around.now().timestamp() - time.monotonic()
 
-    def _missed(self, error: DatabaseError) -> None:
-        if not self._away:
-            self._log("database away", str(error), level="warning")
-        self._away = str(error)
+    def _watch_clock(self) -> None:
+        """After the wall clock was set, plan anew and run the interval jobs: they may be hours late."""
+        offset = self._clock_offset()
+        if abs(offset - self._offset) <= _CLOCK_JUMP_SECONDS:
+            return
+        self._offset = offset
+        with self._lock:
+            self._plan_again = True
+            for job in self._timer.get_jobs():
+                if not job.id.startswith(_SCHEDULE):
+                    self._run_now(job.id)
 
-    def _found(self) -> None:
-        if self._away:
-            self._log("database back")
-        self._away = ""
+    def _follow_timetable(self) -> None:
+        """Plan what is due and set a job for each schedule, where the settings or the clock are others."""
+        settings, now = self._around.settings(), self._around.now()
+        if settings is self._planned_for and not self._plan_again:
+            self._planner.advance(now)
+            return
+        self._plan(settings, now)
+        for job in self._timer.get_jobs():
+            if job.id.startswith(_SCHEDULE):
+                job.remove()
+        place = zone(settings.timezone)
+        for name, schedule in settings.schedules.items():
+            moment = next(iter(upcoming(schedule.cron, place, now)), None) if schedule.enabled else None
+            if moment is not None:
+                self._timer.add_job(
+                    self._do,
+                    CronTrigger(schedule.cron, place),
+                    ("timetable", self._plan_due),
+                    id=_SCHEDULE + name,
+                    # Counted from when it was planned: a moment that has come since is not left out.
+                    next_run_time=datetime.now(UTC) + (moment - now),
+                )
+        self._planned_for = settings
+        self._advertise()
 
-    def _beat(self, database: Database) -> None:
-        """Show who is there and what lives, hear what is no longer ours, and bury the dead."""
-        now, around = self._around.now(), self._around
-        self._crew.tell(database, self._serving.facts(around.settings(), now), around.version)
+    def _plan_due(self) -> None:
+        self._plan(self._around.settings(), self._around.now())
+        self.wake()
+
+    def _plan(self, settings: Settings, now: datetime) -> None:
+        # Until it has succeeded it is due.
+        self._plan_again = True
+        for each in self._planner.plan(self._opened(), settings, now):
+            event = "missed" if each.due.how == MISSED else "fire"
+            named = fired(each.schedule, each.due.moment, each.due.how, each.tasks)
+            self._log(event, about=named | {"instead_of": each.instead_of or None})
+        self._plan_again = False
+
+    def _take_tasks(self) -> None:
+        """Record what has ended and claim what waits; while the service stops, only the former."""
+        database = self._opened()
+        self._settle(database)
+        if self._stopping:
+            return
+        # Every time before anything is claimed: a place that is lost must not take up what it has just lost.
+        self._crew.look()
+        if self._crew.newcomers:
+            self._beat()
+        self._claim(database)
+        if self._once and self._planned_for is not None and not self._crew.works():
+            self._finished = True
+            self.wake()
+
+    def _advertise(self) -> None:
+        self._facts = served(self._around.settings(), self._around.now(), measures=self._measures)
+
+    def _beat(self) -> None:
+        """Write who is there and which attempts live, and stop those that are no longer ours."""
+        database = self._opened()
+        self._crew.tell(database, self._facts, self._around.version)
         alive = [work for work in self._crew.works() if not work.fenced and work.ending is None]
         ours = beat_all(database, [work.token for work in alive])
         for work in alive:
             if work.token not in ours:
                 self._fence(work)
+
+    def _reap(self) -> None:
+        """Give up attempts whose scheduler is dead."""
+        database, now = self._opened(), self._around.now()
         mine = {work.token for work in self._crew.works()}
         mine |= {lane.claiming for lane in self._crew.lanes() if lane.claiming is not None}
         for dead in self._reaper.look(running(database), mine, time.monotonic()):
             give_up(database, dead.task, dead.token, dead.detail, now, self._log)
-        self._beaten = time.monotonic()
 
     def _fence(self, work: Work) -> None:
         self._log("taken away", "cancelled, or given up as lost", about(work.task), "warning")
@@ -244,22 +359,36 @@ class Service:
     def _is_away(self, work: Work) -> bool:
         return work.place.machine != self._around.machine
 
-    def _wait(self, seconds: float) -> None:
-        """Wait, but not longer than until somebody wakes us."""
-        if select.select([self._awake], [], [], seconds)[0]:
-            with suppress(BlockingIOError):
-                while os.read(self._awake, 4096):
-                    pass
+    def _wait(self, seconds: float) -> bool:
+        """Wait for a wake-up, at most for so long; returns whether there was one."""
+        if not select.select([self._awake], [], [], seconds)[0]:
+            return False
+        with suppress(BlockingIOError):
+            while os.read(self._awake, 4096):
+                pass
+        return True
 
     def _stop(self) -> None:
-        """Have what runs keep what it has, give it back, and say goodbye."""
+        """Have what runs keep what it has, give it back, and say goodbye.
+
+        Heartbeats go on meanwhile: other schedulers wait less long for one than this one for a child.
+        """
         self._log("stopping")
         began = time.monotonic()
-        for work in self._crew.works():
-            work.stop.set()
+        with self._lock:
+            self._stopping = True
+            for job in self._timer.get_jobs():
+                if job.id not in _UNTIL_THE_END:
+                    job.remove()
+            self._away &= set(_UNTIL_THE_END)
+            for work in self._crew.works():
+                work.stop.set()
         while any(self._still_waited_for(work, time.monotonic() - began) for work in self._crew.works()):
-            self._wait(TICK_SECONDS)
-            self._live_on()
+            if self._wait(TICK_SECONDS):
+                self._run_now("claim")
+            self._watch_clock()
+            self._raise_failure()
+        self._timer.shutdown(wait=True)
         for work in self._crew.works():
             work.ending = work.ending or LetGo()
         try:
@@ -272,21 +401,17 @@ class Service:
             self._log("database away", str(error), level="warning")
         self._log("stopped")
 
-    def _live_on(self) -> None:
-        """While what still runs is waited for: write down what has ended, and show that the rest lives.
-
-        Others wait less long for a sign of life than we for a child; nothing is planned or claimed any more.
-        """
-        try:
-            database = self._opened()
-            self._settle(database)
-            if self._is_due():
-                self._beat(database)
-        except DatabaseError as error:
-            self._missed(error)
-        else:
-            self._found()
-
     def _still_waited_for(self, work: Work, waited: float) -> bool:
         patience = _CHILD_PATIENCE_SECONDS if work.task.job in MEASURING else _THOUGHT_PATIENCE_SECONDS
         return work.ending is None and waited < patience
+
+
+def _timer() -> BackgroundScheduler:
+    """Runs one job at a time, one that is late once and without limit."""
+    # It warns of each job that is due while it still runs; what fails comes to `Service.run`.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)
+    return BackgroundScheduler(
+        timezone=UTC,
+        executors={"default": ThreadPoolExecutor(max_workers=1)},
+        job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+    )

@@ -1,4 +1,4 @@
-"""From cron expressions to moments: which are due, which were missed, which come next.
+"""From cron expressions to moments: which are due, which were missed, which come next; and the triggers.
 
 The library follows Debian's cron where clocks change: a time of day that does not exist fires right after
 the gap, one that exists twice fires at the first of them. An expression with a star for its minute or hour
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from apscheduler.triggers.base import BaseTrigger
 from cronsim import CronSim
 
 TIMETABLE, CAUGHT_UP, MISSED = "timetable", "caught up", "missed"
@@ -19,6 +20,38 @@ _PROMPT = timedelta(seconds=90)
 MOST_MISSED = 100
 #: How far back is looked first; a schedule with fewer moments is looked at four times as far, and so on.
 _FIRST_LOOK = timedelta(days=2)
+
+
+class CronTrigger(BaseTrigger):
+    """Fires at the moments of a cron expression; moments that have passed are left to the planner."""
+
+    def __init__(self, cron: str, zone: tzinfo) -> None:
+        self._cron, self._zone = cron, zone
+
+    def get_next_fire_time(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """The next moment after `now` and after the previous one, in UTC."""
+        after = now if previous_fire_time is None else max(previous_fire_time, now)
+        return next(iter(upcoming(self._cron, self._zone, after)), None)
+
+
+class EveryTrigger(BaseTrigger):
+    """Fires at once, and then so many seconds after each time.
+
+    APScheduler's IntervalTrigger lists every interval that was missed, which after a clock that is set from
+    1970 are more than fit into memory.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        # An interval of nothing would have APScheduler list fire times without end.
+        self._interval = timedelta(seconds=max(seconds, 0.001))
+
+    def get_next_fire_time(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime:
+        """Now, or an interval from now where it has fired before."""
+        return now if previous_fire_time is None else now + self._interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from db.connection.engine import Database
 from db.queue.commands import gone_all, seen_all
 from db.queue.queries import schedulers
 from records.tasks import SchedulerSeen
+from workflows.fleet_status import MEASURING
 
-from ..jobs.context import MEASURING, Done
+from ..jobs.context import Done
 from .hosts import Place, Places, PlaceSeen
 from .log import Log
 from .process_identity import Owner, dead_process

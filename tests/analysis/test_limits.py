@@ -13,13 +13,14 @@ from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.upgrade import decide
 from analysis.comparison.verdict import judge
-from analysis.words import allowed, change_beside, share, share_beside
+from reports.text.numbers import allowed, change_beside, share, share_beside
+from reports.text.reason_text import sentence
 
 
 def test_one_case_much_worse_is_too_much() -> None:
     upgrade = decide([*alike(30), result("mlp", 15.0)])
     assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "worst")
-    assert upgrade.reasons[0].text.endswith("at most +10.0 % is allowed")
+    assert sentence(upgrade.reasons[0]).endswith("at most +10.0 % is allowed")
     near = decide([*alike(30), result("mlp", 10.2)])
     assert (near.decision, kinds(near, "unclear")) == ("unclear", ["worst"])
     assert near.settle[0].pairs is not None
@@ -90,7 +91,7 @@ def test_a_limit_is_not_kept_by_pairs_that_are_too_few(n: int, decision: str) ->
     compiled = result("mlp", verdicts={FLOOR: verdict(0.0), "compile_cold": grown})
     upgrade = decide([*alike(), compiled], Policy(worst={"compile_cold": 0.1}))
     assert (upgrade.decision, kinds(upgrade, decision)) == (decision, ["worst"])
-    assert upgrade.reasons[0].text.endswith(
+    assert sentence(upgrade.reasons[0]).endswith(
         "at most +10.0 % is allowed" if n == 6 else f", n = {n}: {n} of at least 6 pairs"
     )
 
@@ -126,7 +127,7 @@ def test_an_interval_beside_its_limit_reads_as_it_was_judged(percent: float, dec
     assert upgrade.decision == decision
     for reason in upgrade.reasons:
         if reason.kind == "worst":
-            change, low, high, limit = _read(reason.text)
+            change, low, high, limit = _read(sentence(reason))
             assert low < change < high and high > limit == 10.0
             assert (low > limit) == (reason.speaks == "no-go")
 
@@ -138,7 +139,7 @@ def test_the_limit_of_a_geomean_too() -> None:
         found = decide(cases, Policy(overall=0.01)).reasons
         (overall,) = [reason for reason in found if reason.kind == "overall"]
         if overall.speaks != "go":
-            _, _, high, limit = _read(overall.text)
+            _, _, high, limit = _read(sentence(overall))
             assert high > limit == 1.0
             open_ones += 1
     assert open_ones

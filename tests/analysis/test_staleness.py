@@ -11,7 +11,6 @@ from analysis.staleness import (
     coverage,
     disturbed,
     fallen,
-    in_words,
     is_back,
     overdue_nights,
     silent_machines,
@@ -22,6 +21,8 @@ from analysis.staleness import (
 )
 from db.runs.outcome_counts import Ending
 from records.tasks import SUPERSEDED, SchedulerSeen, Task
+from reports.text import staleness_text
+from reports.text.staleness_text import in_words
 
 MINUTE = timedelta(minutes=1)
 WAITING = {"state": "waiting", "run_id": None, "owner": None, "ended_at": None, "attempts": 0}
@@ -35,7 +36,9 @@ def test_a_machine_is_silent_when_none_of_its_schedulers_was_seen_lately() -> No
     seen = [a_scheduler("a10", MORNING - 31 * MINUTE), a_scheduler("h200", MORNING - 30 * MINUTE)]
     (silence,) = silent_machines(seen, MORNING, 30)
     assert (silence.kind, silence.name, silence.since) == ("machine", "a10", MORNING - 31 * MINUTE)
-    assert silence.sentence == "machine a10 is silent: no scheduler was seen there for 31 minutes"
+    assert (
+        staleness_text.silence(silence) == "machine a10 is silent: no scheduler was seen there for 31 minutes"
+    )
     assert silent_machines([*seen, a_scheduler("a10", MORNING)], MORNING, 30) == []
 
 
@@ -51,19 +54,19 @@ def test_a_night_that_nobody_began_is_missing_and_says_whether_anybody_could() -
     assert overdue(a_task(**{**WAITING, "due_at": MORNING - timedelta(hours=5)})) == []
     (alone,) = overdue(task)
     assert (
-        alone.sentence == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
+        staleness_text.silence(alone)
+        == "nightly@h200 was due 5 hours ago and has not begun: no scheduler is there for h200"
     )
     gone = a_scheduler("other", MORNING - timedelta(days=1), labels=("h200",))
     assert overdue(task, seen=(gone,)) == [alone]
     (busy,) = overdue(task, seen=(a_scheduler("other", labels=("h200",)),))
-    assert busy.sentence.endswith("has not begun: other is there and did not come to it")
+    assert staleness_text.silence(busy).endswith("has not begun: other is there and did not come to it")
     assert busy.key == alone.key
     node = replace(a_scheduler("node", labels=("h200",)), facts={"head": "head"})
     head = replace(a_scheduler("head"), facts={"missing": ["node"]})
     assert overdue(task, seen=(node, head)) == [alone]
-    assert overdue(task, seen=(node, replace(head, facts={"missing": []})))[0].sentence.endswith(
-        "node is there and did not come to it"
-    )
+    (back,) = overdue(task, seen=(node, replace(head, facts={"missing": []})))
+    assert staleness_text.silence(back).endswith("node is there and did not come to it")
 
 
 def test_several_nights_that_wait_are_one_silence_and_other_tasks_are_none() -> None:
@@ -193,7 +196,7 @@ def test_a_schedule_of_working_days_rests_at_the_weekend() -> None:
 def test_what_nobody_planned_is_late_after_some_hours_and_forgotten_after_weeks() -> None:
     late = unplanned("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
     assert late is not None and late.kind == "night" and late.since == DUE
-    assert late.sentence == (
+    assert staleness_text.silence(late) == (
         "nightly (nightly) was due 6 hours ago and nobody planned it: no scheduler looked at it"
     )
     assert unplanned("n", DUE, DUE + timedelta(hours=5), 5) is None

@@ -59,9 +59,9 @@ CASE_MISTAKES = [
     (["--case", "ad/infer/size=8/eager"], 'unknown case "ad": did you mean "add"?'),
     (
         ["--suite", "misspelt"],
-        'suite misspelt: case "lineer/infer/width=8/eager": unknown case "lineer": did',
+        'suites.misspelt.cases.0: case "lineer/infer/width=8/eager": unknown case "lineer": did',
     ),
-    (["--suite", "unmatched"], 'suite unmatched: unknown case "resnt50*": did you mean "resnet50/'),
+    (["--suite", "unmatched"], 'suites.unmatched.cases.0: unknown case "resnt50*": did you mean "resnet50/'),
 ]
 
 MORE_SUITES = """

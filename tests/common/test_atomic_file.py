@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.atomic_file import write_whole
+from common.atomic_file import replacing, write_whole
 from configuration.settings import load_settings
 from runner.environments.recipe import Recipe
 from runner.environments.spec import Wanted
@@ -82,6 +82,15 @@ def test_a_link_stays_one_and_a_mode_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
     assert (tmp_path / "new").read_text(encoding="utf-8") == "\u00b5s\n"
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_block_that_raises_leaves_what_was_there_and_nothing_beside(tmp_path: Path) -> None:
+    file = tmp_path / "night.md"
+    file.write_text("before")
+    with pytest.raises(KeyError), replacing(file) as partial:
+        partial.write_text("half")
+        raise KeyError
+    assert file.read_text() == "before" and list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("folder", [".", "/", "", "there"])

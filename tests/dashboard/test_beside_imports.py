@@ -17,6 +17,7 @@ from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
 from interchange.errors import Place
 from interchange.foreign_runs import Failure, Origin, Point, assembled, case_key
+from records.kinds import RunSource
 from records.runs import RunSummary
 
 OVERVIEW, TRENDS, RUN = (f"app_pages/{name}.py" for name in ("overview", "trends", "run_detail"))
@@ -118,15 +119,13 @@ def test_a_long_list_of_failures_is_cut_and_says_where_the_rest_is(hostile: tupl
 
 
 def test_nothing_of_an_import_stands_among_what_failed() -> None:
-    def summary(run: str) -> RunSummary:
-        return RunSummary(run, "s", LATER, None, "complete", "m", "h", (), "p", 1, {"crashed": 1})
-
-    own, script, other = map(
-        summary, ("run-1", "20240307-222831-submitted-08cb6daf", "20240307-222831-torchbench-08cb6daf")
+    own, script, other = (
+        RunSummary(source, "s", LATER, None, "complete", "m", "h", (), "p", 1, {"crashed": 1}, source=source)
+        for source in (RunSource.MEASURED, RunSource.SUBMITTED, RunSource.IMPORTED)
     )
     assert run_source.to_search([other, script, own], [own]) == [own]
     assert run_source.to_search([other, script], []) == [script]
-    assert [run_source.teller(each.id) for each in (own, script)] == ["", "the script"]
+    assert [run_source.teller(each) for each in (own, script)] == ["", "the script"]
 
 
 @pytest.mark.parametrize("page", [OVERVIEW, TRENDS, RUN, "a run", "a case", "a metric"])

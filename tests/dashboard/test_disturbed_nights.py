@@ -8,11 +8,11 @@ from dashboard_pages import OVERVIEW, Open, html
 from mornings import Mornings
 
 from dashboard.overview import load
-from dashboard.overview.problems import Problem, causes, table
-from dashboard.overview.track_status import Standing
+from dashboard.overview.problems import CaseProblem, causes, table
+from dashboard.overview.track_status import TrackStatus
 
 
-def standing(url: str) -> Standing:
+def standing(url: str) -> TrackStatus:
     """The only part."""
     (one,) = load.results(url, load.morning(url).parts)
     return one
@@ -61,8 +61,8 @@ def test_a_share_below_the_one_that_the_scheduler_reports_is_not_told(url: str, 
     assert standing(url).disturbed is None and standing(url).tone == "good"
 
 
-def a_problem(case: str, status: str, reason: str, since: str = "new", machine: str = "h200") -> Problem:
-    return Problem("nightly", machine, f"run-{machine}", case, status, reason, 2, since, newly=True)
+def a_problem(case: str, status: str, reason: str, since: str = "new", machine: str = "h200") -> CaseProblem:
+    return CaseProblem("nightly", machine, f"run-{machine}", case, status, reason, 2, since, newly=True)
 
 
 def test_one_cause_is_one_row_that_opens_to_its_cases() -> None:

@@ -19,7 +19,7 @@ from watched_nights import HOSTILE, Nights, a_regression
 from dashboard.components import links, markup, parts
 from dashboard.exports import chart_download, footer, html_to_markdown, page
 from dashboard.exports import page_recorder as shown
-from dashboard.exports.page_recorder import Piece, Shown
+from dashboard.exports.page_recorder import PageItem, PageRecord
 from dashboard.regressions import findings as told
 from dashboard.runs import run_facts
 from db.connection.engine import open_database
@@ -47,13 +47,13 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @pytest.fixture
-def records(monkeypatch: pytest.MonkeyPatch) -> list[Shown]:
+def records(monkeypatch: pytest.MonkeyPatch) -> list[PageRecord]:
     """What the pages showed that are opened from now on, the last one last."""
-    kept: list[Shown] = []
+    kept: list[PageRecord] = []
     real = shown.recorded
 
     @contextmanager
-    def recorded() -> Iterator[Shown]:
+    def recorded() -> Iterator[PageRecord]:
         with real() as record:
             kept.append(record)
             yield record
@@ -68,7 +68,7 @@ def everything(full_url: str) -> str:
     return full_url
 
 
-def written(record: Shown) -> str:
+def written(record: PageRecord) -> str:
     return page.of_page(record, HOME, NOON)
 
 
@@ -78,12 +78,12 @@ def downloads(at: AppTest) -> list[str]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_table_and_chart_stands_under_a_heading_with_a_csv_file(
-    open_page: Open, everything: str, records: list[Shown], name: str
+    open_page: Open, everything: str, records: list[PageRecord], name: str
 ) -> None:
     path, query = PAGES[name]
     at = open_page(everything, path, **query)
     assert not at.exception
-    heading: Piece | None = None
+    heading: PageItem | None = None
     found = 0
     for piece in records[-1].pieces:
         if piece.kind == "heading":
@@ -99,7 +99,7 @@ def test_every_table_and_chart_stands_under_a_heading_with_a_csv_file(
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_can_be_taken_along_as_markdown(
-    open_page: Open, everything: str, records: list[Shown], name: str
+    open_page: Open, everything: str, records: list[PageRecord], name: str
 ) -> None:
     path, query = PAGES[name]
     open_page(everything, path, **query)
@@ -112,7 +112,7 @@ def test_every_page_can_be_taken_along_as_markdown(
     assert "<" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
 
 
-def test_a_run_is_told_as_it_is_shown(open_page: Open, everything: str, records: list[Shown]) -> None:
+def test_a_run_is_told_as_it_is_shown(open_page: Open, everything: str, records: list[PageRecord]) -> None:
     open_page(everything, RUN, run="run-11")
     text = written(records[-1])
     for part in (
@@ -132,7 +132,7 @@ def test_a_run_is_told_as_it_is_shown(open_page: Open, everything: str, records:
 
 
 def test_what_only_streamlit_draws_is_told_as_its_csv_file_has_it(
-    open_page: Open, everything: str, records: list[Shown]
+    open_page: Open, everything: str, records: list[PageRecord]
 ) -> None:
     open_page(everything, TRENDS)
     text = written(records[-1])
@@ -143,7 +143,7 @@ def test_what_only_streamlit_draws_is_told_as_its_csv_file_has_it(
 
 
 def test_a_finding_with_hostile_texts_is_nothing_but_text(
-    open_page: Open, everything: str, records: list[Shown]
+    open_page: Open, everything: str, records: list[PageRecord]
 ) -> None:
     open_page(everything, REGRESSIONS, finding="1")
     text = written(records[-1])
@@ -154,7 +154,7 @@ def test_a_finding_with_hostile_texts_is_nothing_but_text(
 
 
 def test_the_newest_run_is_called_by_its_name_for_tomorrow_there_is_another(
-    open_page: Open, everything: str, records: list[Shown]
+    open_page: Open, everything: str, records: list[PageRecord]
 ) -> None:
     with open_database(everything) as database:
         (newest,) = queries.recent_runs(database, limit=1)
@@ -172,7 +172,7 @@ def test_the_address_is_the_one_that_shows_the_same_tomorrow() -> None:
     assert page.address("", {}, "") == ""
 
 
-def test_what_was_wrong_is_told_too(open_page: Open, everything: str, records: list[Shown]) -> None:
+def test_what_was_wrong_is_told_too(open_page: Open, everything: str, records: list[PageRecord]) -> None:
     open_page(everything, RUN, run="run-1l")
     assert "> ! There is no run 'run-1l' in this database; did you mean 'run-1'?" in written(records[-1])
 
@@ -201,7 +201,7 @@ def test_nothing_is_recorded_between_runs_of_a_script() -> None:
         shown.note("words", "too")
     assert [piece.text for piece in one.pieces] == ["kept", "too"]
     assert [piece.text for piece in inner.pieces] == ["A"]
-    assert not inner.empty and Shown("x", [Piece("title", "x"), Piece("complaint", "y")]).empty
+    assert not inner.empty and PageRecord("x", [PageItem("title", "x"), PageItem("complaint", "y")]).empty
 
 
 def test_a_chart_is_saved_under_the_name_of_its_section() -> None:
@@ -255,7 +255,7 @@ def test_no_text_becomes_markup_on_its_way_to_markdown() -> None:
         html_to_markdown.of_html(markup.table("x", [("A", False)], [(markup.case(nasty),)]), HOME),
         html_to_markdown.of_html(markup.notes([nasty]), HOME),
         html_to_markdown.of_words(parts.plain(nasty)),
-        page.of_page(Shown("x", [Piece("chart", nasty), Piece("complaint", nasty)]), "", NOON),
+        page.of_page(PageRecord("x", [PageItem("chart", nasty), PageItem("complaint", nasty)]), "", NOON),
     ):
         # An entity is the sign it stands for and nothing more.
         plain = re.sub(r"&#\d+;", "", made)
@@ -272,11 +272,11 @@ def test_long_tables_and_logs_are_cut_and_say_so() -> None:
     table = html_to_markdown.of_html(markup.table("x", [("N", True)], rows), HOME)
     assert table.count("\n| ") == 51 and table.endswith("and 10 more rows, which the CSV file has")
     frame = pd.DataFrame({"n": range(60), "x": [None, 0.123456789, *[float("nan")] * 58], "t": [NOON] * 60})
-    record = Shown("x", [Piece("heading", "A", lambda: frame)])
+    record = PageRecord("x", [PageItem("heading", "A", lambda: frame)])
     text = written(record)
     assert "and 10 more rows" in text and "| 1 | 0.123 | 2026-09-20 12:30 UTC |" in text
     assert "| 0 | – |" in text
-    log = written(Shown("x", [Piece("code", "\n".join(f"line {n}" for n in range(100)) + "\n```")]))
+    log = written(PageRecord("x", [PageItem("code", "\n".join(f"line {n}" for n in range(100)) + "\n```")]))
     assert "the last 40 of 101 lines" in log and "line 60\n" not in log and "\n````" in log
 
 
@@ -314,7 +314,7 @@ def test_the_file_of_facts_has_all_their_digits(value: object, told: str) -> Non
 
 def test_a_wide_table_keeps_all_columns_that_have_a_value() -> None:
     frame = pd.DataFrame([range(20)], columns=[f"c{n}" for n in range(20)]).assign(empty=None)
-    text = written(Shown("x", [Piece("heading", "A", lambda: frame)]))
+    text = written(PageRecord("x", [PageItem("heading", "A", lambda: frame)]))
     head, _, row = [line for line in text.splitlines() if line.startswith("|")]
     assert head.strip("| ").split(" | ") == [f"c{n}" for n in range(20)]
     assert row.strip("| ").split(" | ") == [str(n) for n in range(20)]
@@ -322,7 +322,7 @@ def test_a_wide_table_keeps_all_columns_that_have_a_value() -> None:
 
 def test_numbers_have_the_digits_of_the_page() -> None:
     frame = pd.DataFrame({"n": [3.0, None], "speed_up": [1.92456, 1.0], "run": ["a", "b"]})
-    text = written(Shown("x", [Piece("heading", "A", lambda: frame)]))
+    text = written(PageRecord("x", [PageItem("heading", "A", lambda: frame)]))
     assert [line for line in text.splitlines() if line.startswith("|")] == [
         "| n | speed up | run |",
         "| --- | --- | --- |",
@@ -335,8 +335,8 @@ def test_what_a_chart_alone_shows_is_told_as_its_table() -> None:
     def seen() -> str:
         return markup.table("A", [("Case", False), ("Speed-up", True)], [("x", "1.92×")])
 
-    heading = Piece("heading", "A", lambda: pd.DataFrame({"speed_up": [1.92456]}), seen)
-    text = written(Shown("x", [heading, Piece("chart", "Speed-up: " + "case 1.92×; " * 200)]))
+    heading = PageItem("heading", "A", lambda: pd.DataFrame({"speed_up": [1.92456]}), seen)
+    text = written(PageRecord("x", [heading, PageItem("chart", "Speed-up: " + "case 1.92×; " * 200)]))
     assert "| Case | Speed-up |\n| --- | --- |\n| x | 1.92× |" in text and "speed_up" not in text
     (line,) = [line for line in text.splitlines() if line.startswith("> Chart:")]
     assert line.startswith("> Chart: Speed-up: case 1.92×;") and len(line) < 220
@@ -344,14 +344,14 @@ def test_what_a_chart_alone_shows_is_told_as_its_table() -> None:
 
 def test_addresses_of_ours_can_be_read() -> None:
     text = written(
-        Shown("Runs", [Piece("html", '<p><a href="https://a.example/1">https://a.example/1</a></p>')])
+        PageRecord("Runs", [PageItem("html", '<p><a href="https://a.example/1">https://a.example/1</a></p>')])
     )
     assert f"[Runs]({HOME}), as of" in text
     assert "[https://a.example/1](https://a.example/1)" in text and "&#58;" not in text
 
 
 def test_a_log_keeps_its_tabs() -> None:
-    assert "a\tb\n\tc" in written(Shown("x", [Piece("code", "a\tb\n\tc\n")]))
+    assert "a\tb\n\tc" in written(PageRecord("x", [PageItem("code", "a\tb\n\tc\n")]))
 
 
 def test_commands_stay_lines_of_their_own() -> None:

@@ -17,13 +17,12 @@ from streamlit.testing.v1 import AppTest
 from telemetry_builders import CAPABILITIES
 
 from dashboard.components import parts
-from dashboard.machines import timetable, waiting
+from dashboard.machines import timetable
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.runs import store
 from interchange.errors import Place
 from records.tasks import LastFire, NewTask
-from scheduled_jobs.jobs.context import MEASURING
 from workflows.transfer import submit
 
 PAGE = "app_pages/machines.py"
@@ -345,10 +344,6 @@ def test_hostile_names_stay_text(open_page: Open, url: str, mornings: Mornings) 
         assert "&lt;img src=x onerror=alert(1)&gt;" in shown and "<img" not in shown
         for each in (*page.header, *page.caption, *page.markdown, *page.warning):
             assert not re.search(r"(?<!\\)(<img|\*\*b|\[x\])", str(each.value)), each.value
-
-
-def test_the_jobs_that_hold_a_machine_are_those_of_the_schedulers() -> None:
-    assert waiting.MEASURING == MEASURING
 
 
 def test_schedules_that_nobody_serves_come_last(mornings: Mornings) -> None:

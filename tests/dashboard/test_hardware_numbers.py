@@ -12,7 +12,7 @@ from analysis.detection.default_watched_metrics import rules_of
 from analysis.metrics import METRICS, Better
 from dashboard.components.query_params import public
 from dashboard.hardware import charts, frames, measured, normalised, tables, view
-from dashboard.hardware.normalised import Cell, Column
+from dashboard.hardware.normalised import HardwareColumn, HardwareValue
 from records.runs import Profile
 from records.series import Headline, Place, ReleasePoint, SeriesKey, SeriesPoint
 
@@ -21,13 +21,13 @@ A, B, C = "a/infer/-/eager", "b/infer/-/eager", "c/infer/-/eager"
 OLD, NEW = "2.13.0+cpu", "2.14.0+cpu"
 
 
-def cell(value: float, version: str = OLD, *harnesses: str) -> Cell:
-    return Cell(value, value, value, 3, "replicate", NOW, version, "run-1", harnesses or ("h",))
+def cell(value: float, version: str = OLD, *harnesses: str) -> HardwareValue:
+    return HardwareValue(value, value, value, 3, "replicate", NOW, version, "run-1", harnesses or ("h",))
 
 
-def column(label: str, **values: float) -> Column:
+def column(label: str, **values: float) -> HardwareColumn:
     named = {"a": A, "b": B, "c": C}
-    return Column(
+    return HardwareColumn(
         fingerprint(label), label, "profile", 1, {named[name]: cell(v) for name, v in values.items()}
     )
 
@@ -109,11 +109,12 @@ INSTANCES = "a/infer/batch=8/instances=4"
 def test_a_case_is_charged_for_the_gpus_that_it_uses(
     gpus: int, machines: int, case: str, charged: float
 ) -> None:
-    where = Column("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
+    where = HardwareColumn("f", "8 x H100", "p", 1, {case: cell(129_000.0)}, gpus, machines)
     (row,) = frames.costs([where], {"f": 24.0}, "USD").to_dict("records")
     assert row["cost_per_million_items"] == pytest.approx(charged / 3600 / 129_000 * 1e6)
     both = normalised.cheapest(
-        [where, Column("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)], {"f": 24.0, "g": charged}
+        [where, HardwareColumn("g", "1 x H100", "p", 1, {case: cell(129_000.0)}, 1)],
+        {"f": 24.0, "g": charged},
     )
     assert both[1][1] == pytest.approx(1.0)
 
@@ -134,10 +135,10 @@ def test_runs_apart_are_told_by_their_median() -> None:
     assert normalised.apart(0.0, 11.0) is None
     quiet, loud = column("x", a=1.0, b=1.0, c=1.0), column("y")
     told = {
-        case: Cell(1.0, 1.0, 1.0, 2, "run", NOW, OLD, "r", "h", apart)
+        case: HardwareValue(1.0, 1.0, 1.0, 2, "run", NOW, OLD, "r", "h", apart)
         for case, apart in ((A, 0.01), (B, 0.03), (C, 0.5))
     }
-    assert normalised.noise([Column("f", "x", "p", 1, told), loud]) == (0.03, 3)
+    assert normalised.noise([HardwareColumn("f", "x", "p", 1, told), loud]) == (0.03, 3)
     assert normalised.noise([quiet, loud]) is None
 
 
@@ -163,8 +164,8 @@ def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
     latency, alone = "latency_floor", column("x", a=1.0)
     assert normalised.threshold([alone], latency) == normalised.UNKNOWN_NOISE
 
-    def twice(apart: float) -> list[Column]:
-        return [Column("f", "x", "p", 1, {A: replace(cell(1.0), apart=apart)}), alone]
+    def twice(apart: float) -> list[HardwareColumn]:
+        return [HardwareColumn("f", "x", "p", 1, {A: replace(cell(1.0), apart=apart)}), alone]
 
     assert normalised.threshold(twice(0.0374), latency) == 0.0374
     # Two runs that happen to agree prove no difference of 0.1 %.
@@ -175,8 +176,8 @@ def test_the_noise_is_what_runs_show_or_what_is_taken_for_it() -> None:
 
 
 def test_a_case_whose_runs_lie_far_apart_has_no_arrow_at_a_small_difference() -> None:
-    reference = Column("x", "x", "p", 1, {A: replace(cell(10.0), apart=0.2), B: cell(10.0)})
-    other = Column("y", "y", "p", 1, {A: cell(9.0), B: cell(9.0)})
+    reference = HardwareColumn("x", "x", "p", 1, {A: replace(cell(10.0), apart=0.2), B: cell(10.0)})
+    other = HardwareColumn("y", "y", "p", 1, {A: cell(9.0), B: cell(9.0)})
     html, _ = tables.cases([reference, other], METRICS["latency"], 0.05)
     assert html.count("▲") == 1 and html.count("1.11×") == 2
 
@@ -191,7 +192,7 @@ def key(case: str, hardware: str, metric: str = "latency") -> SeriesKey:
     return SeriesKey(case, metric, hardware, hardware, "p", "quiet")
 
 
-SIDES = (view.Side("x", "x", "x", "p", 1), view.Side("y", "y", "y", "p", 4))
+SIDES = (view.ComparedHardware("x", "x", "x", "p", 1), view.ComparedHardware("y", "y", "y", "p", 4))
 
 
 def test_a_version_is_the_median_of_its_runs_and_one_run_its_replicates() -> None:
@@ -350,21 +351,21 @@ def test_the_address_overrides_the_settled_price() -> None:
 
 
 def test_columns_of_other_versions_and_harnesses_say_so() -> None:
-    reference = Column("x", "x", "p", 1, {A: cell(10.0)})
-    other = Column("y", "y", "p", 1, {A: cell(5.0, NEW, "other")})
+    reference = HardwareColumn("x", "x", "p", 1, {A: cell(10.0)})
+    other = HardwareColumn("y", "y", "p", 1, {A: cell(5.0, NEW, "other")})
     html, more = tables.cases([reference, other], METRICS["latency"], 0.05)
     assert f"torch {NEW}" in html and "other harness" in html
     assert html.count("2.00×") == 1
     assert more == 0
     # A median over runs of two harnesses, of which one is the reference's.
-    mixed = Column("z", "z", "p", 1, {A: cell(5.0, OLD, "h", "other")})
+    mixed = HardwareColumn("z", "z", "p", 1, {A: cell(5.0, OLD, "h", "other")})
     html, _ = tables.cases([reference, mixed], METRICS["latency"], 0.05)
     assert "harness partly another" in html and "other harness" not in html
 
 
 def test_very_many_cases_leave_the_chart_to_bars_and_means() -> None:
     cases = {f"m{number}/infer/-/eager": cell(1.0 + number) for number in range(1000)}
-    both = [Column("x", "x", "p", 1, cases), Column("y", "y", "p", 1, cases)]
+    both = [HardwareColumn("x", "x", "p", 1, cases), HardwareColumn("y", "y", "p", 1, cases)]
     latency = METRICS["latency"]
     drawn = frames.overall(both, [normalised.overall(each, both[0], "lower") for each in both], 0.05)
     assert len(drawn) == 2

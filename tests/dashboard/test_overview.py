@@ -21,6 +21,7 @@ from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import store
 from records.tasks import NewTask, SchedulerSeen
+from workflows.fleet_status import Patience, announced_patience
 
 HOUR = timedelta(hours=1)
 
@@ -292,12 +293,12 @@ def test_what_other_versions_say_that_they_serve_is_read_as_far_as_it_can_be(mor
     seen = [replace(mornings.scheduler(f"m{n}"), facts=each or {}) for n, each in enumerate(nothing)]
     found = serving.served(seen, mornings.now, 30)
     assert [(one.schedule, one.next, one.by) for one in found] == [("", (), ("m3",))]
-    assert serving.patience(seen) == serving.Patience(30, 12, 0.05)
+    assert announced_patience(seen) == Patience(30, 12, 0.05)
     odd: dict[str, Any] = {"schedule": "n", "next": ["never", "2026-01-01T00:00:00", 7], "enabled": "yes"}
     (one,) = serving.served([replace(seen[0], facts={"schedules": [odd]})], mornings.now, 30)
     assert (one.next, one.enabled, one.timezone, one.alive) == ((), False, "UTC", True)
-    assert serving.patience([replace(seen[0], facts={"silent_minutes": 0, "overdue_hours": "x"})]) == (
-        serving.Patience(30, 12, 0.05)
+    assert announced_patience([replace(seen[0], facts={"silent_minutes": 0, "overdue_hours": "x"})]) == (
+        Patience(30, 12, 0.05)
     )
 
 
@@ -312,7 +313,7 @@ def test_schedulers_that_serve_alike_are_told_once_and_the_newest_says_what_is_n
     nightly = [one for one in serving.served(seen, mornings.now, 20) if one.schedule == "nightly"]
     assert [(one.by, one.alive) for one in nightly] == [(("one", "two"), True)]
     assert min(nightly[0].next) > mornings.now
-    assert serving.patience(seen) == serving.Patience(20, 5, 0.05)
+    assert announced_patience(seen) == Patience(20, 5, 0.05)
     (alone,) = (one for one in serving.served(seen[:1], mornings.now, 20) if one.schedule == "nightly")
     assert not alone.alive and min(alone.next) < mornings.now
 

@@ -10,14 +10,17 @@ from journals import write_journal
 from postgres_server import PostgresServer
 from sqlalchemy import make_url
 
-from cli import context
+from cli.output.reporter import TerminalReporter
 from configuration.data_dirs import Places
 from configuration.settings import load_settings
-from db.admin.roles import Roles, roles_sql
 from db.connection.engine import open_database
 from db.runs import queries, store
+from workflows.app_context import AppContext
+from workflows.ingest import store_pending
 
 pytestmark = pytest.mark.postgres
+
+ROLES = Path(__file__).parents[2] / "deploy" / "roles.sql"
 
 
 def test_a_reader_serves_and_leaves_journals_to_others(
@@ -30,18 +33,16 @@ def test_a_reader_serves_and_leaves_journals_to_others(
     with open_database(url) as database:
         store.save_run(database, a_run())
         with database.writing() as connection:
-            connection.exec_driver_sql(
-                roles_sql(Roles("looked_o", "looked_w", "looked_r")).replace("%", "%%")
-            )
-    reader = make_url(url).set(username="looked_r").render_as_string(hide_password=False)
+            connection.exec_driver_sql(ROLES.read_text().replace("%", "%%"))
+    reader = make_url(url).set(username="pyrometer_reader").render_as_string(hide_password=False)
     dashboard = serve(reader)
     assert dashboard.get("/readyz")[0] == 200
 
     path = write_journal(tmp_path, "run-2")
-    here = context.Context(load_settings(environ={}, cwd=tmp_path), Places(tmp_path, reader, ()))
-    context.store_pending(here)
+    settings = load_settings(environ={}, cwd=tmp_path)
+    store_pending(AppContext(settings, Places(tmp_path, reader, ()), TerminalReporter(), ""))
     said = capsys.readouterr().err
-    assert said.startswith("note: The database postgresql://looked_r@") and said.count("\n") == 1
+    assert said.startswith("note: The database postgresql://pyrometer_reader@") and said.count("\n") == 1
     assert "may only be read by this account: permission denied for" in said
     assert not path.with_name("stored").exists()
     with open_database(url) as database:

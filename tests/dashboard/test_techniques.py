@@ -1,9 +1,7 @@
 """The Techniques page through the router: what it chooses, what it says, and what where there is nothing."""
 
 import re
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
@@ -31,8 +29,8 @@ from technique_runs import (
     save,
 )
 
-from analysis.comparison.comparison import COMPARED
 from dashboard.components import parts
+from records.kinds import RunKind
 from records.runs import Run
 
 PAGE = "app_pages/techniques.py"
@@ -324,7 +322,7 @@ def test_a_session_of_two_environments_is_not_read_for_ratios(open_page: Open, t
     for number in range(20):
         started = FIRST_NIGHT + timedelta(days=1 + number)
         made = run(f"upgrade-{number}", hardware=GPU, started_at=started)
-        made = replace(made, facts={**made.facts, COMPARED: {}})
+        made = replace(made, kind=RunKind.UPGRADE)
         save(url, made, outcomes(ON_CPU[:2], apart=True))
     assert open_page(url, PAGE).selectbox(key="choose-hardware").value == fingerprint(CPU)
 
@@ -407,13 +405,6 @@ def test_what_failed_on_a_gpu_is_told_as_that(open_page: Open, tmp_path: Path) -
     assert "measured a CPU" not in shown and "None of these runs has a case" not in shown
     assert "No case with CUDA graphs ended well" in shown
     assert "There is no ratio: the reasons stand below." in shown and "without their baseline" not in shown
-
-
-def test_a_database_without_rollups_says_what_makes_them(open_page: Open, tmp_path: Path) -> None:
-    url = save(f"sqlite:///{tmp_path}/p.db", run(), outcomes(ON_CPU))
-    with closing(sqlite3.connect(tmp_path / "p.db")) as connection, connection:
-        connection.execute("DELETE FROM release_rollup")
-    assert "pyrometer db rollups" in text(open_page(url, PAGE))
 
 
 def test_nothing_from_the_database_becomes_markup(open_page: Open, tmp_path: Path) -> None:

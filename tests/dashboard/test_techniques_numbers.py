@@ -25,7 +25,7 @@ from technique_runs import (
 from dashboard.components import charts as shared
 from dashboard.components import wording
 from dashboard.techniques import break_even, cards, categories, charts, columns, frames
-from dashboard.techniques.results import Brought, best_of, claims_of, eager_of, read
+from dashboard.techniques.results import TechniqueResult, best_of, claims_of, eager_of, read
 from runner.worker.case_key import CaseKey
 
 DEFAULT, TUNED = f"{RESNET}/compile=default", f"{RESNET}/compile=max-autotune"
@@ -192,7 +192,7 @@ def test_an_interval_far_beyond_all_ratios_is_cut_where_it_is_drawn() -> None:
 
 
 def test_of_very_many_cases_those_furthest_from_one_are_drawn() -> None:
-    def like(ratio: float) -> Brought:
+    def like(ratio: float) -> TechniqueResult:
         found = replace(CASES[DEFAULT], case=f"{RESNET.replace('8', str(ratio))}/compile=default")
         return replace(found, gains={"speed-up": gain(ratio, ratio, ratio)})
 

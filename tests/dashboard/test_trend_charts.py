@@ -16,12 +16,12 @@ import dashboard
 from dashboard.components.charts import TONES, Spec
 from dashboard.components.wording import metric
 from dashboard.trends import charts, frames, lines, marks, moves, words
-from dashboard.trends.charts import Look
-from dashboard.trends.lines import OTHER, Line
+from dashboard.trends.charts import TrendStyle
+from dashboard.trends.lines import OTHER, TrendLine
 from records.outcomes import MetricDefinition
 
 ONE = {OTHER: "other runs"}
-PLAIN = Look(stacked=False, bars=True, clock=False)
+PLAIN = TrendStyle(stacked=False, bars=True, clock=False)
 
 
 def layers(spec: Spec) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def trend(number: int = 2, axis: Literal["date", "version"] = "date", **look: An
     return charts.trend("ms", number, axis, replace(PLAIN, **look))
 
 
-def of_version(*points: tuple[int, str]) -> list[Line]:
+def of_version(*points: tuple[int, str]) -> list[TrendLine]:
     return [a_line([a_point(night, version) for night, version in points])]
 
 

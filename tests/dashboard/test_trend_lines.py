@@ -294,7 +294,7 @@ def test_the_canary_beside_a_case_tells_nothing_twice() -> None:
 def test_many_changes_before_one_point_are_counted_and_those_of_one_moment_are_one_tick() -> None:
     many = tuple(RunChange("environment", f"package-{number}", "1", "2") for number in range(7))
     point = a_point(1)
-    steps = [marks.Step(point, track, XEON, many) for track in ("nightly", "2.13.0")]
+    steps = [marks.TrackChange(point, track, XEON, many) for track in ("nightly", "2.13.0")]
     assert steps[0].told.endswith("package-3 1 → 2 and 3 more")
     assert len(marks.ticks(steps)) == 1
     assert marks.ticks([]).empty

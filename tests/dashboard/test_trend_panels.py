@@ -5,16 +5,16 @@ from typing import Any
 import pandas as pd
 
 from dashboard.trends import charts
-from dashboard.trends.charts import Look
+from dashboard.trends.charts import TrendStyle
 
 
 def trend(lines: int, **look: Any) -> charts.Spec:
     return charts.trend("ms", lines, "date", a_look(**look))
 
 
-def a_look(**look: Any) -> Look:
+def a_look(**look: Any) -> TrendStyle:
     told: dict[str, Any] = {"stacked": False, "bars": True, "clock": False, **look}
-    return Look(**told)
+    return TrendStyle(**told)
 
 
 def test_stacked_lines_have_a_panel_each_and_share_the_axis() -> None:

@@ -31,7 +31,7 @@ from sqlalchemy import update
 from analysis.comparison.comparison import COMPARED, DECIDED, Comparison
 from analysis.comparison.policy import Policy
 from dashboard.upgrades import load
-from dashboard.upgrades.rules import Rules
+from dashboard.upgrades.rules import RuleChanges
 from db.connection.engine import open_database
 from db.runs import queries
 from db.schema import core_tables as tables
@@ -68,9 +68,9 @@ def filled(stored: Callable[..., Path], tmp_path: Path) -> Filled:
     return fill
 
 
-def judged(url: str, changed: Rules | None = None) -> Judged:
+def judged(url: str, changed: RuleChanges | None = None) -> Judged:
     """What the page judges, by the rules of its address."""
-    return load.judged_by(url, RUN, 0, "complete", changed or Rules()).judged
+    return load.judged_by(url, RUN, 0, "complete", changed or RuleChanges()).judged
 
 
 @pytest.mark.parametrize("database", ["empty_url", "filled_url"])
@@ -133,7 +133,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     before = judged(url).upgrade
     assert before.verdicts[RESNET].word == "slower" and before.decision == "no-go"
     page = open_page(url, PAGE, threshold="8")
-    after = judged(url, Rules(threshold=8.0)).upgrade
+    after = judged(url, RuleChanges(threshold=8.0)).upgrade
     assert after.verdicts[RESNET].word == "same" and after.decision == "go"
     assert "Go</p>" in html(page) and "No-go</p>" not in html(page)
     (said,) = [each.value for each in page.warning]
@@ -141,7 +141,7 @@ def test_a_threshold_in_the_address_judges_anew(open_page: Open, filled: Filled)
     assert "they say No-go." in said
     # The report that is taken along says so too.
     assert "judged by rules that a reader of the dashboard chose" in FORMATS[".md"](
-        judged(url, Rules(threshold=8.0))
+        judged(url, RuleChanges(threshold=8.0))
     )
     # Whoever follows the page's own link sees the same thing.
     assert f'href="/upgrade?run={RUN}&amp;threshold=8"' in html(page)

@@ -11,7 +11,7 @@ from jsonschema import ValidationError
 from analysis.comparison.policy import Limits, Policy
 from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades import charts, frames, load, rules, view
-from dashboard.upgrades.rules import Rules
+from dashboard.upgrades.rules import RuleChanges
 
 
 def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
     for weights, first in ((None, RESNET_COMPILED), (((RESNET, 30.0),), RESNET)):
         (section,) = [
             each
-            for each in load.judged_by(url, RUN, 0, "complete", Rules(weights=weights)).sections
+            for each in load.judged_by(url, RUN, 0, "complete", RuleChanges(weights=weights)).sections
             if each.title.startswith("What moved")
         ]
         assert section.frame is not None and section.chart is not None
@@ -35,22 +35,22 @@ def test_what_moved_most_by_its_weight_comes_first(tmp_path: Path) -> None:
 
 
 def test_old_addresses_stay_valid() -> None:
-    chosen = view.Upgraded(RUN, Rules("latency", 2.5, (("bert*", 3.0), ("a:b", 0.5)), ()))
+    chosen = view.UpgradeView(RUN, RuleChanges("latency", 2.5, (("bert*", 3.0), ("a:b", 0.5)), ()))
     literal = f"/upgrade?run={RUN}&metric=latency&threshold=2.5&weight=bert%2A%3A3&weight=a%3Ab%3A0.5&must="
     assert chosen.address == literal
     policy = Policy(must_not_regress=("x",))
     assert rules.settled(chosen.query(), policy) == (chosen.rules, [])
-    assert chosen.after("run", "other") == view.Upgraded("other")
+    assert chosen.after("run", "other") == view.UpgradeView("other")
     # What the policy says itself is no change.
     own = {"metric": ["latency_floor"], "threshold": ["1"], "must": ["x"]}
-    assert rules.settled(own, policy) == (Rules(), [])
+    assert rules.settled(own, policy) == (RuleChanges(), [])
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_chart_is_vega_lite_and_draws_what_lies_beyond_at_its_edge(tmp_path: Path, dark: bool) -> None:
-    found = load.judged_by(store_upgrades(tmp_path), RUN, 0, "complete", Rules())
+    found = load.judged_by(store_upgrades(tmp_path), RUN, 0, "complete", RuleChanges())
     drawn = next(each.chart for each in found.sections if each.chart)
-    look = charts.Look(3, drawn.look.axis, 0.01, "Latency floor", "faster", "slower", dark)
+    look = charts.IntervalStyle(3, drawn.look.axis, 0.01, "Latency floor", "faster", "slower", dark)
     spec = charts.intervals(look)
     assert alt.LayerChart.from_dict({**spec, "datasets": {"rows": [{}]}}).to_dict()["layer"]
     with pytest.raises(ValidationError):
@@ -82,7 +82,7 @@ def test_policies_come_back_from_toml_whatever_they_are_called() -> None:
 
 def test_every_table_can_be_had_as_csv(tmp_path: Path) -> None:
     found = load.judged_by(
-        store_upgrades(tmp_path, Story(broken=(GPT_COMPILED,))), RUN, 0, "complete", Rules()
+        store_upgrades(tmp_path, Story(broken=(GPT_COMPILED,))), RUN, 0, "complete", RuleChanges()
     )
     made = {each.title: each.frame() for each in found.sections if each.frame}
     with_a_table = {each.title for each in found.sections if "<table" in each.html}

@@ -9,11 +9,11 @@ from builders import a_run
 from report_builders import a_result, an_exact_verdict, reported
 
 from analysis.comparison.case_results import CaseResult, Side
-from analysis.comparison.comparison import decision_body
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades.sections import Report, report
 from reports import sentences, wording
+from reports.text.reason_text import decision_body, sentence
 from reports.upgrade_report import Judged
 
 GONE = a_result("gone/infer/-/eager", new=Side("crashed", "no"), verdicts={})
@@ -101,10 +101,12 @@ def test_what_a_case_may_do_is_no_ground_to_go() -> None:
     cases = [a_result(f"case{n}/infer/-/eager", -3.0) for n in range(4)]
     policy = Policy(may_break=("gone/*",), slower_share=0.5, unmeasured_share=0.5)
     upgrade = reported([*cases, GONE], policy)[2]
-    assert upgrade.decision == "go" and upgrade.reasons[0].text.startswith("gone/infer/-/eager broke")
+    assert upgrade.decision == "go" and sentence(upgrade.reasons[0]).startswith("gone/infer/-/eager broke")
     body = decision_body(upgrade)
     assert body["because"].startswith("Latency floor over 4 cases")
     assert wording.because(upgrade).endswith(body["because"])
     # Elsewhere the heaviest reason is the ground.
     upgrade = reported([*cases, GONE])[2]
-    assert decision_body(upgrade) == {"decision": "no-go", "because": upgrade.reasons[0].text}
+    body = decision_body(upgrade)
+    assert (body["decision"], body["because"]) == ("no-go", sentence(upgrade.reasons[0]))
+    assert body["broken"] == [GONE.case]

@@ -21,6 +21,7 @@ from dashboard.utilisation import telemetry as telemetry_parts
 from db.connection.engine import open_database
 from db.runs import store
 from db.telemetry import queries as telemetry
+from records.old_runs import kind_of_old_run
 from records.telemetry import TelemetryWindow
 
 
@@ -206,7 +207,7 @@ def test_a_newer_run_of_cases_that_were_named_says_why_it_has_no_window(show: An
     ],
 )
 def test_why_a_run_has_no_window(facts: dict[str, Any], why: str) -> None:
-    assert why in telemetry_parts.why_none(replace(a_run(), facts=facts))
+    assert why in telemetry_parts.why_none(replace(a_run(), facts=facts, kind=kind_of_old_run("", facts)))
 
 
 def test_without_any_telemetry_the_page_says_what_to_run_and_what_cannot_be_told(

@@ -31,7 +31,7 @@ from db.admin import check, check_runs, delete_run, prune
 from db.connection import transaction
 from db.connection.engine import Database, check_fits, open_database
 from db.findings import counts as finding_counts
-from db.findings import deliveries, notices, triage_rights
+from db.findings import notices, triage_rights
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import prometheus_counts, task_attempts
@@ -47,9 +47,11 @@ from db.runs import (
     traces,
     upgrades,
 )
-from db.series import measured_on, nightly_queries, rollups, series_history
+from db.series import measured_on, nightly_queries, releases, series_history
 from db.telemetry import queries as telemetry
+from records.deliveries import Delivery, DeliveryState
 from records.findings import FindingGroup, NewFinding, Notice
+from records.kinds import RunKind
 from records.outcomes import MetricDefinition
 from records.runs import RunsOnly
 from records.series import Track
@@ -86,10 +88,10 @@ def _fill(database: Database) -> None:
         store.save_measurements(database, run.id, measurements_for(outcomes))
     store.save_run(database, a_run("traced", suite=traces.SUITE, started_at=a_night(3)))
     upgrade = a_run("judged", environments=[OLD, NEW], started_at=a_night(3))
-    store.save_run(database, replace(upgrade, command="pyrometer upgrade 2.9.1 2.10.0"))
-    about = {"comparison": {"confirms": True}, "note": "100 %"}
+    store.save_run(database, replace(upgrade, kind=RunKind.UPGRADE))
     session = a_run("confirming", environments=[OLD, NEW], started_at=a_night(3))
-    store.save_run(database, replace(session, command="pyrometer upgrade 2.9.1 2.10.0", facts=about))
+    store.save_run(database, replace(session, kind=RunKind.CONFIRMATION))
+    store.save_run(database, a_run("20260830-020000-asv-0123abcd", started_at=a_night(-2)))
     facts = {"operators": [{"name": "aten::mm", "calls": 3}], "device": "cpu"}
     store.save_outcomes(database, "traced", [an_outcome(MLP, metrics={}, facts=facts, blocks=())])
     metric_definitions.save_metrics(database, [MetricDefinition("dynamo.speedup", "Speed-up", "x", "higher")])
@@ -171,6 +173,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.suites_and_machines: queries.suites_and_machines,
     queries.run_summary: lambda database: queries.run_summary(database, "night-2"),
     queries.run_summaries: lambda database: queries.run_summaries(database, ["night-2", "night-1"]),
+    queries.foreign_runs: queries.foreign_runs,
     queries.run_ids: queries.run_ids,
     queries.runs_by_age: queries.runs_by_age,
     queries.latest_run_id: queries.latest_run_id,
@@ -181,7 +184,7 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     queries.series_keys: queries.series_keys,
     queries.series: lambda database: queries.series(database, _latency(database), newest=2),
     upgrades.upgrade_runs: lambda database: [
-        upgrades.upgrade_runs(database, newest=3, confirms=confirms)[0] for confirms in (None, False, True)
+        upgrades.upgrade_runs(database, kind, newest=3)[0] for kind in (RunKind.UPGRADE, RunKind.CONFIRMATION)
     ],
     queries.headlines: lambda database: queries.headlines(database, "latency"),
     replicates.replicates_of_run: lambda database: replicates.replicates_of_run(database, "night-2"),
@@ -204,12 +207,10 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     measured_on.points_of_version: lambda database: measured_on.points_of_version(
         database, "latency", OLD.torch_version, newest=2
     ),
-    rollups.releases: rollups.releases,
-    rollups.release_points: lambda database: rollups.release_points(
-        database, rollups.releases(database), "latency"
+    releases.releases: releases.releases,
+    releases.release_points: lambda database: releases.release_points(
+        database, releases.releases(database), "latency"
     ),
-    rollups.rebuild_rollups: rollups.rebuild_rollups,
-    rollups.rollup_differences: lambda database: [rollups.rollup_differences(database)],
     telemetry.windows: lambda database: telemetry.windows(database, case=MLP, limit=5),
     telemetry.recording: lambda database: telemetry.recording(database, *_OUTCOME, "host"),
     transaction.together: _in_one,
@@ -296,8 +297,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
         database, Notice("digest", "night-3", a_night(3), "A quiet night", "")
     ),
     notices.notice: lambda database: notices.notice(database, "digest", "night-3"),
-    deliveries.replace_delivery: lambda database: deliveries.replace_delivery(
-        database, "digest", "night-3", "mail", None, deliveries.Delivery("failed", a_night(4), 1, "no")
+    notices.replace_delivery: lambda database: notices.replace_delivery(
+        database, "digest", "night-3", "mail", None, Delivery(DeliveryState.FAILED, a_night(4), 1, "no")
     ),
     notices.notices: notices.notices,
     outcome_counts.endings: lambda database: outcome_counts.endings(database, ["night-2", "night-1"]),
@@ -335,11 +336,8 @@ CALLS: dict[Callable[..., Any], Callable[[Database], Any]] = {
     check.count_check: check.count_check,
     check.point_check: check.point_check,
     check.metric_check: lambda database: check.metric_check(database, {"latency"}),
-    check.rollup_check: check.rollup_check,
     check.queue_check: check.queue_check,
-    check_runs.measurement_check: lambda database: check_runs.measurement_check(
-        database, measurements_for, lambda run: False
-    ),
+    check_runs.measurement_check: lambda database: check_runs.measurement_check(database, measurements_for),
     check_runs.sample_check: check_runs.sample_check,
     check_runs.telemetry_check: check_runs.telemetry_check,
     delete_run.forget_run: lambda database: delete_run.forget_run(database, "traced"),

@@ -20,6 +20,7 @@ from db.runs import queries, store
 from db.runs.metric_definitions import save_metrics
 from db.schema import core_tables as tables
 from db.schema import queue_tables
+from records.kinds import RunSource
 from records.outcomes import MetricDefinition, Replicate
 from records.tasks import NewTask
 from workflows.ingest import measured
@@ -63,7 +64,7 @@ def everything(url: str, **how: Any) -> dict[str, Checked]:
             schema_check(database),
             *(guarded(name, unit, lambda one=look: one(database)) for name, unit, look in WHOLE),
         ]
-        found.append(measurement_check(database, measured, **{"imported": lambda _: False, **how}))
+        found.append(measurement_check(database, measured, **how))
         found += [sample_check(database), telemetry_check(database)]
     return {each.name: each for each in found}
 
@@ -89,7 +90,6 @@ def test_a_sound_database_is_sound_and_counted(url: str, database: Database) -> 
         "schema": 1,
         "counts": 3,
         "points": points,
-        "rollups": 2 * 2 * 3,
         "measurements": points,
         "queue": 0,
         "samples": 24,
@@ -143,9 +143,9 @@ def test_a_measurement_that_its_outcomes_do_not_say_is_found(url: str, database:
 def test_what_was_imported_is_taken_as_it_came(url: str, database: Database) -> None:
     filled(database)
     spoil(database, delete(tables.Measurement).where(tables.Measurement.run_number == 1))
-    spoil(database, delete(tables.ReleaseRollup))
-    found = everything(url, imported=lambda run: run.startswith("run-"))
-    assert set(problems(found)) == {"rollups"} and found["measurements"].count == 0
+    spoil(database, update(tables.Run).values(source=RunSource.IMPORTED))
+    found = everything(url)
+    assert problems(found) == {} and found["measurements"].count == 0
     assert found["measurements"].notes == ("3 runs are imported, and taken as it came",)
 
 
@@ -180,13 +180,6 @@ def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None
     newest, *_, oldest = found["telemetry"]
     assert "is too old to read" in newest and "has 3 rows, and 4 beside it" in oldest
     assert found.keys() == {"samples", "telemetry"}
-
-
-def test_rollups_that_are_left_over_are_found(url: str, database: Database) -> None:
-    filled(database)
-    spoil(database, update(tables.ReleaseRollup).where(tables.ReleaseRollup.series_id == 1).values(runs=9))
-    (one, other) = problems(everything(url))["rollups"]
-    assert one.startswith("The rollup of 2.12.1+cpu of ") and other.startswith("The rollup of 2.13.0+cpu of ")
 
 
 def test_a_metric_that_nobody_defines_is_found(url: str, database: Database) -> None:

@@ -9,12 +9,13 @@ import pytest
 from builders import a_machine, a_night, a_profile, a_run, an_environment, an_outcome, measurements_for
 from sqlalchemy import event
 
+from db.connection import statements
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.store import save_measurements, save_outcomes, save_run
 from db.series import measured_on, nightly_queries
 
-#: Fewer than there are series or runs; a stock SQLite takes 32,766.
+#: Fewer than there are series or runs, and three batches: a stock SQLite takes 32,766, a batch is 10,000.
 VARIABLES = 100
 MANY = 150
 TORCH = "2.13.0+cpu"
@@ -25,8 +26,9 @@ def _limit(connection: sqlite3.Connection, *_: object) -> None:
 
 
 @pytest.fixture
-def database(sqlite_tables: Path, tmp_path: Path) -> Iterator[Database]:
+def database(sqlite_tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Many runs, the newest of many cases, behind connections that take few variables."""
+    monkeypatch.setattr(statements, "BATCH", VARIABLES // 3)
     file = Path(shutil.copyfile(sqlite_tables, tmp_path / "pyrometer.db"))
     cases = [f"case_{number}/infer/-/eager" for number in range(MANY)]
     newest = [an_outcome(case, environment=an_environment(TORCH), blocks=()) for case in cases]

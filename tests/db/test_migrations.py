@@ -4,11 +4,14 @@ Whoever adds a revision adds a file here too: `old_databases/REVISION.db`, made 
 before, with `python tests/db/test_migrations.py FILE`.
 """
 
+import json
 import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +24,20 @@ from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
 from db.connection.connection import make_engine, parse_url
 from db.connection.engine import Database, Upgrade, open_database, upgrade
-from db.errors import DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
+from db.errors import DamagedTelemetry, DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
+from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.queue import queries as queue_queries
 from db.runs import queries, store
 from db.schema import core_tables as tables
 from db.schema import version as schema
-from db.series import rollups, series_history
+from db.series import releases, series_history
 from db.telemetry import queries as telemetry
+from records.deliveries import Delivery, DeliveryState
 from records.findings import NewFinding
+from records.kinds import EnvironmentKind, RunKind, RunSource
+from records.old_runs import kind_of_old_environment, kind_of_old_run, source_of_old_run
 from records.outcomes import Outcome
 from records.runs import Run
 from records.series import Track
@@ -46,6 +53,55 @@ _RECORDINGS = (
         "GPU-1", rung="gpm", values={"sm_utilisation": (97.1, 96.9, 0.1 + 0.2)}, notes=("no NVLink",)
     ),
 )
+
+#: Runs as programs before schema 0008 stored them: id, command, facts, and what these said of each.
+_OLD_RUNS = (
+    ("20260901-020000-0123abcd", "pyrometer run", "{}", ("run", "measured", "")),
+    ("20260901-030000-0123abcd", "pyrometer run", '{"timing":{"trace_steps":0}}', ("run", "measured", "")),
+    (
+        "20260901-040000-0123abcd",
+        "pyrometer profile",
+        '{"timing":{"trace_steps":9}}',
+        ("trace", "measured", ""),
+    ),
+    ("20260901-050000-0123abcd", "pyrometer upgrade a b", "{}", ("upgrade", "measured", "")),
+    (
+        "20260901-060000-0123abcd",
+        "pyrometer upgrade a b",
+        '{"comparison":{"confirms":false},"said":"\\"confirms\\":true","load":NaN}',
+        ("upgrade", "measured", ""),
+    ),
+    (
+        "20260901-070000-0123abcd",
+        "pyrometer upgrade a b",
+        '{"comparison":{"old":"a","confirms":true}}',
+        ("confirmation", "measured", ""),
+    ),
+    ("20260901-080000-0123abcd", "pyrometer bisect a b", '{"comparison":{}}', ("bisection", "measured", "")),
+    ("20260901-090000-oss-v3-0123abcd", "pyrometer import", "{}", ("run", "imported", "oss-v3")),
+    ("undated-asv-0123abcd4567ef89", "pyrometer import", "{}", ("run", "imported", "asv")),
+    ("20260901-100000-submitted-0123abcd", "pyrometer submit", "{}", ("run", "submitted", "")),
+)
+#: Name, version of PyTorch and the run of an environment, and what it is.
+_OLD_ENVIRONMENTS = (
+    ("nightly", "2.14.0", "20260901-020000-0123abcd", "measured"),
+    ("canary", "", "20260901-020000-0123abcd", "canary"),
+    ("onnxruntime 1.20", "", "20260901-090000-oss-v3-0123abcd", "foreign"),
+    ("canary", "", "undated-asv-0123abcd4567ef89", "foreign"),
+    ("torch", "2.13.0", "20260901-100000-submitted-0123abcd", "foreign"),
+)
+#: How a notice said what became of it at each target.
+_OLD_SENT = {
+    "mail": "2026-09-02T04:00:00+02:00",
+    "pager": "failed 3 2026-09-02T02:00:00+00:00 it did not answer: in time",
+    "chat": "trying 1 2026-09-02T02:00:00+00:00",
+}
+_AT = datetime(2026, 9, 2, 2, tzinfo=UTC)
+_DELIVERIES = {
+    "mail": Delivery(DeliveryState.DELIVERED, _AT),
+    "pager": Delivery(DeliveryState.FAILED, _AT, 3, "it did not answer: in time"),
+    "chat": Delivery(DeliveryState.TRYING, _AT, 1),
+}
 
 NEXT_REVISION = """
 import sqlalchemy as sa
@@ -92,6 +148,18 @@ def _fill_with_telemetry(database: Database) -> None:
     store.save_outcomes(database, "observed", [an_outcome(MLP, telemetry=_RECORDINGS)])
 
 
+def _fill_with_every_kind(database: Database) -> None:
+    """A run of each kind and source, and the canary's environment: older schemas had no columns for them."""
+    environments = (an_environment(), replace(an_environment("", "canary"), kind=EnvironmentKind.CANARY))
+    for number, kind in enumerate(RunKind):
+        run = a_run(f"kind-{kind}", environments=environments, started_at=a_night(number - 9))
+        store.save_run(database, replace(run, kind=kind))
+    for number, source in enumerate(RunSource):
+        run = a_run(f"source-{source}", started_at=a_night(number - 19))
+        name = "asv" if source == RunSource.IMPORTED else ""
+        store.save_run(database, replace(run, source=source, source_format=name))
+
+
 def _a_scheduler(**facts: Any) -> SchedulerSeen:
     return SchedulerSeen("bench-1/b/1/2", "bench-1", ("bench-1",), a_night(0), a_night(1), 7, "0.7.0", facts)
 
@@ -126,10 +194,9 @@ def _assert_filled(database: Database) -> None:
         assert len(queries.measurements_of_run(database, run.id)) == 6
     assert [headline.latest.run for headline in queries.headlines(database, "latency")] == ["night-1"] * 2
     versions = ["2.13.0+cpu", "2.12.1+cpu"]
-    assert rollups.releases(database) == versions
-    mlp, _ = (rollups.release_points(database, [version], "latency")[0].median for version in versions)
+    assert releases.releases(database) == versions
+    mlp, _ = (releases.release_points(database, [version], "latency")[0].median for version in versions)
     assert mlp == 3.125, "made of the measurement of the two replicates 3 and 3.25"
-    assert rollups.rollup_differences(database) == []
 
 
 def _copy(file: Path, url: str) -> None:
@@ -247,7 +314,7 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
     migrated = _schema_at(empty_url)
     assert migrated == _described_schema(other)
     if empty_url.startswith("sqlite"):
-        assert migrated["without rowid"] == ["measurement", "release_rollup"]
+        assert migrated["without rowid"] == ["measurement"]
     for name in (
         "ck_outcome_status",
         "ck_run_state",
@@ -255,7 +322,6 @@ def test_migrations_arrive_at_the_schema_that_the_tables_describe(
         "uq_run_id",
         "fk_telemetry_outcome",
         "ck_metric_better",
-        "fk_release_rollup_series_id_series",
         "ix_environment_torch_version",
         "fk_task_schedule_due_at_fire",
         "uq_finding_series_id_schedule_track_label_at_run_direction",
@@ -299,6 +365,23 @@ def test_an_old_recording_is_read_as_it_was(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "damaged", [b"", b"sand", lambda blob: blob[:-9], lambda blob: blob[:40] + blob[41:]]
+)
+def test_a_damaged_old_recording_is_damaged_and_stops_nothing(tmp_path: Path, damaged: Any) -> None:
+    copy = tmp_path / "pyrometer.db"
+    shutil.copy(OLD_DATABASES[6], copy)
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        (blob,) = connection.execute("SELECT blob FROM telemetry WHERE device = 'GPU-1'").fetchone()
+        spoiled = damaged(blob) if callable(damaged) else damaged
+        connection.execute("UPDATE telemetry SET blob = ? WHERE device = 'GPU-1'", (spoiled,))
+    about = ("observed", MLP, an_environment().fingerprint, 0)
+    with open_database(f"sqlite:///{copy}") as database:
+        assert telemetry.recording(database, *about, _RECORDINGS[0].device) == _RECORDINGS[0]
+        with pytest.raises(DamagedTelemetry, match="The stored recording cannot be read back"):
+            telemetry.recording(database, *about, "GPU-1")
+
+
+@pytest.mark.parametrize(
     "path", [each for each in OLD_DATABASES if each.stem >= "0005"], ids=lambda path: path.stem
 )
 def test_what_an_old_schedule_did_and_found_is_read_as_it_was(path: Path, empty_url: str) -> None:
@@ -328,6 +411,70 @@ def test_the_rows_of_every_schema_come_through(path: Path, empty_url: str) -> No
         _fill_with_telemetry(database)
         _assert_filled(database)
         assert [each.device for each in telemetry.windows(database)] == ["GPU-1", "host"]
+
+
+def _insert_runs_of_every_kind(connection: Connection) -> None:
+    """Rows as a program of schema 0007 wrote them, beside those of `old_databases/0007.db`."""
+    same = "suite, started_at, state, machine_id, profile_id, harness, planned, notes, counts, hardware_id"
+    insert_run = sa.text(
+        f"INSERT INTO run (number, id, command, facts, {same}) "
+        f"SELECT :number, :id, :command, :facts, {same} FROM run WHERE id = 'night-0'"
+    )
+    insert_environment = sa.text(
+        "INSERT INTO environment (id, fingerprint, name, torch_version, python_version, facts) "
+        "VALUES (:id, :fingerprint, :name, :torch, '3.12', '{}')"
+    )
+    link = sa.text("INSERT INTO run_environment SELECT number, :environment, 0 FROM run WHERE id = :run")
+    for number, (run, text, facts, _) in enumerate(_OLD_RUNS, 101):
+        connection.execute(insert_run, {"number": number, "id": run, "command": text, "facts": facts})
+    for number, (name, version, run, _) in enumerate(_OLD_ENVIRONMENTS, 101):
+        values = {"id": number, "fingerprint": f"old-{number}", "name": name, "torch": version}
+        connection.execute(insert_environment, values)
+        connection.execute(link, {"environment": number, "run": run})
+    notice = "INSERT INTO notice VALUES (:kind, 'night', '2026-09-02 02:00:00+00:00', '', '', '{}', :sent)"
+    for kind, sent in (("digest", json.dumps(_OLD_SENT)), ("release", "{}")):
+        connection.execute(sa.text(notice), {"kind": kind, "sent": sent})
+
+
+def test_what_was_guessed_of_old_rows_stands_in_columns(empty_url: str) -> None:
+    _copy(OLD_DATABASES[0].with_name("0007.db"), empty_url)
+    engine = make_engine(parse_url(empty_url), timeout=5)
+    with engine.begin() as connection:
+        _insert_runs_of_every_kind(connection)
+    engine.dispose()
+    upgrade(empty_url)
+    with open_database(empty_url) as database:
+        runs = [queries.run_record(database, run) for run, *_ in _OLD_RUNS]
+        assert [each and (each.kind, each.source, each.source_format) for each in runs] == [
+            (RunKind(kind), RunSource(source), format) for *_, (kind, source, format) in _OLD_RUNS
+        ]
+        for each in filter(None, runs):
+            assert each.kind == kind_of_old_run(each.command, each.facts)
+            assert (each.source, each.source_format) == source_of_old_run(each.id)
+            for one in each.environments:
+                assert one.kind == kind_of_old_environment(one.torch_version, each.source)
+        with database.reading() as connection:
+            kinds = select(tables.Environment.kind).where(tables.Environment.id > 100)
+            found = connection.execute(kinds.order_by(tables.Environment.id)).scalars().all()
+        assert found == [EnvironmentKind(kind) for *_, kind in _OLD_ENVIRONMENTS]
+        assert [each.deliveries for each in notices.notices(database)] == [_DELIVERIES, {}]
+
+
+@pytest.mark.parametrize("path", OLD_DATABASES, ids=lambda path: path.stem)
+def test_old_databases_hold_what_was_guessed_of_their_rows(path: Path, empty_url: str) -> None:
+    _copy(path, empty_url)
+    upgrade(empty_url)
+    with open_database(empty_url) as database:
+        for id in queries.run_ids(database):
+            run = queries.run_record(database, id)
+            assert run is not None
+            about, _, name = id.partition("-")
+            assert run.kind == (name if about == "kind" else RunKind.RUN)
+            assert run.source == (name if about == "source" else RunSource.MEASURED)
+            assert run.source_format == ("asv" if run.source == RunSource.IMPORTED else "")
+            for each in run.environments:
+                canary = each.name == "canary"
+                assert each.kind == (EnvironmentKind.CANARY if canary else EnvironmentKind.MEASURED)
 
 
 def test_sqlite_migrates_by_itself_after_a_copy(old_file: Path, next_revision: Path) -> None:
@@ -362,7 +509,7 @@ def test_a_migration_that_orphans_rows_is_taken_back(old_file: Path, next_revisi
 
 
 def test_no_copy_no_migration(old_file: Path, next_revision: Path) -> None:
-    old_file.with_name("pyrometer.db.before-9999.part").mkdir()
+    old_file.with_name("pyrometer.db.before-9999").mkdir()
     with pytest.raises(DatabaseUnavailable):
         open_database(f"sqlite:///{old_file}")
     assert _revision_in(old_file) == TODAY
@@ -401,6 +548,7 @@ def _write_old_database(path: Path) -> None:
         _fill(database)
         _fill_with_telemetry(database)
         _fill_with_a_schedule(database)
+        _fill_with_every_kind(database)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM;")
 

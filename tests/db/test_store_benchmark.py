@@ -34,5 +34,5 @@ def test_every_part_of_it_runs(
     assert "sqlite: 2,800 results, 1,200 rows of telemetry" in printed
     for question in ("overview: headlines", "trends: eight series", "utilisation: a recording", "traces: of"):
         assert question in printed
-    assert "a night of 350 results, 1118 rows in all" in printed
+    assert "a night of 350 results, 768 rows in all" in printed
     assert "the store's rate is" in printed and "beside a writer" in printed

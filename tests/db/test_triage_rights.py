@@ -43,7 +43,7 @@ def test_an_account_that_only_looks_may_not(postgres: PostgresServer) -> None:
         with open_database(looker, create=False) as database:
             assert "may only be read by this account" in triage_refused(database)
         with open_database(url) as database, database.writing() as connection:
-            # As much as `pyrometer db roles` gives to whoever looks.
+            # As much as deploy/roles.sql gives to the reader.
             connection.execute(text("GRANT INSERT ON triage TO looker"))
             connection.execute(text("GRANT UPDATE (triage, muted_until, link) ON finding TO looker"))
             connection.execute(text("GRANT USAGE ON SEQUENCE triage_id_seq TO looker"))

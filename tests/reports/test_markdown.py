@@ -10,6 +10,7 @@ from report_builders import NASTY, Report, a_large_upgrade, a_mixed_upgrade, a_r
 from analysis.comparison.case_results import Side
 from analysis.comparison.policy import Policy
 from reports.markdown import upgrade_markdown
+from reports.text.reason_text import sentence
 
 
 def an_unclear_upgrade() -> Report:
@@ -56,7 +57,7 @@ def test_every_case_exclusion_and_command_is_in_it(which: str) -> None:
     for one in upgrade.exclusions:
         assert any(case == f"`{one.case}`" for case, _ in listed)
     for reason in upgrade.reasons:
-        assert " ".join(reason.text.split())[:40] in " ".join(html.unescape(text).split())
+        assert " ".join(sentence(reason).split())[:40] in " ".join(html.unescape(text).split())
     # What GitHub takes as the text of a pull request.
     assert len(text) < 65_536
 

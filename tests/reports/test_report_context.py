@@ -13,19 +13,19 @@ from analysis.comparison.what_would_decide import Settling
 from reports import sentences
 from reports.markdown import upgrade_markdown
 from reports.page import upgrade_html
-from reports.report_context import Change, changes
+from reports.report_context import EnvironmentChange, changes
 from reports.upgrade_report import judged
 
 
 def test_what_differs_is_python_torch_cuda_and_packages_by_name() -> None:
     subject = a_subject()
     assert changes(subject.old, replace(subject.new, cuda="13.0")) == (
-        Change("Python", "3.11.7", "3.12.4"),
-        Change("PyTorch", "2.13.0+cpu", "2.15.0+cpu"),
-        Change("CUDA", "", "13.0"),
-        Change("numpy", "2.3.1", "2.4.0"),
-        Change("setuptools", "80.9.0", ""),
-        Change("triton", "", "3.8.0"),
+        EnvironmentChange("Python", "3.11.7", "3.12.4"),
+        EnvironmentChange("PyTorch", "2.13.0+cpu", "2.15.0+cpu"),
+        EnvironmentChange("CUDA", "", "13.0"),
+        EnvironmentChange("numpy", "2.3.1", "2.4.0"),
+        EnvironmentChange("setuptools", "80.9.0", ""),
+        EnvironmentChange("triton", "", "3.8.0"),
     )
 
 
@@ -50,10 +50,10 @@ def test_two_builds_of_one_version_differ_in_what_makes_them_two() -> None:
         a_run(environments=[old, new]), Comparison(old.fingerprint, new.fingerprint, Plan(), Policy()), []
     )
     assert changes(one.subject.old, one.subject.new) == (
-        Change("PyTorch's commit", "1" * 40, "2" * 40),
-        Change("cuDNN", "90100", "90700"),
-        Change("debug build", "", "yes"),
-        Change("digest of the build's flags", "aaaa", "bbbb"),
+        EnvironmentChange("PyTorch's commit", "1" * 40, "2" * 40),
+        EnvironmentChange("cuDNN", "90100", "90700"),
+        EnvironmentChange("debug build", "", "yes"),
+        EnvironmentChange("digest of the build's flags", "aaaa", "bbbb"),
     )
     for text in (
         report(one.subject, one.results, one.upgrade) for report in (upgrade_markdown, upgrade_html)
@@ -80,7 +80,10 @@ def test_nothing_differs_only_where_the_fingerprints_are_one() -> None:
 def test_a_package_that_is_there_twice_is_told_with_both_versions() -> None:
     old = a_subject().old
     twice = replace(old, packages=(*old.packages, "numpy==1.26.0", "odd"))
-    assert changes(old, twice) == (Change("numpy", "2.3.1", "1.26.0, 2.3.1"), Change("odd", "", "unknown"))
+    assert changes(old, twice) == (
+        EnvironmentChange("numpy", "2.3.1", "1.26.0, 2.3.1"),
+        EnvironmentChange("odd", "", "unknown"),
+    )
 
 
 def test_the_command_can_be_typed_as_it_stands() -> None:

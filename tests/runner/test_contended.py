@@ -18,15 +18,16 @@ import pytest
 from measuring import CASE_FILES, QUICK, Happened, Scratch, attempt, carriers, conditions, listen, wait_until
 from measuring_site import unavailable
 
+from records.outcomes import Outcome
+from records.telemetry import Recording
 from runner import journal
 from runner.execution.executor import Entered, LocalExecutor, Measured
 from runner.execution.session import Conditions
 from runner.journal import Journal
 from runner.profile import Profile
-from runner.records import Outcome
+from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.gpu.nvml import THROTTLE_FIELDS
 from runner.telemetry.sampler_client import Sampler
-from runner.telemetry.samples import GpuCounters, Reading, Recording
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

@@ -7,7 +7,7 @@ import pytest
 from measuring import CASE_FILES, Happened, Scratch, alive, conditions, measure
 from measuring_site import unavailable
 
-from runner.records import Outcome
+from records.outcomes import Outcome
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

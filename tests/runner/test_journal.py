@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measuring import fill, wait_until
 
+from records.outcomes import Outcome, Planned
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
-from runner.records import Outcome, Planned
 
 HEADER = {"run": "20260901-020000-abcd", "planned": [1, 2, 3]}
 
@@ -44,7 +45,14 @@ def an_outcome(replicate: int = 0, reason: str = "") -> Outcome:
     """A small outcome."""
     metrics = {"latency": 1.25 + replicate}
     return Outcome(
-        "mlp/infer/-/eager", "default", replicate, "ok", reason, metrics=metrics, blocks=((1, 2), (3,))
+        "mlp/infer/-/eager",
+        "default",
+        replicate,
+        "ok",
+        reason,
+        started_at=datetime(2026, 9, 1, 2, tzinfo=UTC),
+        metrics=metrics,
+        blocks=((1, 2), (3,)),
     )
 
 
@@ -305,7 +313,7 @@ def test_a_run_killed_at_any_moment_loses_no_line_that_was_acknowledged(tmp_path
     program = f"""
         from pathlib import Path
         from runner.journal import Journal
-        from runner.records import Outcome
+        from records.outcomes import Outcome
         with Journal(Path({str(tmp_path)!r})) as journal:
             journal.header({HEADER!r})
             for number in range(10**6):

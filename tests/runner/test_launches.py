@@ -8,9 +8,9 @@ import pytest
 from measuring import CASE_FILES, Happened, Scratch, conditions, measure
 from measuring_site import unavailable
 
+from records.outcomes import Outcome
 from runner import profile
 from runner.execution.launch.allocators import NoAllocator, library
-from runner.records import Outcome
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

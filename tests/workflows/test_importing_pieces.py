@@ -260,16 +260,16 @@ def test_a_journal_is_read_before_anybody_has_to_wait(
     url: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_journal(tmp_path / "data", "20260901-020000-1f3a")
-    read = journal.read
+    parse = journal.parse
     times = 0
     with open_database(url, timeout=0.2) as other:
 
-        def and_write(path: Path) -> journal.Contents:
+        def and_write(written: bytes, first_line: int = 1) -> journal.Contents:
             nonlocal times
             times += 1
             store.save_run(other, a_run(f"other-{times}", started_at=a_night(times)))
-            return read(path)
+            return parse(written, first_line)
 
-        monkeypatch.setattr(journal, "read", and_write)
+        monkeypatch.setattr(journal, "parse", and_write)
         arrived = arrive(path, None, database, lambda stored: None)
     assert times == 1 and arrived.new == arrived.held

@@ -18,11 +18,10 @@ from measuring_site import ADD, LINEAR, RAISES, WOBBLES, of_the_plan
 from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.replicates import stored_outcomes
-from records.outcomes import Measurement
+from records.outcomes import Measurement, Outcome
 from runner import journal
 from runner.errors import JournalError
-from runner.records import Outcome
-from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, stored_outcome
+from workflows.ingest import Ingested, Position, Read, ingest, ingest_pending, pending, storable
 
 pytestmark = pytest.mark.torch
 
@@ -129,7 +128,7 @@ def test_what_went_wrong_is_kept_with_its_reason(the_journal: Path, database: Da
 
 def measurements(outcomes: list[Outcome]) -> list[Measurement]:
     """What outcomes say together."""
-    return Read(Path(), Position(), a_run(), tuple(map(stored_outcome, outcomes)), ()).measurements
+    return Read(Path(), Position(), a_run(), tuple(map(storable, outcomes)), ()).measurements
 
 
 def test_a_wrong_answer_measures_nothing_however_fast() -> None:
@@ -144,9 +143,9 @@ def test_numbers_that_are_none_reach_no_database() -> None:
     facts = {"check": {"error": math.nan}, "list": [1.0, math.inf]}
     outcome = Outcome(ADD, "env", 0, "ok", metrics={"latency": 1.0, "model_tflops": math.nan}, facts=facts)
     assert [m.metric for m in measurements([outcome])] == ["latency"]
-    stored = stored_outcome(outcome)
+    stored = storable(outcome)
     assert stored.metrics == {"latency": 1.0}
-    assert stored.facts == {"check": {"error": None}, "list": [1.0, None], "phases": {}}
+    assert stored.facts == {"check": {"error": None}, "list": [1.0, None]}
 
 
 def test_one_metric_of_any_size_keeps_no_run_out() -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from runner.records import Outcome, Planned, SessionPlan, Timing
+from records.outcomes import Outcome, Planned
+from runner.session_plan import SessionPlan, Timing
 from runner.suites import plan
 from workflows.remaining import Durations, UnderWay
 
@@ -46,7 +47,12 @@ class Machine:
             yield from spend(one, "finish", 0.5)
             yield from spend(one, "check", 1.5)
             yield Outcome(
-                one.case, "e", one.replicate, "ok", wall_seconds=self.now - begun, phases=phases[one]
+                one.case,
+                "e",
+                one.replicate,
+                "ok",
+                wall_seconds=self.now - begun,
+                facts={"phases": phases[one]},
             )
 
 
@@ -107,10 +113,12 @@ def test_the_rounds_of_the_last_session_count_down() -> None:
 def test_cases_that_were_not_measured_yet_are_taken_for_as_slow_as_their_kind() -> None:
     durations = Durations(TIMING)
     for case, seconds in ((EAGER, 20.0), (COMPILED, 100.0)):
-        durations.learn(Outcome(case, "e", 0, "ok", wall_seconds=120.0, phases={"measure": seconds}))
+        durations.learn(
+            Outcome(case, "e", 0, "ok", wall_seconds=120.0, facts={"phases": {"measure": seconds}})
+        )
     unseen = [Planned(case, "e", 0) for case in (LSTM, LSTM.replace("eager", "compile=default"))]
     assert [durations.replicate(one) for one in unseen] == pytest.approx([20.0, 100.0])
-    durations.learn(Outcome(LSTM, "e", 0, "crashed", wall_seconds=3.0, phases={"import": 3.0}))
+    durations.learn(Outcome(LSTM, "e", 0, "crashed", wall_seconds=3.0, facts={"phases": {"import": 3.0}}))
     assert durations.replicate(unseen[0]) == pytest.approx(3.0), "what crashed at once will again"
     assert durations.replicate(Planned(EAGER, "e", 0)) == pytest.approx(20.0)
 

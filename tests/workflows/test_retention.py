@@ -18,21 +18,17 @@ from cli.commands.database import app
 from db.connection.engine import Database, open_database
 from db.runs import queries, store
 from db.telemetry import queries as telemetry
+from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
 from runner.journal import FILE, Journal
-from runner.records import Outcome, Planned
-from runner.telemetry import samples
-from workflows.ingest import ingest, stored_outcome
+from workflows.ingest import ingest, storable
 from workflows.recorder import Recorder
 from workflows.retention import FOR_EVER, Kept, prune
 
 ENVIRONMENT = an_environment().fingerprint
 NOW = datetime.now(UTC)
 
-ROWS = samples.Recording(
-    "GPU-1", "NVIDIA H200", "gpm", (5, 9), (9, 12), {"sm_utilisation": (97.25, None)}, ("no NVLink",)
-)
-STORED = Recording(
+ROWS = Recording(
     "GPU-1", "NVIDIA H200", "gpm", (5, 9), (9, 12), {"sm_utilisation": (97.25, None)}, ("no NVLink",)
 )
 OUTCOME = Outcome(MLP, ENVIRONMENT, 0, "ok", metrics={"latency": 2.0}, blocks=((5, 6),), telemetry=(ROWS,))
@@ -78,12 +74,12 @@ def test_a_recording_reaches_the_database_as_it_was_measured(
     notes: list[str] = []
     path = a_run_of(tmp_path, url, notes, Kept(90))
     about = ("tonight", MLP, ENVIRONMENT, 0, "GPU-1")
-    assert telemetry.recording(database, *about) == STORED
+    assert telemetry.recording(database, *about) == ROWS
     assert ingest(path, database).new_outcomes == 0, "the journal holds nothing that is not stored"
     assert len(telemetry.windows(database)) == 1 and notes == []
     with open_database(f"sqlite:///{tmp_path}/another.db") as another:
         assert ingest(path, another).new_outcomes == 1
-        assert telemetry.recording(another, *about) == STORED
+        assert telemetry.recording(another, *about) == ROWS
 
 
 def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> None:
@@ -104,8 +100,8 @@ def test_a_journal_from_before_telemetry_goes_in(tmp_path: Path, url: str) -> No
 
 
 def test_what_is_no_number_is_stored_as_missing() -> None:
-    rows = samples.Recording("host", "", "none", (1, 2), (2, 3), {"steal": (float("nan"), float("inf"))})
-    (stored,) = stored_outcome(Outcome(MLP, ENVIRONMENT, 0, "ok", telemetry=(rows,))).telemetry
+    rows = Recording("host", "", "none", (1, 2), (2, 3), {"steal": (float("nan"), float("inf"))})
+    (stored,) = storable(Outcome(MLP, ENVIRONMENT, 0, "ok", telemetry=(rows,))).telemetry
     assert stored.values == {"steal": (None, None)}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runner.records import Target
+from runner.session_plan import Target
 from workflows.run_header import Header
 
 

@@ -1,13 +1,15 @@
 """Which session comes next: pairs of one case lie apart in time, and end when they tell nothing new."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
-from runner.records import Outcome, Planned, SessionPlan, Timing
+from records.outcomes import Outcome, Planned
+from runner.session_plan import SessionPlan, Timing
 from workflows.session_queue import InOrder, Pairs
 from workflows.upgrade import enough_pairs
 
@@ -159,7 +161,7 @@ def measured(pairs: int, *, colds: int = 1, warm: float = 1.4, **others: float) 
                 name: (ratio if new else 1.0) * (1 + spread[name] * (number * (2 + new) % 5))
                 for name, ratio in ratios.items()
             }
-            about = {"started_at": f"2026-01-01T00:{number:02}:00+00:00", "wall_seconds": 5.0}
+            about = {"started_at": datetime(2026, 1, 1, 0, number, tzinfo=UTC), "wall_seconds": 5.0}
             found.append(Outcome(A, side, number, "ok", metrics=metrics, **about))
     return found
 
@@ -178,7 +180,7 @@ def test_an_upgrade_measures_until_a_call_stands_at_the_rate_of_its_policy(rate:
             side,
             number,
             "ok",
-            started_at=f"2026-01-01T00:0{number}:00+00:00",
+            started_at=datetime(2026, 1, 1, 0, number, tzinfo=UTC),
             wall_seconds=5.0,
             metrics={"latency_floor": value + 0.001 * number},
         )

@@ -16,9 +16,11 @@ from analysis.comparison.comparison import COMPARED, DECIDED, compared
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from db.connection.engine import Database, open_database
-from db.runs import queries, store
+from db.runs import queries
 from db.runs.upgrades import upgrade_runs
+from records.kinds import RunKind
 from reports.body import upgrade_json
+from reports.text.reason_text import sentence
 from reports.upgrade_report import Judged, judged
 from runner import journal
 from runner.errors import JournalError
@@ -118,7 +120,8 @@ def test_what_it_came_to_is_stored_where_a_list_finds_it(tmp_path: Path, sqlite:
     ingest(write_upgrade(tmp_path / "data", STORIES["broken"]), sqlite)
     (listed,) = upgrade_runs(sqlite)
     reasons = from_database(sqlite).upgrade.reasons
-    assert listed.facts[DECIDED] == {"decision": "no-go", "because": reasons[0].text}
+    decided = listed.facts[DECIDED]
+    assert (decided["decision"], decided["because"]) == ("no-go", sentence(reasons[0]))
     assert [each.fingerprint for each in listed.environments] == [OLD.fingerprint, NEW.fingerprint]
     assert listed.hardware_label == "Xeon 6430, 2 cores" and listed.state == "complete"
 
@@ -130,26 +133,21 @@ def test_one_that_was_interrupted_has_come_to_nothing(tmp_path: Path, sqlite: Da
 
 
 def test_only_upgrades_are_listed_newest_first(tmp_path: Path, sqlite: Database) -> None:
-    for day, command in enumerate(("pyrometer run", "pyrometer upgrade a b", "pyrometer bisect a b")):
+    for day, kind in enumerate((RunKind.RUN, RunKind.UPGRADE, RunKind.BISECTION)):
         begun = BEGUN.replace(day=20 + 2 * day)
-        ingest(write_upgrade(tmp_path, Story(f"{begun:%Y%m%d}-aaaa", command=command, begun=begun)), sqlite)
+        ingest(write_upgrade(tmp_path, Story(f"{begun:%Y%m%d}-aaaa", kind=kind, begun=begun)), sqlite)
     ingest(write_upgrade(tmp_path, Story()), sqlite)
     assert [each.id for each in upgrade_runs(sqlite)] == ["20261122-aaaa", RUN]
     assert [each.id for each in upgrade_runs(sqlite, newest=1)] == ["20261122-aaaa"]
 
 
 def test_sessions_about_findings_take_no_room_from_upgrades(tmp_path: Path, sqlite: Database) -> None:
-    ingest(write_upgrade(tmp_path, Story(notes=('"confirms":true',))), sqlite)
+    ingest(write_upgrade(tmp_path, Story()), sqlite)
     for day in (22, 23, 24):
         begun = BEGUN.replace(day=day)
         ingest(write_upgrade(tmp_path, Story(f"{begun:%Y%m%d}-aaaa", begun=begun, confirms=True)), sqlite)
-    run = queries.run_record(sqlite, RUN)
-    assert run is not None
-    # A text in the facts that reads like it is no mark of a session.
-    store.save_run(sqlite, replace(run, facts={**run.facts, "load": float("nan"), "said": '"confirms":true'}))
-    assert [each.id for each in upgrade_runs(sqlite, newest=2)] == ["20261124-aaaa", "20261123-aaaa"]
-    assert [each.id for each in upgrade_runs(sqlite, newest=2, confirms=False)] == [RUN]
-    assert [each.id for each in upgrade_runs(sqlite, newest=2, confirms=True)] == [
+    assert [each.id for each in upgrade_runs(sqlite, newest=2)] == [RUN]
+    assert [each.id for each in upgrade_runs(sqlite, RunKind.CONFIRMATION, newest=2)] == [
         "20261124-aaaa",
         "20261123-aaaa",
     ]

@@ -1,34 +1,111 @@
 """The walk of a bisection: comparison after comparison, each an upgrade of its own."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from analysis.bisection import End, Question, answer, walk
+from analysis.comparison.comparison import MOST_PAIRS, Comparison
+from analysis.comparison.plan import Plan
+from analysis.comparison.policy import Policy
+from analysis.metrics import COLD
 from common.interrupts import Interrupts
+from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.wording import case_result
 from runner import environment as environments
 from runner import journal
 from runner.environment import Environment
 from runner.errors import BrokenEnvironment, BuildFailed
+from runner.execution import harness as harnesses
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, UsageError
 from ..load_run import judge_run
-from ..measure import RunResult
-from ..planning.plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again
+from ..measure import RunResult, new_run_id
+from ..planning.plan_run import Asked, Chosen, Prepared, ask, check_alike, prepare, prepare_again, timing_of
 from ..planning.plan_run import Plan as RunPlan
-from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished
+from ..planning.plan_upgrade import NO_BUDGET_SECONDS, distinguished, pairs_plan
+from ..planning.policies import choose_policy, following, paired
 from ..planning.resolve_environment import Ready, make_ready
-from ..planning.select_cases import CHOSEN, choose_cases, choose_profile, choose_suite
+from ..planning.select_cases import CHOSEN, choose_cases, choose_profile, choose_suite, spelled
 from ..run_header import Header
 from ..run_locally import alone, measured
 from ..upgrade import pairs_planned
+from .candidates import choose_candidates
 from .state import Bisection, Current, Shelf, Step
 
 #: What is unclear gets one more comparison, with so many times the pairs.
 LARGER = 2
+#: As many times the pairs of a plan there may be at most: twice as many the second time, and spare ones.
+_AT_MOST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BisectRequest:
+    """What was asked for. `good` and `bad` are specs as in an upgrade, `candidates` such, with commas."""
+
+    good: str = ""
+    bad: str = ""
+    case: str = ""
+    candidates: str | None = None
+    suite: str | None = None
+    case_files: tuple[Path, ...] = ()
+    profile: str | None = None
+    policy: str | None = None
+    metric: str | None = None
+    device: str | None = None
+    pairs: int | None = None
+    deadline: float | None = None
+
+
+def begin(app: AppContext, request: BisectRequest) -> Bisection:
+    """The bisection that was asked for, with nothing measured yet; it may ask the package index."""
+    settings = app.settings
+    policy = following(choose_policy(settings, request.policy), request.metric)
+    plan = pairs_plan(request.pairs, MOST_PAIRS // LARGER)
+    profile = choose_profile(settings, request.profile)
+    suite = choose_suite(settings, request.suite, [request.case], bool(request.case_files))
+    harness = harnesses.build(app.places.data_dir / "harness", request.case_files)
+    timing = paired(timing_of(suite, request.deadline, settings), policy)
+    cold = _cold_pairs(policy, plan)
+    return Bisection(
+        id=new_run_id(),
+        started_at=datetime.now(UTC).isoformat(),
+        command=app.command,
+        candidates=choose_candidates(settings, request.good, request.bad, request.candidates),
+        case=spelled(request.case),
+        suite=suite.name,
+        profile=profile.name,
+        profile_fingerprint=profile.fingerprint,
+        device=request.device or suite.device,
+        timing=replace(timing, cold_replicates=cold or timing.cold_replicates),
+        rule=Comparison("", "", plan, policy),
+        harness=harness,
+        options=_options(request, cold),
+    )
+
+
+def _cold_pairs(policy: Policy, plan: Plan) -> int | None:
+    """How many pairs find no compile cache: all where nothing else knows the metric, None for the usual."""
+    return _AT_MOST * plan.largest if policy.metric in COLD else None
+
+
+def _options(request: BisectRequest, cold: int | None) -> tuple[str, ...]:
+    """What an upgrade needs beside environments, case and pairs to measure the same."""
+    named = {
+        "--suite": request.suite,
+        "--profile": request.profile,
+        "--policy": request.policy,
+        "--device": request.device,
+        "--deadline": f"{request.deadline:g}" if request.deadline else None,
+        "--cold-pairs": str(cold) if cold else None,
+        "--also": request.metric,
+    }
+    files = [part for file in request.case_files for part in ("--cases", str(file.expanduser().absolute()))]
+    return (*(part for name, value in named.items() if value for part in (name, value)), *files)
 
 
 def shelf(app: AppContext) -> Shelf:
@@ -202,7 +279,7 @@ class Bisector:
             self._app,
             self._chosen,
             both,
-            RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison),
+            RunPlan(planned, one.timing, NO_BUDGET_SECONDS, one.device, comparison, RunKind.BISECTION),
         )
 
     def _measured(self, asked: Question, prepared: Prepared) -> Step | None:

@@ -1,8 +1,6 @@
 """What a bisection has found so far: a small file, written whole after each comparison."""
 
-import fcntl
 import json
-import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -11,9 +9,11 @@ from typing import Any
 
 from analysis.bisection import Answer, Question, Said
 from analysis.comparison.comparison import Comparison
+from common.atomic_file import write_whole
+from common.file_lock import lock_file
 from configuration.suggestions import unknown
 from runner.execution.harness import Harness
-from runner.records import Timing
+from runner.session_plan import Timing
 
 from ..errors import CannotResume
 from ..load_run import LATEST
@@ -135,13 +135,7 @@ class Shelf:
     def save(self, bisection: Bisection) -> None:
         """Write it down, whole or not at all; raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(bisection.id)
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump(bisection.to_body(), file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_whole(self._path(bisection.id), json.dumps(bisection.to_body(), indent=1))
 
     def load(self, name: str) -> Bisection:
         """The bisection of that id, or the newest for `latest`; raises CannotResume."""
@@ -160,21 +154,15 @@ class Shelf:
     @contextmanager
     def held(self, name: str) -> Generator[None]:
         """Nobody else goes on with it meanwhile; raises CannotResume where somebody does."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         lock = self._folder / f"{name}.lock"
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CannotResume(f"bisection {name} is under way in another process") from None
+        with lock_file(lock) as locked:
+            if not locked:
+                raise CannotResume(f"bisection {name} is under way in another process")
             try:
                 yield
             finally:
                 if not self._path(name).exists():
                     lock.unlink()
-        finally:
-            os.close(descriptor)
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"

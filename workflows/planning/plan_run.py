@@ -13,6 +13,8 @@ from typing import Any
 from analysis.comparison.comparison import Comparison
 from configuration.settings import Settings
 from configuration.suggestions import unknown
+from records.kinds import RunKind
+from records.outcomes import Outcome, Planned
 from runner import environment as environments
 from runner import journal, machine
 from runner.environment import Environment
@@ -22,7 +24,7 @@ from runner.execution.harness import Harness
 from runner.machine import MachineFacts
 from runner.multi_node.nodes import Node, NodeMachines, inspect
 from runner.profile import Profile
-from runner.records import Outcome, Planned, Timing
+from runner.session_plan import Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
@@ -80,6 +82,7 @@ class Plan:
     budget_seconds: float
     device: str
     comparison: Comparison | None = None
+    kind: RunKind = RunKind.RUN
 
 
 def ask(chosen: Chosen, ready: Sequence[Ready]) -> Asked:
@@ -160,6 +163,7 @@ def prepare(
         canary=None if traced else canary_runner.canary_of(profile).environment(),
         telemetry=asked.telemetry,
         comparison=plan.comparison.to_body() if plan.comparison else None,
+        kind=RunKind.TRACE if traced else plan.kind,
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))

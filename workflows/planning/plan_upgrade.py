@@ -9,8 +9,9 @@ from analysis.comparison.plan import FEWEST, Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
 from common.text import plural
+from records.kinds import RunKind
 from runner.environment import Environment
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.suites import plan as sessions
 from runner.suites.suite import Suite
 
@@ -44,8 +45,6 @@ class UpgradeRequest:
     also: tuple[str, ...] = ()
     budget: float | None = None
     deadline: float | None = None
-    reports: tuple[Path, ...] = ()
-    json: bool = False
     run_id: str | None = None
     confirms: bool = False
 
@@ -89,10 +88,11 @@ def prepare_upgrade(
     refuse_too_many(len(cases), 2 * plan.largest)
     sides = (old.fingerprint, new.fingerprint)
     asked_as, options = (ready[0].asked, ready[1].asked), _options(request, plan, suite)
-    comparison = Comparison(*sides, plan, policy, asked_as, options, request.confirms, request.also)
+    comparison = Comparison(*sides, plan, policy, asked_as, options, request.also)
     planned = pairs_planned(comparison, cases)
     budget, device = request.budget or NO_BUDGET_SECONDS, request.device or suite.device
-    asked_for = RunPlan(planned, timing, budget, device, comparison)
+    kind = RunKind.CONFIRMATION if request.confirms else RunKind.UPGRADE
+    asked_for = RunPlan(planned, timing, budget, device, comparison, kind)
     return prepare(app, chosen, asked, asked_for, request.run_id)
 
 

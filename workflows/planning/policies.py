@@ -11,7 +11,7 @@ from analysis.metrics import COLD, METRICS
 from configuration.settings import Settings
 from configuration.suggestions import unknown
 from runner.execution.launch.compile_cache import compiles
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.worker.case_key import CaseKey
 
 from ..errors import UsageError

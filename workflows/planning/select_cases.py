@@ -9,11 +9,12 @@ from common.text import plural
 from configuration.reading import label_of
 from configuration.settings import Settings
 from configuration.suggestions import nearest, unknown
+from records.outcomes import Planned
 from runner import profile
 from runner.environment import Environment
 from runner.errors import BadSuite
 from runner.execution import tracing
-from runner.records import Planned, Timing
+from runner.session_plan import Timing
 from runner.suites import plan
 from runner.suites.built_in import built_in
 from runner.suites.composing import compose, too_many

@@ -10,11 +10,10 @@ from typing import Protocol, TypeVar
 from db.connection.engine import Database
 from db.runs import queries, store
 from db.runs.replicates import replicates_of_run
-from interchange import formats
 from interchange.imported import ImportedRun
+from records.kinds import EnvironmentKind, RunSource
 from records.outcomes import Measurement, Outcome
 from records.runs import Run
-from runner.execution.canary_runner import ENVIRONMENT as CANARY
 
 from ..ingest import measured
 
@@ -266,8 +265,7 @@ def _unlike(known: Measurement, other: Measurement) -> str:
 def _save(database: Database, one: ImportedRun, planned: int, gained: Collection[Outcome] = ()) -> None:
     run = replace(one.run, planned=planned)
     # Of a run of ours the canary's outcomes are in no plan.
-    singing = [each for each in run.environments if not each.torch_version and each.name == CANARY]
-    canaries = set[str]() if _is_foreign(run) else {each.fingerprint for each in singing}
+    canaries = {each.fingerprint for each in run.environments if each.kind == EnvironmentKind.CANARY}
     store.save_run(database, run)
     store.save_more_metrics(database, run.id, list(gained))
     for of_a_canary in (False, True):
@@ -293,4 +291,4 @@ def _named(cases: set[str]) -> set[str] | None:
 
 
 def _is_foreign(run: Run) -> bool:
-    return formats.came_from(run.id) != ""
+    return run.source != RunSource.MEASURED

@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..counters import GpuCounters
 from ..sample_log import Spool, bare
-from ..samples import GpuCounters
 from .dcgm import ROW_SECONDS, Dcgm, engine
 from .device import GpuDevice
 from .nvml import Absent, N, ask, gpus, mig_devices, text

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from records.telemetry import HOST
 from runner.worker.measurements.affinity_check import cpus_in, pages_local
 
+from ..counters import HostCounters
 from ..sample_log import Spool
-from ..samples import HOST, HostCounters
 from .process_tree import Tree, TreeCounts, cpu_ns, proportional_kib, resident_kib
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from builders import an_environment, an_outcome
 
-from analysis.comparison.comparison import COMPARED, Comparison, compared, decision_body
+from analysis.comparison.comparison import COMPARED, Comparison, compared
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
+from reports.text.reason_text import decision_body, sentence
 
 OLD, NEW, CANARY = an_environment("2.13.0"), an_environment("2.15.0"), an_environment("canary")
 COMPARISON = Comparison(
@@ -24,7 +25,6 @@ COMPARISON = Comparison(
     ),
     ("2.13.0", "nightly 2026-11-20"),
     ("--suite", "cpu"),
-    confirms=True,
     also=("compile_warm",),
 )
 
@@ -38,10 +38,8 @@ def test_it_comes_back_from_json_with_its_weights_in_their_order() -> None:
     assert compared({COMPARED: body}) == COMPARISON and compared({"device": "cpu"}) is None
 
 
-def test_one_from_before_sessions_were_told_apart_is_an_upgrade() -> None:
-    body = COMPARISON.to_body()
-    del body["confirms"]
-    assert Comparison.from_body(body) == replace(COMPARISON, confirms=False)
+def test_one_from_before_runs_had_a_kind_is_understood() -> None:
+    assert Comparison.from_body({**COMPARISON.to_body(), "confirms": True}) == COMPARISON
 
 
 def test_one_from_before_other_metrics_had_a_say_is_for_one_metric_alone() -> None:
@@ -88,4 +86,6 @@ def test_cases_come_by_name_and_those_of_other_environments_not_at_all() -> None
 
 def test_a_decision_in_a_few_words_is_that_of_the_verdict() -> None:
     upgrade = COMPARISON.verdict([])
-    assert decision_body(upgrade) == {"decision": "unclear", "because": upgrade.reasons[0].text}
+    first = sentence(upgrade.reasons[0])
+    body = {"decision": "unclear", "because": first, "broken": []}
+    assert decision_body(upgrade) == {**body, "reasons": [first, *map(sentence, upgrade.reasons[1:5])]}

@@ -15,6 +15,7 @@ from analysis.comparison.reasons import Reason
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
+from reports.text.reason_text import sentence
 
 MEMORY, WARM, COLD = "cuda_peak_allocated", "compile_warm", "compile_cold"
 
@@ -39,7 +40,7 @@ def test_memory_that_is_proved_to_have_grown_is_a_warning_with_its_number() -> N
     upgrade = decide([*(needs(f"same{number}", 0.0) for number in range(19)), needs("bert", 8.0)])
     (reason,) = about(upgrade, MEMORY)
     assert (upgrade.decision, reason.kind, reason.warning, reason.cases) == ("go", "memory", True, ("bert",))
-    assert "1 of 20 cases is worse" in reason.text and "bert +8.0 %" in reason.text
+    assert "1 of 20 cases is worse" in sentence(reason) and "bert +8.0 %" in sentence(reason)
     assert upgrade.warnings == (reason,) and upgrade.reasons[0] == reason
     card = upgrade.scorecard
     assert (card.peak_memory.state, card.latency.state, card.pass_rate.state) == ("warning", "ok", "ok")
@@ -52,8 +53,8 @@ def test_a_tenth_more_memory_is_a_no_go_unless_the_policy_only_warns() -> None:
     cases = [*(needs(f"same{number}", 0.0) for number in range(19)), needs("bert", 12.0)]
     upgrade = decide(cases)
     assert (upgrade.decision, upgrade.scorecard.peak_memory.state) == ("no-go", "no-go")
-    assert upgrade.reasons[0].text.startswith("bert: Peak allocated worse, +12.0 %")
-    assert upgrade.reasons[0].text.endswith("at most +10.0 % is allowed")
+    assert sentence(upgrade.reasons[0]).startswith("bert: Peak allocated worse, +12.0 %")
+    assert sentence(upgrade.reasons[0]).endswith("at most +10.0 % is allowed")
     warned = decide(cases, Policy(peak_memory=Limits(case=0.05, worst=0.1, mean=0.02)))
     assert (warned.decision, warned.scorecard.peak_memory.state) == ("go", "warning")
 
@@ -62,10 +63,12 @@ def test_a_warm_compile_that_takes_longer_stands_in_the_reasons_with_its_number(
     cases = [*(compiles(f"same{number}", 0.0) for number in range(8)), compiles("gpt", 22.0)]
     (reason,) = about(decide(cases), WARM)
     assert (reason.speaks, reason.kind, reason.warning) == ("go", "compile", False)
-    assert "1 of 9 cases is slower" in reason.text and "gpt +22.2 % [+19.7 %, +24.7 %]" in reason.text
+    assert "1 of 9 cases is slower" in sentence(reason) and "gpt +22.2 % [+19.7 %, +24.7 %]" in sentence(
+        reason
+    )
     cases.append(compiles("bert", 30.0))
     reason = about(decide(cases), WARM)[0]
-    assert reason.warning and reason.cases == ("bert", "gpt") and "bert +30.2 %" in reason.text
+    assert reason.warning and reason.cases == ("bert", "gpt") and "bert +30.2 %" in sentence(reason)
     assert decide(cases).decision == "go"
     blocks = Policy(compile_time=Limits(0.25, 0.26, 0.5, blocks=("worst",)))
     assert (decide(cases, blocks).decision, kinds(decide(cases, blocks), "no-go")) == ("no-go", ["compile"])
@@ -77,7 +80,7 @@ def test_too_many_cases_that_compile_longer_block_where_the_policy_says_so() -> 
     blocks = Policy(compile_time=Limits(0.25, 0.50, 0.5, blocks=("case",)))
     upgrade = decide(cases, blocks)
     assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
-    assert "30 % by weight" in upgrade.reasons[0].text
+    assert "30 % by weight" in sentence(upgrade.reasons[0])
     light = Policy(compile_time=blocks.compile_time, weights={"c0": 0.1, "c1": 0.1, "c2": 0.1})
     assert decide(cases, light).decision == "go"
 
@@ -85,7 +88,7 @@ def test_too_many_cases_that_compile_longer_block_where_the_policy_says_so() -> 
 def test_the_mean_of_memory_has_a_limit() -> None:
     upgrade = decide([needs(f"c{number}", 3.0) for number in range(10)])
     assert (upgrade.decision, [one.warning for one in about(upgrade, MEMORY)]) == ("go", [True, False])
-    assert "over 10 cases: +3.0 %" in about(upgrade, MEMORY)[0].text
+    assert "over 10 cases: +3.0 %" in sentence(about(upgrade, MEMORY)[0])
     blocks = Policy(peak_memory=Limits(0.05, 0.1, 0.02, blocks=("mean",)))
     assert decide([needs(f"c{number}", 3.0) for number in range(10)], blocks).decision == "no-go"
 
@@ -115,7 +118,7 @@ def test_memory_of_which_the_pairs_are_not_of_one_mind_is_not_called() -> None:
     upgrade = decide([*alike(), result("train", verdicts={FLOOR: verdict(0.0), "rss_peak_steady": torn})])
     assert upgrade.decision == "go" and upgrade.scorecard.peak_memory.metrics[0].worse == ()
     (doubt, *_) = about(upgrade, "rss_peak_steady")
-    assert doubt.warning and "1 of 1 case is not settled" in doubt.text
+    assert doubt.warning and "1 of 1 case is not settled" in sentence(doubt)
 
 
 def test_few_cold_pairs_give_a_hint_and_no_proof() -> None:
@@ -228,7 +231,7 @@ def test_a_mean_is_held_against_its_limit_with_whole_weights() -> None:
     # Most of the four imprecise cases is left out of the mean that is shown, and it is within the limit.
     assert (score.mean.change or 0) < math.log(1.10) < (score.mean.unreduced.low or 0)
     assert (upgrade.decision, upgrade.scorecard.compile_time.state) == ("no-go", "no-go")
-    assert "at its whole weight +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in upgrade.reasons[0].text
+    assert "at its whole weight +17.4 % [+16.6 %, +18.3 %]: at most +10.0 %" in sentence(upgrade.reasons[0])
 
 
 def test_limits_are_stored_with_the_comparison_and_a_stored_one_without_them_has_the_usual() -> None:
@@ -244,4 +247,4 @@ def test_the_largest_change_comes_first_however_precisely_it_is_known() -> None:
     cases = [compiles("loose", 24.0, noise=20.0), compiles("tight", 22.0, noise=1.0)]
     upgrade = decide([*alike(), *cases])
     assert upgrade.scorecard.compile_time.metrics[0].worse == ("loose", "tight")
-    assert "largest: loose +2" in about(upgrade, WARM)[-1].text
+    assert "largest: loose +2" in sentence(about(upgrade, WARM)[-1])

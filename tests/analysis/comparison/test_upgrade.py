@@ -15,13 +15,14 @@ from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
 from analysis.comparison.upgrade import Upgrade, decide
 from analysis.comparison.verdict import judge
+from reports.text.reason_text import exclusion, sentence
 
 
 def test_nothing_worse_is_a_go() -> None:
     upgrade = decide(alike())
     assert (upgrade.decision, upgrade.settle, upgrade.exclusions) == ("go", (), ())
     assert (upgrade.overall.cases, upgrade.overall.pairs) == (10, 60)
-    assert upgrade.reasons[-1].text == "10 of 10 cases are the same"
+    assert sentence(upgrade.reasons[-1]) == "10 of 10 cases are the same"
 
 
 @pytest.mark.parametrize("status", BROKEN)
@@ -29,9 +30,11 @@ def test_a_case_that_broke_outweighs_any_gain(status: str) -> None:
     gains = [result(f"fast{number}", -40.0) for number in range(20)]
     upgrade = decide([*gains, result("mlp", new=Side(status, "why"), verdicts={})])
     assert upgrade.decision == "no-go"
-    assert upgrade.reasons[0].text == f"mlp broke: {status} (why)"
+    assert sentence(upgrade.reasons[0]) == f"mlp broke: {status} (why)"
     assert [one.case for one in upgrade.broken] == ["mlp"]
-    assert [(one.case, one.reason) for one in upgrade.exclusions] == [("mlp", f"new ended {status} (why)")]
+    assert [(one.case, exclusion(one)) for one in upgrade.exclusions] == [
+        ("mlp", f"new ended {status} (why)")
+    ]
 
 
 def test_what_may_break_may() -> None:
@@ -52,7 +55,9 @@ def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
     guarded = result("resnet50/infer/-/compile=default", old=Side(old), new=Side(new), verdicts={})
     upgrade = decide([*alike(20), guarded], policy)
     assert upgrade.decision == decision
-    assert not any(said in reason.text for reason in upgrade.reasons for said in (", and may", "allowed"))
+    assert not any(
+        said in sentence(reason) for reason in upgrade.reasons for said in (", and may", "allowed")
+    )
     other = result("mlp/infer/-/compile=default", new=Side("crashed"), verdicts={})
     assert decide([*alike(20), other], policy).decision == "go"
 
@@ -71,13 +76,13 @@ def test_what_was_not_measured_did_not_break(status: str, which: str) -> None:
     assert (upgrade.broken, upgrade.repaired, upgrade.decision) == ((), (), "unclear")
     assert kinds(upgrade, "unclear") == ["unmeasured"]
     assert [(one.case, one.pairs, one.minutes) for one in upgrade.settle] == [("mlp", 12, 1.2)]
-    assert [one.reason for one in upgrade.exclusions] == [f"{which} ended {status}"]
+    assert [exclusion(one) for one in upgrade.exclusions] == [f"{which} ended {status}"]
 
 
 def test_what_never_worked_changes_nothing() -> None:
     upgrade = decide([*alike(), result("mlp", old=Side("oom"), new=Side("crashed"), verdicts={})])
     assert upgrade.decision == "go"
-    assert [one.reason for one in upgrade.exclusions] == ["old ended oom, new ended crashed"]
+    assert [exclusion(one) for one in upgrade.exclusions] == ["old ended oom, new ended crashed"]
 
 
 def test_a_few_cases_without_a_number_are_put_up_with() -> None:
@@ -91,7 +96,7 @@ def test_a_case_that_must_not_regress() -> None:
     assert decide(cases).decision == "go"
     upgrade = decide(cases, Policy(must_not_regress=("resnet50",)))
     assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "guarded")
-    assert "resnet50/infer/-/eager: Latency floor slower, +3.0 %" in upgrade.reasons[0].text
+    assert "resnet50/infer/-/eager: Latency floor slower, +3.0 %" in sentence(upgrade.reasons[0])
 
 
 def test_a_case_that_must_not_regress_and_could_have() -> None:
@@ -119,7 +124,7 @@ def test_what_is_no_time_is_worse_or_better_and_never_slower_or_faster() -> None
         return result(case, verdicts={"rss_peak_steady": verdict(percent, "rss_peak_steady", noise=0.1)})
 
     cases = [needs("a", 30.0), *(needs(f"b{number}", -30.0) for number in range(9))]
-    told = [reason.text for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
+    told = [sentence(reason) for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
     assert "1 of 10 cases is worse, 10 % by weight (policy: at most 10 % may be worse)" in told
     assert "9 of 10 cases are better" in told
     assert not [text for text in told if "slower" in text or "faster" in text]
@@ -130,7 +135,7 @@ def test_too_many_slower_cases() -> None:
     upgrade = decide(cases)
     assert (upgrade.decision, upgrade.reasons[0].kind) == ("no-go", "share")
     assert (
-        upgrade.reasons[0].text
+        sentence(upgrade.reasons[0])
         == "2 of 10 cases are slower, 20 % by weight (policy: at most 10 % may be slower)"
     )
     assert decide(cases, Policy(slower_share=0.2)).decision == "go"
@@ -154,7 +159,7 @@ def test_a_share_beside_its_limit_reads_as_it_was_judged(
     cases = [*alike(alikes), *(result(f"slow{number}", 3.0) for number in range(slower))]
     upgrade = decide(cases, Policy(slower_share=limit, overall=1.0))
     (share,) = [reason for reason in upgrade.reasons if reason.kind == "share"]
-    assert (share.speaks, share.text) == (
+    assert (share.speaks, sentence(share)) == (
         decision,
         f"{told} (policy: at most {100 * limit:.6g} % may be slower)",
     )
@@ -165,14 +170,14 @@ def test_a_share_beside_its_limit_reads_as_it_was_judged(
         if reason.kind == "unmeasured"
     ]
     told = told.replace("are slower", "have no interval").replace("is slower", "has no interval")
-    assert missing.text == f"{told}: at most {100 * limit:.6g} % may have none"
+    assert sentence(missing) == f"{told}: at most {100 * limit:.6g} % may have none"
 
 
 def test_many_that_could_be_slower_are_unclear() -> None:
     doubtful = [result(f"noisy{number}", 0.4, noise=5.0) for number in range(3)]
     upgrade = decide([*alike(7), *doubtful])
     assert (upgrade.decision, upgrade.reasons[0].kind) == ("unclear", "share")
-    assert upgrade.reasons[0].text == (
+    assert sentence(upgrade.reasons[0]) == (
         "0 of 10 cases are slower. 3 are not yet measured precisely enough (policy: at most 10 % may be "
         "slower)"
     )
@@ -236,7 +241,7 @@ def test_a_case_that_counts_less_in_the_geomean_is_named() -> None:
     assert (case, upgrade.overall.cases) == ("wild", 10) and part < 0.05
     assert upgrade.overall.change == pytest.approx(decide(alike(9)).overall.change, abs=0.002)
     (overall,) = [reason for reason in upgrade.reasons if reason.kind == "overall"]
-    assert "wild" in overall.text and "with every case at its whole weight +1." in overall.text
+    assert "wild" in sentence(overall) and "with every case at its whole weight +1." in sentence(overall)
 
 
 def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> None:
@@ -256,7 +261,7 @@ def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
     assert (broke(0, 1).decision, kinds(broke(0, 1), "unclear")) == ("unclear", ["shaky"])
     assert (broke(1, 1).decision, broke(5, 1).decision) == ("go", "go")
     upgrade = broke(1, 5)
-    assert (upgrade.decision, upgrade.reasons[0].text) == (
+    assert (upgrade.decision, sentence(upgrade.reasons[0])) == (
         "unclear",
         "mlp: 5 of 6 replicates ended crashed in the new environment, 1 in the old",
     )
@@ -269,7 +274,7 @@ def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str
     upgrade = decide(cases)
     assert (upgrade.decision, kinds(upgrade, "unclear"), upgrade.broken) == ("unclear", ["broke"], ())
     assert (
-        upgrade.reasons[0].text
+        sentence(upgrade.reasons[0])
         == f"mlp may have broken: {status} (why) in the new environment, and the old ended {before}"
     )
     assert [(one.case, one.pairs) for one in upgrade.settle] == [("mlp", 12)]

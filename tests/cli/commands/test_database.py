@@ -53,16 +53,13 @@ def test_a_sound_database_has_a_line_for_each_check(typed: CliRunner, data_dir: 
 def test_what_is_wrong_is_said_with_what_mends_it(typed: CliRunner, data_dir: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "pyrometer.db")) as connection, connection:
         connection.execute("UPDATE measurement SET point = point * 1.001 WHERE n = 2")
-        connection.execute("UPDATE release_rollup SET runs = 7 WHERE torch_version = '2.13.0+cpu'")
     said = typed.invoke(app, ["check"])
     assert said.exit_code == 1 and said.stdout.endswith("not everything is sound; nothing was changed\n")
     assert "13 of 13 measurements of run run-1 are not what its outcomes say: latency of " in said.stdout
     assert "Remove the file `stored` beside the run's journal" in said.stdout
-    assert "`pyrometer db rollups` makes all of them anew." in said.stdout
     (data_dir / "runs" / "run-1" / "stored").unlink()
     with open_database(f"sqlite:///{tmp_path}/pyrometer.db") as database:
         assert len(list(ingest_pending(data_dir, database))) == 1
-    assert typed.invoke(app, ["rollups"]).exit_code == 0
     assert typed.invoke(app, ["check"]).exit_code == 0, "what was said to mend it mends it"
 
 
@@ -87,7 +84,7 @@ def test_a_damaged_file_is_no_traceback(typed: CliRunner, data_dir: Path, tmp_pa
 
 
 def test_no_database_is_one_sentence(typed: CliRunner, tmp_path: Path) -> None:
-    for arguments in (["check"], ["backup", "copy"], ["rollups"]):
+    for arguments in (["check"], ["backup", "copy"]):
         said = typed.invoke(app, arguments)
         assert (said.exit_code, said.stdout) == (2, "") and "There is no database" in said.stderr
     assert not (tmp_path / "pyrometer.db").exists() and not (tmp_path / "copy").exists()
@@ -99,10 +96,3 @@ def test_a_copy_is_made_once(typed: CliRunner, data_dir: Path, tmp_path: Path) -
     again = typed.invoke(app, ["backup", "copy.db"])
     assert again.exit_code == 2 and "--force" in again.stderr
     assert typed.invoke(app, ["backup", "copy.db", "--force"]).exit_code == 0
-
-
-def test_roles_are_printed_with_the_names_that_are_wanted(typed: CliRunner, tmp_path: Path) -> None:
-    said = typed.invoke(app, ["roles", "--reader", "who's there"])
-    assert said.exit_code == 0 and "E'who''s there'" in said.stdout and "E'pyrometer_writer'" in said.stdout
-    assert typed.invoke(app, ["roles", "--reader", ""]).exit_code == 2
-    assert list(tmp_path.iterdir()) == [], "no database is needed for that"

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from cli.registry import app
 from db.connection.engine import open_database
 from db.findings import notices
-from db.findings.deliveries import deliveries, replace_delivery
+from db.findings.notices import replace_delivery
 from db.queue import commands as queue
 from records.findings import Notice
 from records.tasks import SchedulerSeen
@@ -79,7 +79,7 @@ def test_send_tells_each_target_once_and_says_so(silent: Typed) -> None:
     said = silent("digest", "--send", "--json")
     assert said.stderr == f"{name}: had it already\n" and len(silent.web.posts) == 1
     body = json.loads(said.stdout)
-    assert body["targets"] == {name: "had"} and body["troubles"][0]["kind"] == "silent"
+    assert body["targets"] == {name: "delivered"} and body["troubles"][0]["kind"] == "silent"
 
 
 def test_a_target_that_refuses_is_exit_code_1(silent: Typed) -> None:
@@ -96,7 +96,7 @@ def test_a_target_that_was_given_up_has_no_digest(silent: Typed) -> None:
     silent("digest", "--send")
     with open_database(silent.database) as database:
         (told,) = notices.notices(database)
-        ((name, was),) = deliveries(told).items()
+        ((name, was),) = told.deliveries.items()
         last = replace(was, tries=MOST_TRIES)
         assert replace_delivery(database, told.kind, told.key, name, was, last)
     said = silent("digest", "--send")

@@ -17,8 +17,8 @@ from cli.output.operator_tables import print_traces
 from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.store import save_outcomes, save_run
+from records.outcomes import Outcome
 from runner import journal
-from runner.records import Outcome
 from workflows.errors import UsageError
 from workflows.planning.select_cases import one_each
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cli.commands.report import print_report
 from cli.output.progress import JsonWatcher
-from runner.records import Outcome, Planned
+from records.outcomes import Outcome, Planned
 from workflows.load_run import Told
 from workflows.measure import RunResult
 
@@ -33,7 +33,7 @@ def processes(
             environment="e",
             replicate=number,
             status=status,
-            started_at=datetime(2026, 9, 1, 2, number, tzinfo=UTC).isoformat(),
+            started_at=datetime(2026, 9, 1, 2, number, tzinfo=UTC),
             wall_seconds=30.0,
             metrics={"latency": 1.25 * floor, "latency_floor": floor, "throughput": items / floor, **metrics},
             facts={"items": items},

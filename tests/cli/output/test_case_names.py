@@ -12,7 +12,7 @@ from cli.output.foreign_report import print_foreign
 from cli.output.wording import figure
 from interchange.errors import Place
 from interchange.foreign_runs import Origin, Point, assembled
-from runner.records import Outcome
+from records.outcomes import Outcome
 from workflows.load_run import Told
 from workflows.measure import RunResult
 

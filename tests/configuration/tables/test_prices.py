@@ -7,7 +7,7 @@ import pytest
 from configuration.errors import ConfigurationError
 from configuration.settings import load_settings
 from configuration.tables.prices import PriceSettings
-from dashboard.server.settings import PRICES, Prices, Settings
+from dashboard.server.settings import PRICES, Prices, ServerSettings
 
 
 def loaded(folder: Path, text: str, **variables: str) -> PriceSettings:
@@ -54,6 +54,6 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> 
 def test_the_dashboard_is_told_what_was_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Prices("EUR", {'8 x "H200"': 31.5})
     monkeypatch.setenv(PRICES, told.text)
-    assert Settings.from_environment().prices == told
+    assert ServerSettings.from_environment().prices == told
     monkeypatch.delenv(PRICES)
-    assert Settings.from_environment().prices == Prices()
+    assert ServerSettings.from_environment().prices == Prices()

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from cli.registry import app
 from configuration.tables.dashboard import DashboardSettings
-from dashboard.auth.policy import Rules, settled
+from dashboard.auth.policy import AccessRules, settled
 from dashboard.server import server
 
 PROVIDER = """
@@ -75,4 +75,4 @@ def test_without_what_a_login_needs_nothing_is_served(
 ) -> None:
     monkeypatch.setattr(server, "find_spec", lambda _: None)
     with pytest.raises(server.LoginUnusable, match=r"install pyrometer\[oidc\]"):
-        server.serve("127.0.0.1", 0, (), Rules(login="oidc"))
+        server.serve("127.0.0.1", 0, (), AccessRules(login="oidc"))

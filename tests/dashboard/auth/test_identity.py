@@ -17,9 +17,9 @@ from dashboard.auth.identity import (
     told_by_a_provider,
     told_by_a_proxy,
 )
-from dashboard.auth.policy import Rules, settled
+from dashboard.auth.policy import AccessRules, settled
 
-PROXY = Rules(
+PROXY = AccessRules(
     login="proxy",
     viewers=("*@example.com", "group:perf"),
     triagers=("ada@example.com", "group:perf-leads"),
@@ -28,7 +28,7 @@ PROXY = Rules(
     groups_header=b"x-groups",
     proxies=(ip_network("10.0.0.5"), ip_network("192.168.7.0/24"), ip_network("fd00::/64")),
 )
-PROVIDER = Rules(login="oidc", user_claim="email", groups_claim="groups", login_seconds=3600.0)
+PROVIDER = AccessRules(login="oidc", user_claim="email", groups_claim="groups", login_seconds=3600.0)
 CLAIMS = {"iat": 1000, "email": "ada@example.com", "email_verified": True, "sub": "7"}
 
 
@@ -57,7 +57,7 @@ def test_who_is_named_where(person: Person, may_triage: bool | None) -> None:
 
 
 def test_without_names_everybody_who_logged_in_looks_and_nobody_triages() -> None:
-    assert judged(Person("ada"), Rules(login="proxy")) == Reader("ada", False)
+    assert judged(Person("ada"), AccessRules(login="proxy")) == Reader("ada", False)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_an_address_that_nobody_verified_is_no_name(verified: Any) -> None:
     told = {**CLAIMS, "email_verified": verified}
     refusal = told_by_a_provider(told, PROVIDER)
     assert isinstance(refusal, Refusal) and refusal.another_account and "email_verified" in refusal.why
-    by_number = Rules(login="oidc", user_claim="sub", groups_claim="groups")
+    by_number = AccessRules(login="oidc", user_claim="sub", groups_claim="groups")
     assert isinstance(told_by_a_provider(told, by_number), Person)
 
 

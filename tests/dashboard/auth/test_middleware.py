@@ -16,15 +16,15 @@ from starlette.requests import Request
 
 from dashboard.auth import cookies
 from dashboard.auth.identity import STAMP
-from dashboard.auth.middleware import MAY_LOOK, Gate
-from dashboard.auth.policy import Rules
+from dashboard.auth.middleware import MAY_LOOK, AccessGate
+from dashboard.auth.policy import AccessRules
 from dashboard.auth.provider import COOKIE, kept_claims
 from dashboard.server import database
 from dashboard.server.asgi import OwnNames, SecurityHeaders, metrics_text, ready
 from db.errors import DatabaseError
 
-OPEN = Rules()
-PROXY = Rules(
+OPEN = AccessRules()
+PROXY = AccessRules(
     login="proxy",
     triagers=("ada",),
     user_header=b"x-user",
@@ -32,7 +32,7 @@ PROXY = Rules(
     metrics="viewers",
 )
 SECRET = "signs the cookies of these tests"
-PROVIDER = Rules(
+PROVIDER = AccessRules(
     login="oidc",
     provider={"cookie_secret": SECRET},
     url="https://perf.example.com",
@@ -79,7 +79,7 @@ class Seen:
 
 
 def ask(
-    rules: Rules,
+    rules: AccessRules,
     path: str = "/",
     headers: dict[str, str] | list[tuple[str, str]] | None = None,
     *,
@@ -110,7 +110,7 @@ def ask(
         "headers": [(name.lower().encode(), value.encode()) for name, value in given],
         "client": (peer, 4711) if peer else None,
     }
-    doors = SecurityHeaders(Gate(application, rules), encrypted=rules.encrypted)
+    doors = SecurityHeaders(AccessGate(application, rules), encrypted=rules.encrypted)
     asyncio.run(doors(scope, asyncio.Queue[Any]().get, send))
     start = next((each for each in sent if each["type"] == "http.response.start"), {})
     closed = any(each["type"] == "websocket.close" for each in sent)
@@ -256,7 +256,7 @@ def test_only_a_login_needs_what_a_login_goes_over(path: str) -> None:
     assert ask(PROXY, path).passed is None
 
 
-def at_provider(url: str) -> Rules:
+def at_provider(url: str) -> AccessRules:
     """The rules of a server whose readers log in there."""
     settings = {
         "cookie_secret": SECRET,
@@ -298,7 +298,7 @@ def test_whoever_asks_hears_whether_it_is_ready() -> None:
 
 
 @pytest.mark.parametrize("rules", [OPEN, PROXY, PROVIDER], ids=["none", "proxy", "oidc"])
-def test_metrics_are_read_with_their_token_and_without_a_login(rules: Rules) -> None:
+def test_metrics_are_read_with_their_token_and_without_a_login(rules: AccessRules) -> None:
     closed = replace(rules, metrics="token", metrics_token="hunter2")
     for given in ({}, {"Authorization": "Bearer hunter"}, {"Authorization": "Basic hunter2"}):
         seen = ask(closed, "/metrics", given)

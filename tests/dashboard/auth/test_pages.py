@@ -11,13 +11,13 @@ from streamlit.testing.v1 import AppTest
 from watched_nights import Nights, a_regression
 
 from dashboard.auth import reader
-from dashboard.auth.policy import Rules
+from dashboard.auth.policy import AccessRules
 from dashboard.server.errors import NotAllowed
 from db.connection.engine import Database, open_database
 from db.findings import store as findings
 
 PAGE = "app_pages/regressions.py"
-RULES = Rules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")
+RULES = AccessRules(login="proxy", ask="<perf>@example.com", logout="/oauth2/sign_out?rd=%2F&x=1")
 
 #: Opens the finding's page for somebody of that name, who may triage or not, until then.
 Read = Callable[..., AppTest]
@@ -45,7 +45,7 @@ def read(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return at.switch_page(PAGE).run()
 
     yield open_it
-    reader.hold(Rules())
+    reader.hold(AccessRules())
 
 
 def stamp(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
@@ -109,7 +109,7 @@ def test_a_login_that_ends_takes_the_page_with_it(read: Read, database: Database
 
 
 def test_where_nobody_logs_in_a_name_is_typed(read: Read, database: Database) -> None:
-    reader.hold(Rules())
+    reader.hold(AccessRules())
     page = read("ada@example.com", False)
     assert "ada@example.com" not in html(page)
     page.text_input(key="triage-who").input("bob")

@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 import dashboard
 from db.connection.engine import open_database
 from db.runs.store import save_outcomes, save_run
+from records.kinds import RunKind
 from records.outcomes import Outcome
 from records.runs import Run
 
@@ -44,7 +45,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYROMETER_DATABASE_URL", url)
     monkeypatch.setenv("PYROMETER_DATA_DIR", str(tmp_path))
     convolution, batch_norm = a_row("aten::convolution", 60.0), a_row("aten::batch_norm", 40.0)
-    one = replace(a_run("one", suite="profile"), facts={"timing": {"trace_steps": 5}})
+    facts = {"timing": {"trace_steps": 5}}
+    one = replace(a_run("one", suite="profile"), facts=facts, kind=RunKind.TRACE)
     compiled = a_traced(RESNET_COMPILED, a_row("fused", 70.0), second=2)
     fill(url, one, a_traced(RESNET, convolution, batch_norm), compiled)
     elsewhere = a_run("elsewhere", suite="profile", machine=a_machine("bench-2", "EPYC"))

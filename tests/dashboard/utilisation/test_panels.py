@@ -210,7 +210,8 @@ def test_where_nothing_answers_to_the_pointer_there_is_nothing_that_could() -> N
     drawn = panels.panels(a_host(64))
     silent = window_charts.window(drawn, 3.3, hovered=False)
     assert "params" not in silent
-    names = {layer["data"]["name"] for panel in silent["vconcat"] for layer in panel["layer"]}
+    drawn_from = [layer | panel for panel in silent["vconcat"] for layer in panel["layer"]]
+    names = {each["data"]["name"] for each in drawn_from}
     assert "rows" not in names and len(silent["vconcat"]) == len(drawn)
 
 

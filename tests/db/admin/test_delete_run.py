@@ -14,7 +14,7 @@ from db.runs import queries, store
 from db.schema import core_tables as tables
 from db.schema.finding_tables import Finding, Triage
 from db.schema.queue_tables import Fire, Task
-from db.series import rollups
+from db.series import releases as release_queries
 
 CASES = {0: (MLP, BERT), 1: (MLP,), 2: (MLP,)}
 VERSIONS = {0: "2.12.1+cpu", 1: "2.12.1+cpu", 2: "2.13.0+cpu"}
@@ -38,8 +38,10 @@ def measured(database: Database, *nights: int) -> None:
 def everything(database: Database) -> list[Any]:
     """All that pages ask of runs, series and releases."""
     keys = queries.series_keys(database)
-    releases = rollups.releases(database)
-    points = [rollups.release_points(database, releases, metric) for metric in ("latency", "rss_peak")]
+    releases = release_queries.releases(database)
+    points = [
+        release_queries.release_points(database, releases, metric) for metric in ("latency", "rss_peak")
+    ]
     runs = [queries.run_record(database, run) for run in queries.runs_by_age(database)]
     return [keys, queries.series(database, keys), releases, points, runs]
 

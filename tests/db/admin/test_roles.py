@@ -1,4 +1,4 @@
-"""On a real server: the owner, whoever measures and whoever looks can do what they must, and nothing else."""
+"""On a real server each role of deploy/roles.sql can do what it must, and nothing else."""
 
 import subprocess
 from collections.abc import Iterator
@@ -13,25 +13,24 @@ from sqlalchemy import make_url, text
 from db.admin.backup import back_up
 from db.admin.check import looking, schema_check
 from db.admin.prune import prune_queue, prune_samples, prune_telemetry
-from db.admin.roles import Roles, roles_sql
 from db.connection import engine
 from db.connection.engine import Database, open_database
-from db.errors import BadRole, DatabaseError, ReadOnly
+from db.errors import DatabaseError, ReadOnly
 from db.findings import notices
 from db.findings import store as findings
 from db.queue import commands as queue
 from db.runs import queries, store, traces
 from db.schema import core_tables as tables
 from db.schema.finding_tables import ACTIONS
-from db.series import rollups
+from db.series import releases
 from db.telemetry import queries as telemetry
 from records.findings import NewFinding, Notice
 from records.tasks import NewTask, SchedulerSeen
 
 pytestmark = pytest.mark.postgres
 
-#: Names that must be quoted, one of them with everything in it that could end a quotation.
-ROLES = Roles("The owner", "writer-1", """rea"der's $roles$ \\ {x} %I""")
+ROLES = Path(__file__).parents[3] / "deploy" / "roles.sql"
+OWNER, WRITER, READER = "pyrometer_owner", "pyrometer_writer", "pyrometer_reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +43,30 @@ class Site:
     reader: str
 
 
-def give(postgres: PostgresServer, url: str, statements: str) -> None:
-    """Run statements with psql, as the help says."""
-    subprocess.run(
-        [postgres.binaries / "psql", "-q", "-v", "ON_ERROR_STOP=1", f"--dbname={url}"],
-        input=statements,
-        text=True,
-        check=True,
-        stderr=subprocess.PIPE,
-    )
+def give_roles(postgres: PostgresServer, url: str) -> str:
+    """Run the file with psql, as its head says; answers what psql printed."""
+    command = [
+        postgres.binaries / "psql",
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+        f"--dbname={url}",
+        f"--file={ROLES}",
+    ]
+    return subprocess.run(command, text=True, check=True, stderr=subprocess.PIPE).stderr
 
 
 @pytest.fixture
 def site(postgres: PostgresServer) -> Iterator[Site]:
     url = postgres.new_database("postgres")
-    give(postgres, url, roles_sql(ROLES))
-    names = (ROLES.owner, ROLES.writer, ROLES.reader)
-    urls = [make_url(url).set(username=name).render_as_string(hide_password=False) for name in names]
-    yield Site(url, *urls)
+    assert give_roles(postgres, url) == ""
+    yield Site(url, *(url_of(url, role) for role in (OWNER, WRITER, READER)))
     postgres.drop_database(url)
+
+
+def url_of(url: str, role: str) -> str:
+    """The URL of a database as a role opens it."""
+    return make_url(url).set(username=role).render_as_string(hide_password=False)
 
 
 def ingest(url: str) -> None:
@@ -90,12 +94,9 @@ def test_the_writer_stores_and_prunes_and_the_reader_sees_all_of_it(site: Site) 
         assert queries.series(database, queries.series_keys(database))
         assert telemetry.windows(database) and telemetry.recording(database, *about, "host")
         assert traces.operator_tables(database) == []
-        versions = rollups.releases(database)
-        assert rollups.release_points(database, versions, "latency")
-        assert rollups.rollup_differences(database) == []
+        assert releases.release_points(database, releases.releases(database), "latency")
     with open_database(site.writer, create=False) as database:
         assert prune_telemetry(database, a_night(1)).count == prune_samples(database, a_night(1)).count == 2
-        assert rollups.rebuild_rollups(database) > 0
 
 
 def test_the_reader_writes_nothing(site: Site) -> None:
@@ -104,7 +105,6 @@ def test_the_reader_writes_nothing(site: Site) -> None:
         for attempt in (
             lambda: store.save_run(database, a_run()),
             lambda: store.save_outcomes(database, "run-0", [an_outcome(replicate=9)]),
-            lambda: rollups.rebuild_rollups(database),
             lambda: prune_samples(database, a_night(9)),
         ):
             with pytest.raises(ReadOnly, match="may only be read by this account: permission denied"):
@@ -210,22 +210,19 @@ def test_the_owner_upgrades_and_what_it_makes_is_seen_by_the_others(
     assert refused(site.reader, "INSERT INTO later (name) VALUES ('a')")
     assert not refused(site.writer, "INSERT INTO later (name) VALUES ('a')")
     # Once more changes nothing.
-    give(postgres, site.superuser, roles_sql(ROLES))
+    give_roles(postgres, site.superuser)
     ingest(site.writer)
     assert refused(site.writer, "DELETE FROM run") and refused(site.reader, "DELETE FROM samples")
 
 
 def test_roles_before_tables(postgres: PostgresServer) -> None:
     url = postgres.new_database("template0")
-    give(postgres, url, roles_sql(ROLES))
-    owner, writer = (
-        make_url(url).set(username=name).render_as_string(hide_password=False)
-        for name in (ROLES.owner, ROLES.writer)
-    )
+    assert "run this file again after `pyrometer db upgrade`" in give_roles(postgres, url)
+    owner, writer = url_of(url, OWNER), url_of(url, WRITER)
     with pytest.raises(ReadOnly):
         open_database(writer)
     open_database(owner).close()
-    give(postgres, url, roles_sql(ROLES))
+    give_roles(postgres, url)
     ingest(writer)
     assert refused(writer, "UPDATE pyrometer_schema SET version_num = '9999'")
     postgres.drop_database(url)
@@ -236,11 +233,3 @@ def test_a_reader_checks_and_backs_up(site: Site, tmp_path: Path) -> None:
     with looking(site.reader) as database:
         assert schema_check(database).problems == ()
     assert back_up(site.reader, tmp_path / "copy") > 10_000
-
-
-@pytest.mark.parametrize("name", ["", "a" * 64, "é" * 32, "a\0b", "pg_mine", "public"])
-def test_a_name_that_can_be_no_role_is_refused(name: str) -> None:
-    with pytest.raises(BadRole):
-        Roles(writer=name)
-    with pytest.raises(BadRole, match="three names"):
-        Roles(writer="one", reader="one")

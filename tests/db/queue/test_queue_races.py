@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 
 from db.queue import commands as queue
 from db.connection.engine import open_database
-from db.queue.records import NewTask
+from records.tasks import NewTask
 
 url, owner, now, many, step = sys.argv[1:]
 now, many = datetime.fromisoformat(now), int(many)

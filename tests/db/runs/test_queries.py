@@ -26,7 +26,7 @@ from sqlalchemy import event
 
 from db.connection.engine import Database
 from db.runs import environments_in_use, queries, store, traces
-from db.series import rollups
+from db.series import releases
 from db.telemetry import queries as telemetry
 from records.environments import Environment
 from records.runs import RunSummary
@@ -276,8 +276,7 @@ def _open_the_pages(database: Database) -> None:
     assert len(queries.measurements_of_run(database, "night-7")) == 20
     assert len(queries.series_keys(database)) == 20
     assert len(queries.series(database, queries.series_keys(database)[:4], newest=5)) == 20
-    assert rollups.releases(database) == ["2.13.0+cpu"]
-    assert len(rollups.release_points(database, ["2.13.0+cpu"], "latency")) == 20
+    assert releases.releases(database) == ["2.13.0+cpu"]
     assert len(telemetry.windows(database, limit=6)) == 6
     assert traces.operator_tables(database) == []
 

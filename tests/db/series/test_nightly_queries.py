@@ -10,10 +10,11 @@ from db.queue import commands as queue
 from db.runs import environments_in_use, queries, store
 from db.series import nightly_queries
 from records.environments import Environment
+from records.kinds import EnvironmentKind
 from records.tasks import NewTask
 
 NIGHTLY, PINNED = an_environment("2.14.0+cpu"), an_environment("2.13.0+cpu")
-CANARY = Environment("canary-1", "canary", "", "3.12.3", {})
+CANARY = Environment("canary-1", "canary", "", "3.12.3", {}, EnvironmentKind.CANARY)
 
 
 def measured(

@@ -24,12 +24,13 @@ from db.queue import commands as queue
 from db.runs import store
 from db.series import series_history
 from records.environments import Environment
+from records.kinds import EnvironmentKind
 from records.runs import Run, RunChange
 from records.series import HistoryRun, Track
 from records.tasks import NewTask
 
 NIGHTLY = Track("nightly", "nightly", "h200")
-CANARY = Environment("canary-1", "canary", "", "3.12.3", {})
+CANARY = Environment("canary-1", "canary", "", "3.12.3", {}, EnvironmentKind.CANARY)
 SONG = "canary_compute/infer/-/eager"
 
 

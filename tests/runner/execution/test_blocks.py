@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from records.telemetry import Recording
 from runner.execution.blocks import Blocks
 from runner.execution.interference_check import Gate
 from runner.execution.metrics import replicate_metrics
-from runner.records import Timing
+from runner.session_plan import Timing
+from runner.telemetry.counters import GpuCounters, HostCounters, Reading
 from runner.telemetry.interference import Taint
-from runner.telemetry.samples import GpuCounters, HostCounters, Reading, Recording
 from runner.worker.messages import Block, Finished, Ready
 
 MS = 1_000_000

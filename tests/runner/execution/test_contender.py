@@ -8,11 +8,13 @@ from statistics import fmean
 import pytest
 from measuring import CASE_FILES, QUICK, Scratch, conditions, key
 
+from records.outcomes import Outcome, Planned
+from records.telemetry import Recording
 from runner.execution.contender import Contender
 from runner.execution.process import Launch
 from runner.multi_node.nodes import Node
-from runner.records import Outcome, Planned, Timing
-from runner.telemetry.samples import GpuCounters, Reading, Recording
+from runner.session_plan import Timing
+from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.telemetry_interface import Telemetry
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measuring import CASE_FILES, QUICK, Scratch, conditions, key, listen
 
+from records.outcomes import Outcome, Planned
 from runner.execution.blocks import Blocks
 from runner.execution.executor import Attempt, LocalExecutor
 from runner.execution.pair_precision import hungry, precise, standard_error
-from runner.records import Outcome, Planned, SessionPlan, Timing
+from runner.session_plan import SessionPlan, Timing
 from runner.telemetry.interference import Taint
 from runner.worker.messages import Block
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from runner.records import Planned, Timing
+from records.outcomes import Planned
+from runner.session_plan import Timing
 from runner.suites import plan
 
 WORKLOADS = [

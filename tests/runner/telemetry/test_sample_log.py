@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from records.telemetry import HOST
 from runner.telemetry.sample_log import Spool, bare, recordings
-from runner.telemetry.samples import HOST
 
 
 def test_a_sample_counts_for_the_row_it_lies_in_wholly(tmp_path: Path) -> None:

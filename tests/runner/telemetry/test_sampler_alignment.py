@@ -12,7 +12,7 @@ import pytest
 from nvml_shim import Shim, settable_clock
 from samplers import GPU, Samplers, one_tree, until
 
-from runner.telemetry.samples import Recording
+from records.telemetry import Recording
 
 MS = 1_000_000
 #: A row of the shortest length whose counters took this long to sample is left out.

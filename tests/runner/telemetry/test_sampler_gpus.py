@@ -9,10 +9,10 @@ import pytest
 from nvml_shim import Shim, build
 from samplers import GPU, Samplers, Tree
 
+from records.telemetry import Recording
 from runner.telemetry.columns import COLUMNS
 from runner.telemetry.gpu import processes as gpu_processes
 from runner.telemetry.gpu.processes import Pids
-from runner.telemetry.samples import Recording
 
 MIG = "MIG-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 SECOND = "GPU-99991111-2222-3333-4444-555555555555"

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from samplers import Samplers, Tree, one_tree
 
+from records.telemetry import HOST, Recording
+from runner.telemetry.counters import HostCounters, Reading
 from runner.telemetry.host import source as host_source
 from runner.telemetry.host.process_tree import Tree as ReadTree
 from runner.telemetry.host.source import HostSource
 from runner.telemetry.sample_log import Spool, recordings
-from runner.telemetry.samples import HOST, HostCounters, Reading, Recording
 
 WORK_NS = 300_000_000
 

@@ -10,9 +10,9 @@ import psutil
 import pytest
 from samplers import Samplers, Tree, until
 
+from records.telemetry import HOST
 from runner.execution.process import sweep
 from runner.telemetry import sampler_client
-from runner.telemetry.samples import HOST
 
 #: Starts a sampler, says which, and waits to be killed.
 _CONTROLLER = """

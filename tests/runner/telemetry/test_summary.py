@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.metrics import METRICS
+from records.telemetry import HOST, Recording
 from runner.telemetry.capability import Rung
 from runner.telemetry.columns import COLUMNS
-from runner.telemetry.samples import HOST, Recording
 from runner.telemetry.summary import rows_of, summarise
 from runner.worker.messages import Window
 

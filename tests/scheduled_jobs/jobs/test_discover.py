@@ -108,7 +108,7 @@ def test_the_upgrade_of_a_schedule_over_nodes_is_on_one(
     discovery.look()
     (task, _) = waiting(sqlite, "upgrade")
     assert task.spec["suite"] == "cpu" and "nodes" not in task.spec
-    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50": 0.8})
+    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     assert (
         upgrade(claimed(sqlite, a_night(1), task.label), hands(tmp_path, a_night(1), child)).state == "done"
     )
@@ -178,12 +178,18 @@ def test_what_a_baseline_is_pinned_to(sqlite: Database, tmp_path: Path) -> None:
 
 
 def an_upgrade(database: Database) -> Task:
-    spec = {"old": "2.12.0", "new": "2.13.0", "suite": "smoke", "cases": ["resnet50"], "device": "cpu"}
+    spec = {
+        "old": "2.12.0",
+        "new": "2.13.0",
+        "suite": "smoke",
+        "cases": ["resnet50/infer/-/eager"],
+        "device": "cpu",
+    }
     return a_task(database, "upgrade", spec, a_night(1))
 
 
 def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
-    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50": 0.8})
+    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     done = upgrade(an_upgrade(sqlite), hands(tmp_path, a_night(1), child))
     assert (done.state, done.result["decision"]) == ("done", "go")
     assert done.result["summary"].startswith("2.12.0 -> 2.13.0: go, ") and done.result["broken"] == []
@@ -196,7 +202,7 @@ def test_an_upgrade_is_decided(sqlite: Database, tmp_path: Path) -> None:
 
 
 def test_of_an_upgrade_on_another_machine_no_file_is_asked_for(sqlite: Database, tmp_path: Path) -> None:
-    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50": 0.8})
+    child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     done = upgrade(an_upgrade(sqlite), replace(hands(tmp_path, a_night(1), child), away=True))
     (command,) = child.commands
     assert "--report" not in command

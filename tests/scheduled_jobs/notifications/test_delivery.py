@@ -13,8 +13,8 @@ from telling_builders import MORNING
 
 from configuration.tables.alerts import AlertSettings
 from db.connection.engine import Database, open_database
-from db.findings.deliveries import Delivery, deliveries
 from db.findings.notices import notice, save_notice
+from records.deliveries import Delivery, DeliveryState
 from records.findings import Notice
 from scheduled_jobs.notifications import bounded
 from scheduled_jobs.notifications.delivery import (
@@ -139,7 +139,7 @@ def test_a_failure_is_a_sentence_without_secrets_and_is_written_nowhere_else(
 def test_each_target_has_a_notice_once(database: Database, mail: MailSink, web: WebSink) -> None:
     to = [only(mail.url), only(web.url)]
     first = deliver(database, a_notice(database), to, at(MORNING))
-    assert [(target, after.state) for target, after in first] == [(one.name, "had") for one in to]
+    assert [(target, after.state) for target, after in first] == [(one.name, "delivered") for one in to]
     assert deliver(database, again(database), to, at(MORNING + 10 * MINUTE)) == []
     assert (len(mail.letters), len(web.posts)) == (1, 1)
 
@@ -156,7 +156,7 @@ def test_a_target_that_fails_is_tried_again_three_times_and_the_others_are_not(
         ((target, after),) = deliver(database, again(database), to, at(now))
         assert (target, after.state, after.tries) == (to[1].name, "failed", tries)
     assert deliver(database, again(database), to, at(now + timedelta(days=1))) == []
-    assert deliveries(again(database))[to[1].name].tries == MOST_TRIES
+    assert again(database).deliveries[to[1].name].tries == MOST_TRIES
     assert len(mail.letters) == 1
     assert not [secret for secret in SECRETS if secret in str(again(database))]
 
@@ -166,7 +166,7 @@ def test_what_failed_once_may_arrive_later(database: Database, web: WebSink) -> 
     deliver(database, a_notice(database), to, at(MORNING))
     web.status = 200
     ((_, after),) = deliver(database, again(database), to, at(MORNING + WAITS[0]))
-    assert (after.state, len(web.posts)) == ("had", 1)
+    assert (after.state, len(web.posts)) == ("delivered", 1)
 
 
 def test_a_redirect_is_no_message_that_arrived(web: WebSink) -> None:
@@ -197,9 +197,9 @@ def test_behind_targets_that_hang_each_is_taken_at_its_own_time(database: Databa
 
 
 def test_what_somebody_took_and_dropped_is_tried_again() -> None:
-    taken = Delivery("trying", MORNING, 1)
+    taken = Delivery(DeliveryState.TRYING, MORNING, 1)
     assert not due(taken, MORNING + 9 * MINUTE) and due(taken, MORNING + 10 * MINUTE)
-    assert not due(Delivery("trying", MORNING, MOST_TRIES), MORNING + timedelta(days=1))
+    assert not due(Delivery(DeliveryState.TRYING, MORNING, MOST_TRIES), MORNING + timedelta(days=1))
 
 
 def test_of_many_senders_at_once_one_sends(url: str, web: WebSink) -> None:

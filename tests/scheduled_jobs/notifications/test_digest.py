@@ -134,7 +134,7 @@ def test_the_newest_night_that_is_done_makes_up_for_what_was_not_in_whatever_ord
 
 
 def test_silence_coverage_and_disturbance_are_troubles() -> None:
-    silent = Silence("machine", "a10", BEFORE, "machine a10 is silent")
+    silent = Silence("machine", "a10", BEFORE, timedelta(hours=9))
     fallen = [Fallen("nightly", "nightly@h200", f"case{n}", "oom", "out of memory") for n in range(7)]
     spoiled = [Disturbed("h200", 3, 2, 100), Disturbed("a10", 0, 4, 100), Disturbed("b", 0, 0, 1)]
     told = digest(a_night(silences=[silent], fallen=fallen, disturbed=spoiled))

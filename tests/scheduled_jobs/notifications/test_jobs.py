@@ -13,7 +13,6 @@ from told_place import DAY, MINUTE, Place
 from db.connection.engine import Database
 from db.findings import notices
 from db.findings import store as findings
-from db.findings.deliveries import deliveries
 from db.queue import commands as queue
 from db.queue.queries import tasks
 from records.findings import Notice
@@ -261,7 +260,7 @@ def test_a_target_that_fails_is_tried_by_later_checks_and_told_in_the_next_diges
     assert place.said and "hunter" not in str(place.said) + str(done)
     for minutes in range(10, 200, 10):
         place.checked(MORNING + minutes * MINUTE)
-    was = deliveries(place.digest())[name]
+    was = place.digest().deliveries[name]
     assert (was.state, was.tries) == ("failed", 4)
     place.web.status = 200
     place.measured(DUE + DAY, "run-3")

@@ -11,11 +11,12 @@ from builders import BERT, MLP, RESNET
 from telling_builders import BEFORE, DUE, a_finding, a_night, a_ran
 
 from analysis.staleness import Fallen, Silence
+from reports.text.staleness_text import silence
 from scheduled_jobs.detection.border_levels import Crossed, crossed_of
 from scheduled_jobs.notifications.digest import Night, Upgraded, digest
 from scheduled_jobs.notifications.render import digest_json, digest_markdown, digest_text, subject, tone
 
-SILENT = Silence("machine", "a10", BEFORE, "machine a10 is silent: no scheduler was seen there for 9 hours")
+SILENT = Silence("machine", "a10", BEFORE, timedelta(hours=9))
 REFUSED = Upgraded("2.13.0", "2.14.0", "no-go", "h200", "run-5", ("resnet50 is 12 % slower",))
 
 #: Tries to be a heading, a mention, a link, a picture, an issue number, HTML and a control character.
@@ -42,11 +43,11 @@ def told(**changes: object) -> str:
         ),
         (
             {"findings": [a_finding(1), a_finding(2, MLP, change=0.2)], "silences": [SILENT]},
-            f"2 regressions, largest +22.1 % {MLP} on h200; {SILENT.sentence}",
+            f"2 regressions, largest +22.1 % {MLP} on h200; {silence(SILENT)}",
         ),
         (
             {"upgrades": [REFUSED], "silences": [SILENT]},
-            f"{SILENT.sentence}; upgrade 2.13.0 to 2.14.0: no-go",
+            f"{silence(SILENT)}; upgrade 2.13.0 to 2.14.0: no-go",
         ),
         ({"findings": [a_finding(1, state="candidate")]}, "1 candidate to be measured again"),
         ({"ran": [a_ran(state="running")]}, "1 task not done yet"),
@@ -70,7 +71,7 @@ def test_the_subject_says_the_worst_first(changes: dict[str, object], line: str)
 
 
 def test_a_long_subject_is_cut_at_its_end() -> None:
-    silent = [replace(SILENT, name=f"m{n}", sentence=f"m{n} " * 30) for n in range(1)]
+    silent = [replace(SILENT, name=f"m{n} " * 30) for n in range(1)]
     line = told(findings=[a_finding(1)], silences=silent, upgrades=[REFUSED])
     assert len(line) == 200 and line.startswith("Pyrometer 2026-11-22: 1 regression") and line.endswith("...")
 
@@ -99,7 +100,7 @@ def a_full_night(name: str = "resnet50/infer/-/eager", error: str = "no index an
         ran=[a_ran(), a_ran("a10", state="failed", error=error)],
         findings=[*moved, a_finding(22, MLP, returns_of=3, at_run="run-7", at=DUE), waits],
         open=12,
-        silences=[replace(SILENT, sentence=f"{SILENT.sentence} {error}")],
+        silences=[replace(SILENT, name=f"a10 {error}")],
         fallen=[Fallen("nightly", "nightly@h200", name, "crashed", error)],
         upgrades=[replace(REFUSED, reasons=(error,))],
         news=[f"torch 2.14.0 {error}"],

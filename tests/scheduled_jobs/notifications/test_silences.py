@@ -12,6 +12,7 @@ from db.connection.engine import Database
 from db.queue import commands as queue
 from db.queue.queries import tasks
 from records.tasks import NewTask
+from reports.text.staleness_text import silence
 from scheduled_jobs.notifications.collect import silences
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -57,4 +58,4 @@ def test_a_silence_is_the_same_over_the_nights_however_many_tasks_there_are_besi
         found = silences(database, settings, moment + 13 * HOUR)
         keys += [one.key for one in found]
     assert keys == [f"night nightly@h200 {DUE.isoformat()}"] * 3
-    assert found[0].sentence.startswith("nightly@h200 was due 2 days ago and has not begun")
+    assert silence(found[0]).startswith("nightly@h200 was due 2 days ago and has not begun")

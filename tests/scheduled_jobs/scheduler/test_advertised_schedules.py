@@ -1,14 +1,14 @@
 """What a scheduler says that it serves: its timetable as plain values, made anew when it must be."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from schedulers import settled
 
 from configuration.settings import Settings
-from scheduled_jobs.scheduler.advertised_schedules import Serving, served
+from scheduled_jobs.scheduler.advertised_schedules import served
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 TOML = """
@@ -53,16 +53,3 @@ def test_every_schedule_is_told_with_its_next_moments_in_utc(settings: Settings)
 def test_it_is_plain_json_and_holds_no_secret(settings: Settings) -> None:
     text = json.dumps(served(settings, NOW, measures=False))
     assert "secret" not in text and json.loads(text)["measures"] is False
-
-
-def test_facts_are_made_anew_for_other_settings_and_when_a_minute_has_passed(
-    settings: Settings, tmp_path: Path
-) -> None:
-    serving = Serving(measures=True)
-    first = serving.facts(settings, NOW)
-    assert serving.facts(settings, NOW + timedelta(seconds=59)) is first
-    moved = serving.facts(settings, NOW + timedelta(days=1))
-    assert moved is not first and moved["schedules"][0]["next"] != first["schedules"][0]["next"]
-    assert serving.facts(settings, NOW) == first, "a clock that was set back"
-    other = settled(TOML.replace("30 2", "30 3"), tmp_path)
-    assert serving.facts(other, NOW)["schedules"][0]["cron"] == "30 3 * * 1-5"

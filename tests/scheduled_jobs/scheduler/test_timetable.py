@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduled_jobs.scheduler.timetable import MOST_MISSED, due, upcoming
+from scheduled_jobs.scheduler.timetable import MOST_MISSED, CronTrigger, EveryTrigger, due, upcoming
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -148,3 +148,19 @@ def test_what_is_due_is_what_was_to_come(cron: str, since: datetime, passed: int
         foretold.append(following)
     found = [each.moment for each in due(cron, BERLIN, since, now)]
     assert found == foretold[-(MOST_MISSED + 1) :]
+
+
+def test_a_cron_trigger_fires_once_where_an_hour_comes_twice_and_never_names_the_past() -> None:
+    trigger = CronTrigger("30 2 * * *", BERLIN)
+    first = trigger.get_next_fire_time(None, utc("10-24 12:00:00"))
+    assert first == utc("10-25 00:30:00")
+    assert trigger.get_next_fire_time(first, utc("10-25 00:30:01")) == utc("10-26 01:30:00")
+    assert trigger.get_next_fire_time(first, utc("11-01 12:00:00")) == utc("11-02 01:30:00")
+    assert trigger.get_next_fire_time(first, utc("10-24 12:00:00")) == utc("10-26 01:30:00")
+
+
+def test_an_interval_is_counted_from_now_however_long_ago_the_last_one_was() -> None:
+    trigger, now = EveryTrigger(5.0), utc("06-01 00:00:00")
+    assert trigger.get_next_fire_time(None, now) == now
+    assert trigger.get_next_fire_time(utc("01-01 00:00:00"), now) == now + timedelta(seconds=5)
+    assert trigger.get_next_fire_time(now + timedelta(hours=1), now) == now + timedelta(seconds=5)

@@ -6,7 +6,7 @@ import pytest
 
 from configuration.settings import load_settings
 from runner.environment import Environment
-from runner.records import Timing
+from runner.session_plan import Timing
 from runner.suites import plan
 from runner.suites.built_in import built_in
 from runner.suites.catalogue import workloads

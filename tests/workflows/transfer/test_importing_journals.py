@@ -11,8 +11,8 @@ from db.connection.engine import Database
 from db.runs import queries
 from interchange.errors import BadFile, Place
 from interchange.imported import Problem
+from records.outcomes import Outcome
 from runner import journal
-from runner.records import Outcome
 from workflows.run_header import Header
 from workflows.transfer.import_runs import Amount, Arrived, arrive, files
 

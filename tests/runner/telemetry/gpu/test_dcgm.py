@@ -12,9 +12,9 @@ from dcgm_stand_in import Round, StandIn, build
 from nvml_shim import Shim
 from samplers import GPU, Samplers, Tree, until
 
+from records.telemetry import Recording
 from runner.telemetry.gpu import probe
 from runner.telemetry.sampler_client import Sampler
-from runner.telemetry.samples import Recording
 from runner.telemetry.summary import rows_of, summarise
 from runner.worker.messages import Window
 

@@ -1,10 +1,11 @@
-"""How changes, figures and verdicts read, in reasons and in reports alike."""
+"""How changes, figures and verdicts read, in every room."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from .comparison.verdict import Verdict
-from .metrics import METRICS
+from analysis.comparison.verdict import Verdict
+from analysis.metrics import METRICS
+from common.text import plural
 
 NONE = "–"
 
@@ -160,17 +161,7 @@ def called(kind: str, metric: str) -> str:
     return {"faster": "better", "slower": "worse"}.get(kind, kind)
 
 
-def plural(many: int, noun: str) -> str:
-    """`1 pair`, `2 pairs`."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"
-
-
 def of_cases(many: int, total: int, verb: str = "are") -> str:
     """`1 of 39 cases is`, `2 of 39 cases are`; the verb is `are` or `have`."""
     singular = {"are": "is", "have": "has"}
     return f"{many:,} of {plural(total, 'case')} {singular[verb] if many == 1 else verb}"
-
-
-def printable(text: str) -> str:
-    """The text in one line, without characters that steer a terminal or a page."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -1,0 +1,67 @@
+"""Statements that are alike in both databases: inserts that meet existing rows, long lists, prefixes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, func
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import InstrumentedAttribute
+
+from ..schema.types import Base
+
+T = TypeVar("T")
+Values = Mapping[str, Any]
+# Columns are read by name; their types are those of the records that they end in.
+AnySelect = Select[*tuple[Any, ...]]
+AnyRow = Row[*tuple[Any, ...]]
+
+#: A stock SQLite takes 32,766 parameters in one statement, Postgres 65,535.
+BATCH = 10_000
+
+
+def in_batches(values: Sequence[T], size: int | None = None) -> Iterator[Sequence[T]]:
+    """The values in their order, at most `size` at once; by default as many as one statement may hold."""
+    size = size or BATCH
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+
+
+def rows_among(
+    connection: Connection, query: AnySelect, column: InstrumentedAttribute[T], values: Iterable[T]
+) -> list[AnyRow]:
+    """The rows of `query` whose `column` holds one of `values`, however many those are."""
+    batches = in_batches(list(dict.fromkeys(values)))
+    return [row for some in batches for row in connection.execute(query.where(column.in_(some)))]
+
+
+def insert_for(dialect: str, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
+    """An insert that understands ON CONFLICT, which each database spells in its own dialect."""
+    build = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    return build(table)
+
+
+def insert_missing(connection: Connection, table: type[Base], rows: Sequence[Values]) -> int:
+    """Insert the rows whose key is not there yet and return how many those were.
+
+    All rows name the same columns. Another transaction that is inserting the same rows is waited for.
+    """
+    if not rows:
+        return 0
+    statement = insert_for(connection.dialect.name, table).on_conflict_do_nothing()
+    return connection.execute(statement, rows).rowcount
+
+
+def insert_or_replace(
+    connection: Connection, table: type[Base], rows: Sequence[Values], key: Sequence[str]
+) -> None:
+    """Insert the rows; one whose `key` is there already takes the new values."""
+    if not rows:
+        return
+    statement = insert_for(connection.dialect.name, table)
+    changes = {name: statement.excluded[name] for name in rows[0] if name not in key}
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changes), rows)
+
+
+def begins_with(column: InstrumentedAttribute[str], beginning: str) -> ColumnElement[bool]:
+    """That a text begins with another one, case-sensitively (SQLite's LIKE is not so)."""
+    return func.substr(column, 1, len(beginning), type_=column.type) == beginning

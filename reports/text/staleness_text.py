@@ -1,0 +1,53 @@
+"""Sentences of what is not as fresh as it should be."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from analysis.staleness import Disturbed, Silence, Waiting
+
+#: Machines are named one by one up to so many.
+_NAMED = 3
+
+
+def silence(one: Silence) -> str:
+    """What is silent, for how long, and why."""
+    if one.cause == "unseen":
+        return f"machine {one.name} is silent: no scheduler was seen there for {in_words(one.lasts)}"
+    due = f"{one.name} was due {in_words(one.lasts)} ago and"
+    if one.cause == "not planned":
+        return f"{due} nobody planned it: no scheduler looked at it"
+    if one.machines:
+        return f"{due} has not begun: {', '.join(one.machines)} is there and did not come to it"
+    return f"{due} has not begun: no scheduler is there{f' for {one.label}' if one.label else ''}"
+
+
+def counted(one: Disturbed) -> str:
+    """`77 throttled of 234 outcomes (33 %)`."""
+    counts = ((one.throttled, "throttled"), (one.contended, "contended"))
+    parts = " and ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{parts or 'none disturbed'} of {one.outcomes} outcomes ({100 * one.share:.0f} %)"
+
+
+def in_its_turn(because: Waiting, attempts: int, not_before: datetime | None) -> str:
+    """Why a task waits that somebody there will do, in a sentence: `because` is not yet, busy or next."""
+    one = len(because.machines) == 1
+    if because.why == "not yet":
+        tried = f"was lost {attempts} times and " if attempts else ""
+        when = f"{not_before.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if not_before else "–"
+        return f"{tried}is not to begin before {when}"
+    if because.why == "busy":
+        return f"{some(because.machines)} {'does' if one else 'do'} something else first"
+    return f"{some(because.machines)} {'takes' if one else 'take'} it next"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of some machines, and how many more there are."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def in_words(length: timedelta) -> str:
+    """A length of time for people: `45 minutes`, `13 hours`, `3 days`."""
+    minutes = int(length.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} minutes"
+    return f"{minutes // 60} hours" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"

@@ -1,0 +1,141 @@
+"""The status of a fleet at a moment: schedulers, what they do, what waits and why, what is silent.
+
+The command line, the pages, the digest and the alerts ask here; what is late or silent is judged in
+`analysis.staleness`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from analysis.staleness import (
+    Silence,
+    Takers,
+    Waiting,
+    overdue_nights,
+    present,
+    silent_machines,
+    takers,
+    waiting,
+)
+from configuration.tables.alerts import AlertSettings
+from db.connection.engine import Database
+from db.queue import queries
+from records.tasks import SchedulerSeen, Task
+
+#: The jobs that hold a machine for themselves; the others run beside anything.
+MEASURING = frozenset({"measure", "upgrade", "confirm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """From when on a machine counts as silent, a night that has not begun as late, a machine as disturbed."""
+
+    silent_minutes: int
+    overdue_hours: int
+    disturbed_share: float
+
+    @staticmethod
+    def of(alerts: AlertSettings) -> "Patience":
+        """As the settings have it."""
+        return Patience(alerts.silent_minutes, alerts.overdue_hours, alerts.disturbed_share)
+
+
+def announced_patience(seen: Sequence[SchedulerSeen]) -> Patience:
+    """As the scheduler that was seen last announced it; where none does, the defaults."""
+    usual = AlertSettings()
+    for one in sorted(seen, key=lambda one: one.seen_at, reverse=True):
+        minutes, hours = (one.facts.get(name) for name in ("silent_minutes", "overdue_hours"))
+        if isinstance(minutes, int) and isinstance(hours, int) and min(minutes, hours) > 0:
+            share = one.facts.get("disturbed_share")
+            # An earlier version says nothing of it.
+            return Patience(minutes, hours, share if isinstance(share, float) else usual.disturbed_share)
+    return Patience.of(usual)
+
+
+def measures(one: SchedulerSeen) -> bool:
+    """Whether a scheduler measures, or only plans and thinks; one that says nothing of it may measure."""
+    return one.facts.get("measures") is not False
+
+
+def thinks(one: SchedulerSeen) -> bool:
+    """Whether a scheduler does what measures nothing; a node of a fleet is there to measure alone."""
+    return one.facts.get("head") is None
+
+
+def machine_of(task: Task) -> str:
+    """The machine that a task runs on; empty for one that waits."""
+    return (task.owner or "").partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Silences:
+    """The machines and the nights that are silent."""
+
+    machines: tuple[Silence, ...]
+    nights: tuple[Silence, ...]
+
+
+def silences(
+    database: Database, seen: Sequence[SchedulerSeen], now: datetime, patience: Patience
+) -> Silences:
+    """What should be known of and is not, at this moment; raises DatabaseError."""
+    minutes = patience.silent_minutes
+    # Not the newest tasks: in a large fleet those are of a night or two, and "since when" moves on with them.
+    unbegun = queries.unbegun(database, "measure")
+    nights = overdue_nights(unbegun, seen, now, hours=patience.overdue_hours, minutes=minutes)
+    return Silences(tuple(silent_machines(seen, now, minutes)), tuple(nights))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus:
+    """Schedulers and the tasks that run, at a moment.
+
+    `seen` are all schedulers that are known, `living` those that are there, `gone` the machines whose head
+    says that they left. `running` is by machine. The others are by whether a job measures: the machines that
+    could take a task, those that could were they there, and those that have one.
+    """
+
+    now: datetime
+    seen: tuple[SchedulerSeen, ...]
+    living: tuple[SchedulerSeen, ...]
+    gone: frozenset[str]
+    running: Mapping[str, tuple[Task, ...]]
+    able: Mapping[bool, Takers]
+    away: Mapping[bool, Takers]
+    busy: Mapping[bool, frozenset[str]]
+
+    def why(self, task: Task) -> Waiting:
+        """Why a task waits that no scheduler has begun."""
+        alone = task.job in MEASURING
+        return waiting(task, self.able[alone], self.busy[alone], self.now)
+
+    def silent_takers(self, task: Task) -> tuple[str, ...]:
+        """The machines that are not there and would take a task."""
+        return self.away[task.job in MEASURING].of(task.label)
+
+
+def fleet_status(
+    seen: Iterable[SchedulerSeen], heard: Sequence[SchedulerSeen], running: Iterable[Task], now: datetime
+) -> FleetStatus:
+    """The status made of all schedulers that are known, those `heard` of lately, and what runs."""
+    seen, running, living = tuple(seen), list(running), present(heard)
+    owners = {one.owner for one in living}
+    away = [one for one in seen if one.owner not in owners]
+    by_machine: dict[str, list[Task]] = defaultdict(list)
+    for task in running:
+        by_machine[machine_of(task)].append(task)
+    return FleetStatus(
+        now=now,
+        seen=seen,
+        living=tuple(living),
+        gone=frozenset({one.machine for one in heard} - {one.machine for one in living}),
+        running={machine: tuple(own) for machine, own in by_machine.items()},
+        able={True: takers(filter(measures, living)), False: takers(filter(thinks, living))},
+        away={True: takers(away), False: takers(filter(thinks, away))},
+        busy={
+            alone: frozenset(machine_of(task) for task in running if (task.job in MEASURING) == alone)
+            for alone in (True, False)
+        },
+    )
