@@ -5,10 +5,10 @@ MEASURED := .pyrometer/environments/default
 # One definition of what is measured by default: the `worker` extra. `make setup TORCH='torch==2.15.*'` overrides it.
 TORCH ?= $(shell $(PYTHON) -c "import tomllib; print(tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['worker'][0])")
 
-.PHONY: help setup run test check bench format docs
+.PHONY: help setup run test test-slow test-all check bench format docs
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 setup: $(APP)/.ready $(MEASURED)/.ready  ## the program (.venv) and an environment to measure (.pyrometer/environments/default)
 
@@ -35,8 +35,16 @@ run: setup  ## measure this machine with suite `smoke`, then open the dashboard 
 # wait for comes later than some of them expect, and real measurements of fleet tests may be `contended`.
 PROCESSES ?= 2
 
-test: setup  ## every test this machine can run, naming what it skipped and why
-	$(APP)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+PYTEST = $(APP)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+
+test: setup  ## the fast tests (under five minutes), naming what was skipped and why
+	$(PYTEST) -m "not slow"
+
+test-slow: setup  ## the slow tests: clusters, browsers, real measurements, random kills
+	$(PYTEST) -m slow
+
+test-all: setup  ## every test this machine can run
+	$(PYTEST)
 
 check: setup  ## format, lint, types, import contracts
 	$(APP)/ruff format --check .

@@ -27,17 +27,17 @@ def share(size: float | None) -> float | None:
     return None if size is None else math.expm1(min(size, _LARGEST))
 
 
-def in_ratios(told: Any) -> Any:
+def as_ratios(evidence: Any) -> Any:
     """What is kept of a finding as a file tells it, down to the last row.
 
     `change`, `low`, `high` and `further` are `ratio`, `ratio_low`, `ratio_high` and `ratio_further` there,
     new / old; `smallest` and `threshold` are shares. What is no number stays as it is, under its name.
     """
-    if isinstance(told, Mapping):
-        return dict(_named(str(name), value) for name, value in told.items())
-    if isinstance(told, list | tuple):
-        return [in_ratios(each) for each in told]
-    return told
+    if isinstance(evidence, Mapping):
+        return dict(_named(str(name), value) for name, value in evidence.items())
+    if isinstance(evidence, list | tuple):
+        return [as_ratios(each) for each in evidence]
+    return evidence
 
 
 def _named(name: str, value: Any) -> tuple[str, Any]:
@@ -46,4 +46,4 @@ def _named(name: str, value: Any) -> tuple[str, Any]:
             return _RATIOS[name], ratio(value)
         if name in _SHARES:
             return name, share(value)
-    return name, in_ratios(value)
+    return name, as_ratios(value)

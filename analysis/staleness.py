@@ -241,8 +241,8 @@ def present(living: Sequence[AnyTelling]) -> list[AnyTelling]:
     """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
     missing: set[tuple[str, str]] = set()
     for one in living:
-        told = one.facts.get("missing")
-        missing |= {(one.machine, str(each)) for each in told} if isinstance(told, list) else set()
+        listed = one.facts.get("missing")
+        missing |= {(one.machine, str(each)) for each in listed} if isinstance(listed, list) else set()
     return [one for one in living if (str(one.facts.get("head")), one.machine) not in missing]
 
 

@@ -48,11 +48,11 @@ def _restated(one: ImportedRun, date: datetime | None, hardware: str | None) -> 
         stated |= {"hardware": hardware, "hardware_of_the_file": label}
         notes = (*notes, f"the hardware is that of --hardware; by the file it is {label}")
     started = run.started_at if date is None else date
-    told = date is not None or not is_undated(run.id)
+    has_time = date is not None or not is_undated(run.id)
     facts: Mapping[str, Any] = {**run.facts, "notes": list(notes), "stated": stated}
     changed = replace(
         run,
-        id=run_id(started if told else None, run.harness, digest(run.id, *map(str, stated.items()))),
+        id=run_id(started if has_time else None, run.harness, digest(run.id, *map(str, stated.items()))),
         started_at=started,
         machine=run.machine
         if hardware is None

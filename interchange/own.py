@@ -66,9 +66,9 @@ def lines_of(
     yield _line(_FIRST, {**first, "written_at": written_at.astimezone(UTC).isoformat()})
     counts: dict[str, int] = dict.fromkeys(_KINDS, 0)
     total = 0
-    told: set[str] = set()
+    defined: set[str] = set()
     for exported in runs:
-        for kind, body in _bodies(exported, catalogue, told):
+        for kind, body in _bodies(exported, catalogue, defined):
             line, crc = _line_and_sum(kind, body)
             counts[kind] += 1
             total += crc
@@ -77,13 +77,13 @@ def lines_of(
 
 
 def _bodies(
-    exported: ExportedRun, catalogue: Catalogue, told: set[str]
+    exported: ExportedRun, catalogue: Catalogue, defined: set[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "run", run_body(exported.run)
     used = {each.metric for each in exported.measurements}
     used.update(*(outcome.metrics for outcome in exported.outcomes))
-    for name in sorted(used - told):
-        told.add(name)
+    for name in sorted(used - defined):
+        defined.add(name)
         # Ours too: whoever reads the file may have another catalogue.
         if metric := catalogue.metric(name):
             yield "metric", metric_body(metric)
@@ -203,8 +203,8 @@ class _Reading:
         #: Metrics that bear the name of one of ours, or of one told before, and are none.
         self._others: set[str] = set()
         #: The units of those that were told, and the names of those that were not.
-        self._told: dict[str, tuple[str, str]] = {}
-        self._untold: set[str] = set()
+        self._defined: dict[str, tuple[str, str]] = {}
+        self._undefined: set[str] = set()
         self._kinds: Counter[str] = Counter()
         self._sum = 0
         self._ended = False
@@ -271,7 +271,7 @@ class _Reading:
         if known is not None and known.unit != definition.unit:
             both = f"{definition.unit} there and in {known.unit} here"
             self.problem(number, f"{name} is in {both}: its values are left out")
-        elif known is None and self._told.setdefault(name, meaning) != meaning:
+        elif known is None and self._defined.setdefault(name, meaning) != meaning:
             self.problem(number, f"{name} was told otherwise before: its values are left out from here on")
         else:
             self._others.discard(name)
@@ -284,10 +284,10 @@ class _Reading:
         """Whether values of a metric can be used: without its line nobody knows their unit."""
         if name in self._others:
             return False
-        if name in METRICS or name in self._told:
+        if name in METRICS or name in self._defined:
             return True
-        if name not in self._untold:
-            self._untold.add(name)
+        if name not in self._undefined:
+            self._undefined.add(name)
             self.problem(number, f"no line before tells what {name} is: its values are left out")
         return False
 
@@ -306,13 +306,13 @@ class _Reading:
     def _count(self, number: int, at: At) -> None:
         """Hold the last line against the lines that came since the first."""
         counts = {kind: int(each.number()) for kind, each in at.object().items() if kind != _SUM}
-        told = sum(counts.values())
+        stated = sum(counts.values())
         came = number - self._begun - 1
         # What came and could not be read was set aside, and may be of any kind.
         torn = came - self._kinds.total()
         missing = sum(max(0, n - self._kinds[kind]) for kind, n in counts.items())
-        if came != told:
-            self.problem(number, f"there were {told} lines before this one, and {came} are here")
+        if came != stated:
+            self.problem(number, f"there were {stated} lines before this one, and {came} are here")
         elif missing > torn:
             kinds = [
                 kind for kind in sorted({*counts, *self._kinds}) if self._kinds[kind] != counts.get(kind, 0)

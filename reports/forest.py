@@ -94,7 +94,7 @@ def _line(row: Row, axis: Axis) -> str:
     if verdict is None or verdict.change is None:
         return f'<tr class="none">{head}{_without_a_point(row)}</tr>'
     spans = f"{wording.change(verdict)} [{wording.interval(verdict.low, verdict.high)}]"
-    title = f"{row.case}: {row.told}, {spans}, n = {verdict.n}"
+    title = f"{row.case}: {row.summary}, {spans}, n = {verdict.n}"
     ends = verdict.low, verdict.high
     strip = _strip(axis, verdict.threshold, verdict.change, ends, row.standing, row.tone, title)
     return (
@@ -107,9 +107,9 @@ def _without_a_point(row: Row) -> str:
     """The cells of a case that has no ratio: how it ended, or the two numbers as they are."""
     verdict = row.verdict
     if verdict is None or verdict.old is None:
-        return f'<td class="strip" colspan="2">{_sign(row, row.told)}</td>'
+        return f'<td class="strip" colspan="2">{_sign(row, row.summary)}</td>'
     old, new = (wording.quantity(verdict.metric, value) for value in (verdict.old, verdict.new))
-    return f'<td class="strip">{_sign(row, row.told)}</td><td class="number">{old} → {new}</td>'
+    return f'<td class="strip">{_sign(row, row.summary)}</td><td class="number">{old} → {new}</td>'
 
 
 def _sign(row: Row, words: str) -> str:

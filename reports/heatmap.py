@@ -32,7 +32,7 @@ def _cell(row: Row | None) -> str:
     if row is None:
         return '<td class="empty">·</td>'
     verdict = row.verdict
-    title = f'title="{elements.text(f"{row.case}: {row.told}")}"'
+    title = f'title="{elements.text(f"{row.case}: {row.summary}")}"'
     sign = f'<span aria-hidden="true">{row.sign}</span><span class="heard">{elements.text(row.word)}</span>'
     if verdict is None or verdict.old is None:
         return f'<td class="{row.tone}" {title}>{sign}</td>'

@@ -48,12 +48,12 @@ def upgrade_markdown(subject: Subject, results: Sequence[CaseResult], upgrade: U
 def _head(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     sign = wording.DECISION_SIGNS[upgrade.decision]
     resume = f" {sentences.GOES_ON} {_code(subject.resume)}" if subject.resume else ""
-    told = sentences.so_far(subject)
+    so_far = sentences.so_far(subject)
     return "\n\n".join(
         [
             f"## {sign} {wording.DECISIONS[upgrade.decision]}: {_text(sentences.title(subject))}",
             f"**{wording.DECISIONS[upgrade.decision]}:** {_text(wording.because(upgrade))}",
-            *([f"**{told}**{resume}"] if told else ()),
+            *([f"**{so_far}**{resume}"] if so_far else ()),
             f"{_text(sentences.place(subject))}. {_text(sentences.counted(each, upgrade))}",
         ]
     )
@@ -118,7 +118,7 @@ def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
             wording.change(row.verdict) if row.verdict else numbers.NONE,
             wording.interval(row.verdict.low, row.verdict.high) if row.verdict else numbers.NONE,
             str(row.verdict.n) if row.verdict else "0",
-            f"{row.sign} {_text(row.told)}",
+            f"{row.sign} {_text(row.summary)}",
             wording.within(row.verdict.smallest) if row.verdict else numbers.NONE,
         )
         for row in each

@@ -100,12 +100,12 @@ def _header(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
 
 
 def _so_far(subject: Subject) -> str:
-    told, parts = sentences.so_far(subject), list[str]()
+    so_far, parts = sentences.so_far(subject), list[str]()
     if subject.resume:
         parts.append(elements.paragraph(sentences.GOES_ON))
         parts.append(elements.commands([subject.resume]))
-    shown = elements.section("so-far", "Not the last word", elements.paragraph(told), *parts)
-    return shown if told else ""
+    shown = elements.section("so-far", "Not the last word", elements.paragraph(so_far), *parts)
+    return shown if so_far else ""
 
 
 def _reasons(subject: Subject, upgrade: Upgrade) -> str:
@@ -200,14 +200,14 @@ def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
 
 def _of_case(row: Row) -> tuple[str | Cell, ...]:
     judged = row.verdict
-    told = _told(row.standing, row.told)
+    reason = _reason_cell(row.standing, row.summary)
     if judged is None:
-        return (*[numbers.NONE] * 4, "0", told, numbers.NONE)
+        return (*[numbers.NONE] * 4, "0", reason, numbers.NONE)
     return (
         *_values(judged),
         wording.interval(judged.low, judged.high),
         str(judged.n),
-        told,
+        reason,
         Cell(wording.within(judged.smallest), judged.smallest),
     )
 
@@ -217,8 +217,8 @@ def _heads(metric: str) -> tuple[Column, ...]:
     return (Column("case"), *(Column(title, number=True) for title in numbers))
 
 
-def _told(standing: str, told: str) -> str:
-    marked = f'<span aria-hidden="true">{sign(standing)}</span> {elements.text(told)}'
+def _reason_cell(standing: str, summary: str) -> str:
+    marked = f'<span aria-hidden="true">{sign(standing)}</span> {elements.text(summary)}'
     return f'<div class="reason {tone(standing)}">{marked}</div>'
 
 
@@ -284,7 +284,7 @@ def _own_table(table: Table, policy: Policy) -> str:
             *_values(judged),
             wording.interval(judged.low, judged.high),
             str(judged.n),
-            _told(judged.word, wording.verdict(judged)),
+            _reason_cell(judged.word, wording.verdict(judged)),
         )
         for case, judged in table_rows(table)
     ]
@@ -315,8 +315,8 @@ def _differences(subject: Subject) -> str:
     found = changes(subject.old, subject.new)
     title = "What differs between the environments"
     if not found:
-        told = elements.paragraph(sentences.no_difference(subject))
-        return elements.section("environments", title, told)
+        no_difference = elements.paragraph(sentences.no_difference(subject))
+        return elements.section("environments", title, no_difference)
     columns = (Column("what"), Column(subject.old.name), Column(subject.new.name))
     listed = [
         (

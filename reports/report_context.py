@@ -122,8 +122,8 @@ def changes(old: ComparedEnvironment, new: ComparedEnvironment) -> tuple[Environ
         EnvironmentChange("PyTorch", old.torch, new.torch),
         EnvironmentChange("CUDA", old.cuda, new.cuda),
         *(
-            EnvironmentChange(told, old.build.get(fact, ""), new.build.get(fact, ""))
-            for fact, told in _BUILD.items()
+            EnvironmentChange(title, old.build.get(fact, ""), new.build.get(fact, ""))
+            for fact, title in _BUILD.items()
         ),
     ]
     olds, news = _packages(old.packages), _packages(new.packages)

@@ -68,7 +68,7 @@ class Row:
         return self.case.rpartition("/")[0] or self.case
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The verdict in words, or how the case ended; why it did stands among the exclusions."""
         if self.result.works:
             said = wording.verdict(self.verdict) if self.verdict else "no data: it has no such number"

@@ -136,10 +136,10 @@ def limit_rules(kind: str, limits: Limits, slower_share: float) -> str:
         "worst": f"none by more than {numbers.share(limits.worst)}",
         "mean": f"the geomean by at most {numbers.share(limits.mean)}",
     }
-    told = ", ".join(
+    limits_text = ", ".join(
         f"{text} ({'no-go' if rule in limits.blocks else 'warning'})" for rule, text in graded.items()
     )
-    return f"{kind}: {told}."
+    return f"{kind}: {limits_text}."
 
 
 def scorecard_json(card: Scorecard, policy: Policy) -> list[dict[str, Any]]:

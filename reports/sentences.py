@@ -47,8 +47,8 @@ def place(subject: Subject) -> str:
 def so_far(subject: Subject) -> str:
     """That it is not over, so that nobody takes it for the last word; empty for one that is."""
     known = {"running": "It is still being measured", "interrupted": "It was interrupted"}
-    told = known.get(subject.state)
-    return f"{told}: this is the verdict so far." if told else ""
+    state = known.get(subject.state)
+    return f"{state}: this is the verdict so far." if state else ""
 
 
 def counted(each: Sequence[Row], upgrade: Upgrade) -> str:
@@ -98,13 +98,13 @@ def about_same(subject: Subject) -> str:
 def about_cases(metric: str) -> str:
     """How the table of cases is to be read."""
     known = METRICS[metric]
-    told = (
+    text = (
         f"{known.title}: {known.meaning}; {known.better} is better. Old and new are medians over n pairs, "
         "the change is what the pairs have in common."
     )
     if threshold_of(metric).exact:
-        return told
-    return f"{told} A change of the size under “visible from” would have been seen with a chance of 80 %."
+        return text
+    return f"{text} A change of the size under “visible from” would have been seen with a chance of 80 %."
 
 
 def about_means(subject: Subject) -> str:
@@ -236,7 +236,7 @@ def rules(subject: Subject) -> list[str]:
     """The policy in sentences."""
     policy = subject.policy
     known = METRICS[policy.metric]
-    told = [
+    lines = [
         f"Cases and geomean are judged by {known.title} ({policy.metric}); {known.better} is better.",
         f"At most {wording.share(policy.slower_share)} of the cases, by weight, may be worse.",
         *(
@@ -249,13 +249,13 @@ def rules(subject: Subject) -> list[str]:
         f"At most {wording.share(policy.unmeasured_share)} of the cases, by weight, may have no number.",
         f"At most {wording.share(policy.false_discovery_rate)} of what is called faster or slower is chance.",
     ]
-    told += [f"{glob} must not regress." for glob in policy.must_not_regress]
+    lines += [f"{glob} must not regress." for glob in policy.must_not_regress]
     others = "of all others" + (", and of what must not regress" if policy.must_not_regress else "")
-    told += [f"{glob} may break; {others}, one that breaks is a no-go." for glob in policy.may_break]
+    lines += [f"{glob} may break; {others}, one that breaks is a no-go." for glob in policy.may_break]
     if not policy.may_break:
-        told += ["A case that breaks is a no-go."]
-    told += [f"{glob} counts {weight:g} times." for glob, weight in policy.weights.items()]
-    return told
+        lines += ["A case that breaks is a no-go."]
+    lines += [f"{glob} counts {weight:g} times." for glob, weight in policy.weights.items()]
+    return lines
 
 
 def _limit(metric: str, share: float) -> str:

@@ -30,8 +30,19 @@ settings.load_profile("house")
 _SLOWEST_FIRST = ("end_to_end", "fleet", "runner", "scheduler", "cli", "scheduled_jobs", "dashboard")
 
 
+#: Folders of the slow tier; a test that needs a browser or the measured environment belongs to it too.
+_SLOW = {"end_to_end", "slow"}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what takes longest begin first (with `--no-loadscope-reorder`, whole files in this order)."""
+    """Mark the slow tier, and begin with what takes longest (with `--no-loadscope-reorder`, whole files).
+
+    `tryfirst`: pytest deselects by markers in the same hook.
+    """
+    for item in items:
+        if not _SLOW.isdisjoint(item.path.parts) or any(map(item.get_closest_marker, ("browser", "torch"))):
+            item.add_marker("slow")
     slow = {folder: place for place, folder in enumerate(_SLOWEST_FIRST)}
     items.sort(key=lambda item: min((slow.get(part, len(slow)) for part in item.path.parts), default=0))
 

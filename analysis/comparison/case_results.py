@@ -85,8 +85,8 @@ def side(statuses: Sequence[tuple[str, str]]) -> Side:
     failed = Counter(name for name in names if name in BROKEN)
     if not failed:
         return Side("ok", "")
-    told = ", ".join(f"{name} ({many})" for name, many in failed.items())
-    ended = next(iter(failed)) if len(failed) == 1 else told
+    counted = ", ".join(f"{name} ({many})" for name, many in failed.items())
+    ended = next(iter(failed)) if len(failed) == 1 else counted
     return Side("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
 
 

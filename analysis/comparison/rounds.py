@@ -36,8 +36,8 @@ def tainted(facts: Mapping[str, Any]) -> frozenset[int]:
 def tainted_blocks(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What is told of each of them; a file from elsewhere may hold anything under that name."""
     listed = facts.get(TAINTED)
-    told = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
-    blocks = [cast("Mapping[str, Any]", one) for one in told if isinstance(one, Mapping)]
+    entries = cast("Sequence[Any]", listed) if isinstance(listed, list | tuple) else ()
+    blocks = [cast("Mapping[str, Any]", one) for one in entries if isinstance(one, Mapping)]
     return [each for each in blocks if _is_number(each.get("block"))]
 
 

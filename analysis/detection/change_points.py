@@ -47,7 +47,7 @@ def judge(
     values, known = logs_of(nights), _control(nights, control)
     weekly = {number for number, night in enumerate(nights) if night.weekly}
     done = scan(values, borders_of(nights), rules, weekly, decisions)
-    raised = [_told(one, better) for one in done.raised]
+    raised = [_change_of(one, better) for one in done.raised]
     if control is not None:
         raised = [marked(change, known, rules.settle) for change in raised]
         raised = together(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle)
@@ -94,7 +94,7 @@ def _direction(change: float, better: Better) -> Direction:
     return "worse" if (change > 0) == (better != "higher") else "better"
 
 
-def _told(raised: Raised, better: Better) -> Change:
+def _change_of(raised: Raised, better: Better) -> Change:
     return Change(
         index=raised.index,
         change=raised.change,
@@ -126,7 +126,7 @@ def _of_ratio(
     done = scan([values[night] - control[night] for night in both], (), rules, weeks, decided)
     return [
         replace(
-            _told(one, better),
+            _change_of(one, better),
             index=both[one.index],
             raised=both[one.raised],
             since=both[one.since],

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import typer
 from rich.markup import escape
 
-from analysis.ratios import in_ratios
+from analysis.ratios import as_ratios
 from common.atomic_file import write_whole
 from common.text import printable
 from configuration.suggestions import unknown
@@ -261,7 +261,7 @@ def moment_of(text: str, timezone: str) -> datetime:
 
 def finding_body(one: Finding) -> dict[str, Any]:
     """A finding as JSON values, its evidence too; ratios are new / old."""
-    body: dict[str, Any] = in_ratios(asdict(one))
+    body: dict[str, Any] = as_ratios(asdict(one))
     key: Mapping[str, Any] = body.pop("key")
     return _times_told({"id": body.pop("id"), "kind": kind(one.state, one.direction), **key, **body})
 

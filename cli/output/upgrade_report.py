@@ -118,7 +118,7 @@ def _cases(subject: Subject, each: Sequence[Row], width: int) -> Table:
         table.add_column("visible from", justify="right", no_wrap=True)
     for row in each:
         judged = row.verdict
-        told = Text(f"{row.sign} {printable(row.told if wide else row.word)}", _STYLES[row.tone])
+        told = Text(f"{row.sign} {printable(row.summary if wide else row.word)}", _STYLES[row.tone])
         cells: list[str | Text | CaseName] = [CaseName(printable(row.case))]
         if wide:
             cells += (

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
-from analysis.ratios import in_ratios
+from analysis.ratios import as_ratios
 from dashboard.components import filters, links, markup, wording
 from records.findings import Finding, FindingGroup, TriageEntry
 from reports.text.finding_text import (
@@ -94,7 +94,7 @@ def frame(items: Iterable[Finding]) -> pd.DataFrame:
     """The same for a CSV file; ratios are new / old."""
     return pd.DataFrame(
         [
-            in_ratios(
+            as_ratios(
                 {
                     "id": one.id,
                     "what": kind(one.state, one.direction),
@@ -282,7 +282,7 @@ def operators(told: Mapping[str, Any]) -> str:
 def evidence_frame(told: Rows | Mapping[str, Any]) -> pd.DataFrame:
     """A part of the evidence for a CSV file, in ratios: rows, what has rows, or one row by itself."""
     rows: Rows = told.get("rows") or [told] if isinstance(told, Mapping) else told
-    return pd.DataFrame([in_ratios(row) for row in rows])
+    return pd.DataFrame([as_ratios(row) for row in rows])
 
 
 def log_frame(entries: Sequence[TriageEntry]) -> pd.DataFrame:

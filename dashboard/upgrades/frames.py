@@ -79,7 +79,7 @@ def cases(judged: Judged, rows: Sequence[Row]) -> pd.DataFrame:
             **(_verdict(row.verdict) if row.verdict else {}),
             "weight": policy.weight(row.case),
             "impact": impact(row, policy),
-            "told": row.told,
+            "told": row.summary,
             "turns": row.result.turns,
             "old_status": row.result.old.status,
             "old_reason": row.result.old.reason,
@@ -188,7 +188,7 @@ def drawn_cases(judged: Judged, rows: Sequence[Row], axis: Axis) -> pd.DataFrame
             n=row.verdict.n,
             standing=row.standing,
             tone=row.tone,
-            told=row.told,
+            told=row.summary,
         )
         for row in rows
         if row.verdict and row.verdict.change is not None

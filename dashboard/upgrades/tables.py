@@ -208,7 +208,7 @@ def cases(run: Run, judged: Judged, rows: Sequence[Row]) -> str:
         (
             markup.case(row.case) + _counts(subject, row.case),
             *_numbers(row.verdict),
-            _told(row.standing, row.told),
+            _told(row.standing, row.summary),
             text(wording.within(row.verdict.smallest) if row.verdict else NONE),
             markup.link(links.trends(metric, *place, row.case, axis="version"), "Trend\u00a0→"),
         )

@@ -205,9 +205,9 @@ def schedulers(database: Database) -> list[SchedulerSeen]:
     query = select(*columns, table.version, facts)
     with database.reading() as connection:
         rows = connection.execute(query).all()
-    told = {text: json.loads(text) or {} for text in {row.facts or "{}" for row in rows}}
+    parsed = {text: json.loads(text) or {} for text in {row.facts or "{}" for row in rows}}
     found = [
-        SchedulerSeen(row[0], row[1], tuple(row.labels), *row[3:7], told[row.facts or "{}"]) for row in rows
+        SchedulerSeen(row[0], row[1], tuple(row.labels), *row[3:7], parsed[row.facts or "{}"]) for row in rows
     ]
     # Not by the database: each has its own order of texts.
     return sorted(found, key=lambda scheduler: (scheduler.machine, scheduler.owner))

@@ -20,7 +20,7 @@ _RESTLESS = ("load",)
 _NOT_ITS_OWN = ("fingerprint", "build", "executable", "devices", "packages")
 
 #: By kind and name, what was so in a run.
-Told = Mapping[tuple[str, str], str]
+RunFacts = Mapping[tuple[str, str], str]
 
 
 def run_changes(database: Database, before: str, after: str) -> list[RunChange]:
@@ -39,10 +39,10 @@ def changes_along(database: Database, runs: Sequence[str]) -> dict[str, list[Run
     stored.
     """
     with database.reading() as connection:
-        told = _told(connection, set(runs))
-    if missing := sorted(set(runs) - told.keys()):
+        facts = _facts_of_runs(connection, set(runs))
+    if missing := sorted(set(runs) - facts.keys()):
         raise ValueError(f"run {missing[0]} was never stored")
-    return {after: _differences(told[before], told[after]) for before, after in pairwise(runs)}
+    return {after: _differences(facts[before], facts[after]) for before, after in pairwise(runs)}
 
 
 def changes_beside(
@@ -56,7 +56,7 @@ def changes_beside(
     runs = {run for history in histories for run, _ in history}
     used = {environment for history in histories for _, environment in history}
     with database.reading() as connection:
-        told = {
+        facts = {
             row.id: _of_the_run(row) for some in in_batches(sorted(runs)) for row in _rows(connection, some)
         }
         environments = {
@@ -66,9 +66,9 @@ def changes_beside(
         }
 
     def between(one: tuple[str, str], other: tuple[str, str]) -> list[RunChange]:
-        if not {one[0], other[0]} <= told.keys() or not {one[1], other[1]} <= environments.keys():
+        if not {one[0], other[0]} <= facts.keys() or not {one[1], other[1]} <= environments.keys():
             return []
-        own = _differences(told[one[0]], told[other[0]])
+        own = _differences(facts[one[0]], facts[other[0]])
         # Mostly it is the same one, and its list of packages is long.
         alike = one[1] == other[1]
         return own if alike else own + _differences(environments[one[1]], environments[other[1]])
@@ -79,7 +79,7 @@ def changes_beside(
     ]
 
 
-def _differences(before: Told, after: Told) -> list[RunChange]:
+def _differences(before: RunFacts, after: RunFacts) -> list[RunChange]:
     if before == after:
         return []
     both = sorted(before.keys() | after.keys())
@@ -87,9 +87,9 @@ def _differences(before: Told, after: Told) -> list[RunChange]:
     return [RunChange(*key, one, other) for key, one, other in pairs if one != other]
 
 
-def _told(connection: Connection, runs: Collection[str]) -> dict[str, Told]:
+def _facts_of_runs(connection: Connection, runs: Collection[str]) -> dict[str, RunFacts]:
     """What is told of each run, its own environment included."""
-    found: dict[str, Told] = {}
+    found: dict[str, RunFacts] = {}
     for some in in_batches(sorted(runs)):
         rows = _rows(connection, some)
         environments = _environments(connection, [row.number for row in rows])
@@ -147,8 +147,8 @@ def _environments(connection: Connection, numbers: Collection[int]) -> dict[int,
     last = {number: environment for number, environment in connection.execute(used)}
     # Read once and not once per run: the list of packages is long.
     read = _ENVIRONMENTS.where(table.id.in_(set(last.values())))
-    told = {row.id: _of_the_environment(row) for row in connection.execute(read)}
-    return {number: told[environment] for number, environment in last.items()}
+    facts = {row.id: _of_the_environment(row) for row in connection.execute(read)}
+    return {number: facts[environment] for number, environment in last.items()}
 
 
 _ENVIRONMENTS = select(

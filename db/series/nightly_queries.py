@@ -37,10 +37,10 @@ def night_tasks(database: Database, since: datetime, newest: int) -> list[NightT
     )
     with database.reading() as connection:
         rows = connection.execute(query).all()
-    told: list[tuple[Any, ...]] = [
-        (*row[:4], _said(row[4], "track"), _said(row[4], "baseline"), *row[5:]) for row in rows
+    fields: list[tuple[Any, ...]] = [
+        (*row[:4], _spec_field(row[4], "track"), _spec_field(row[4], "baseline"), *row[5:]) for row in rows
     ]
-    return [NightTask(*each) for each in told]
+    return [NightTask(*each) for each in fields]
 
 
 def missed_fires(
@@ -109,7 +109,7 @@ def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
         return frozenset(connection.execute(query).scalars())
 
 
-def _said(spec: Any, name: str) -> str:
+def _spec_field(spec: Any, name: str) -> str:
     return str(spec.get(name) or "")
 
 

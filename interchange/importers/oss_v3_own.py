@@ -141,12 +141,12 @@ def _measurement(each: Measurement, stated: Mapping[tuple[str, str], Summary]) -
 
 
 def _outcomes(
-    found: Sequence[Outcome], endings: Sequence[_Ending], told: Mapping[str, Sequence[int]]
+    found: Sequence[Outcome], endings: Sequence[_Ending], numbered: Mapping[str, Sequence[int]]
 ) -> list[Outcome]:
     """The outcomes of a case, each under its replicate's own number; `found` are those that values made.
 
-    `told` has the numbers of a metric's processes. Where they are not told, as in exports of old, its values
-    are those of the processes that ended well, in turn.
+    `numbered` has the numbers of a metric's processes. Older exports lack them; the values are then
+    those of the processes that ended well, in turn.
     """
     good = [each for each in found if each.status == "ok"]
     if not endings and len(good) < len(found):
@@ -154,7 +154,7 @@ def _outcomes(
     metrics: dict[int, dict[str, float]] = {}
     for name in dict.fromkeys(name for each in good for name in each.metrics):
         values = [each.metrics[name] for each in good if name in each.metrics]
-        numbers = told.get(name, ())
+        numbers = numbered.get(name, ())
         own = numbers if len(numbers) == len(values) else _in_turn(endings)
         for number, value in zip(own, values, strict=False):
             metrics.setdefault(number, {})[name] = value

@@ -60,7 +60,7 @@ def read(path: Path) -> Imported:
             Place(path.name, 1),
             "has no column model, or neither infer_samples_per_sec nor train_samples_per_sec",
         )
-    name = _told_by(path.stem)
+    name = _parse_file_name(path.stem)
     gathered = Gathered(NAME)
     points: list[Point] = []
     failures: list[Failure] = []
@@ -147,7 +147,7 @@ def _whole(row: Mapping[str, At], column: str) -> str | None:
     return str(int(value))
 
 
-def _told_by(stem: str) -> _Name:
+def _parse_file_name(stem: str) -> _Name:
     """`benchmark-infer-amp-nchw-pt240-cu124-rtx4090-dynamo`, or older `model_benchmark_amp_nchw_rtx3090`.
 
     What no rule knows is the hardware; in a name of which no rule knows anything it means nothing.
@@ -155,7 +155,7 @@ def _told_by(stem: str) -> _Name:
     # Underscores part the words of the older names; in the newer ones they are part of a word.
     words = stem.lower().split("-") if "-" in stem else stem.lower().split("_")
     parameters: dict[str, str] = {}
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     rest: list[str] = []
     for word in words:
         if word in _PRECISIONS:
@@ -163,19 +163,19 @@ def _told_by(stem: str) -> _Name:
         elif word in _LAYOUTS:
             parameters["layout"] = word
         elif match := _TORCH.fullmatch(word):
-            told["torch_version"] = _version(match[1])
+            fields["torch_version"] = _version(match[1])
         elif match := _CUDA.fullmatch(word):
-            told["cuda"] = f"{match[1][:2]}.{match[1][2]}"
+            fields["cuda"] = f"{match[1][:2]}.{match[1][2]}"
             parameters["device"] = "cuda"
         elif word == "cpu":
             parameters["device"] = "cpu"
         elif word == "dynamo":
-            told["technique"] = "compile=default"
+            fields["technique"] = "compile=default"
         elif word not in ("benchmark", "model", "results", *_PHASES):
             rest.append(word)
-    if rest and (parameters or told):
-        told["hardware"] = " ".join(rest)
-    return _Name(parameters=parameters, **told)
+    if rest and (parameters or fields):
+        fields["hardware"] = " ".join(rest)
+    return _Name(parameters=parameters, **fields)
 
 
 def _version(digits: str) -> str:

@@ -45,16 +45,16 @@ def because(state: str, evidence: Mapping[str, Any]) -> str:
     return str(evidence.get("reason") or waits or "")
 
 
-def verdict_word(told: Mapping[str, Any]) -> str:
+def verdict_word(verdict: Mapping[str, Any]) -> str:
     """The word of a verdict as the evidence holds it: `worse`, not `slower`, for what is no time."""
-    said, metric = str(told.get("word")), told.get("metric")
+    said, metric = str(verdict.get("word")), verdict.get("metric")
     return called(said, metric) if metric in METRICS else said
 
 
 def interval(change: float, low: float | None, high: float | None) -> str:
     """A log ratio with its interval, where there is one: `+7.1 % [+5.9 %, +8.3 %]`."""
-    told = percent(change)
-    return told if low is None or high is None else f"{told} [{percent(low)}, {percent(high)}]"
+    ratio = percent(change)
+    return ratio if low is None or high is None else f"{ratio} [{percent(low)}, {percent(high)}]"
 
 
 def moved(metric: str, change: float) -> str:
@@ -74,10 +74,10 @@ def stricter(evidence: Mapping[str, Any]) -> str:
     return "two candidates of this series were refuted within 60 nights, so it had to move twice as far"
 
 
-def goes_on(told: Mapping[str, Any]) -> str:
+def goes_on(noted: Mapping[str, Any]) -> str:
     """What is noted of a change that went on: `now about +9.3 %, by its nights up to 2026-09-20`."""
-    night = str(told["night"])[: len("2026-09-20")]
-    change = percent(float(told["change"]))
-    if "finding" in told:
-        return f"{change} since the night of {night}, measured again: finding {told['finding']}"
+    night = str(noted["night"])[: len("2026-09-20")]
+    change = percent(float(noted["change"]))
+    if "finding" in noted:
+        return f"{change} since the night of {night}, measured again: finding {noted['finding']}"
     return f"now about {change}, by its nights up to {night}"

@@ -21,7 +21,7 @@ _NOTHING = 1e-9
 _MOST_DIGITS = 9
 
 #: A number as a text of so many more digits than usual, and the number that the text says.
-_Told = tuple[str, float]
+_Rendered = tuple[str, float]
 
 
 def percent(change: float | None) -> str:
@@ -67,17 +67,17 @@ def change_beside(
     ranged = [] if low is None or high is None else [low, high]
     numbers = [*([] if change is None else [change]), *ranged]
     for more in range(0 if limit is None else _digits_of(limit), _MOST_DIGITS):
-        told = None if limit is None else _percent(limit, more)
-        bars = [] if limit is None or told is None else [(limit, told[1])]
+        limit_text = None if limit is None else _percent(limit, more)
+        bars = [] if limit is None or limit_text is None else [(limit, limit_text[1])]
         texts = {number: _apart(_teller(number), number, [*bars, *_zero(*ranged)]) for number in numbers}
         if all(texts.values()):
             break
     else:
-        texts, told = {}, None if limit is None else _percent(limit)
+        texts, limit_text = {}, None if limit is None else _percent(limit)
     said = texts.get(change) or percent(change) if change is not None else NONE
     if ranged:
         said += f" [{', '.join(texts.get(end) or percent(end) for end in ranged)}]"
-    return said, told[0] if told else ""
+    return said, limit_text[0] if limit_text else ""
 
 
 def _zero(*ranged: float) -> list[tuple[float, float]]:
@@ -89,7 +89,7 @@ def _sign(value: float) -> int:
     return 0 if abs(value) <= _NOTHING else 1 if value > 0 else -1
 
 
-def _apart(tell: Callable[[int], _Told], value: float, bars: Iterable[tuple[float, float]]) -> str | None:
+def _apart(tell: Callable[[int], _Rendered], value: float, bars: Iterable[tuple[float, float]]) -> str | None:
     """The shortest text that lies on the side of each bar, as that is told, on which the value lies.
 
     `bars` are pairs of a number and of what its own text says. None where no text does.
@@ -102,7 +102,7 @@ def _apart(tell: Callable[[int], _Told], value: float, bars: Iterable[tuple[floa
     return None
 
 
-def _teller(change: float) -> Callable[[int], _Told]:
+def _teller(change: float) -> Callable[[int], _Rendered]:
     return lambda more: _percent(change, more)
 
 
@@ -111,12 +111,12 @@ def _digits_of(limit: float) -> int:
     return next((more for more in range(4) if abs(_percent(limit, more)[1] - limit) <= _NOTHING), 0)
 
 
-def _whole(value: float, more: int) -> _Told:
+def _whole(value: float, more: int) -> _Rendered:
     text = f"{100 * value:.{more}f}"
     return f"{text} %", float(text) / 100
 
 
-def _percent(change: float, more: int = 0) -> _Told:
+def _percent(change: float, more: int = 0) -> _Rendered:
     if not math.isfinite(change):
         return NONE, change
     if abs(change) > _MULTIPLE:
@@ -127,7 +127,7 @@ def _percent(change: float, more: int = 0) -> _Told:
     return ("0 %", 0.0) if float(text) == 0 else (f"{text} %", math.log1p(float(text) / 100))
 
 
-def _multiple(log: float, more: int) -> _Told:
+def _multiple(log: float, more: int) -> _Rendered:
     # By hand, for e to the power of 800 is too large for a float.
     tens = log / math.log(10)
     if tens < 6:

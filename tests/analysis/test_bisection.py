@@ -49,9 +49,9 @@ def test_a_monotone_history_ends_at_the_right_pair(
         return "bad" if step.old < first_bad <= step.new else "good"
 
     end, answers = walked(count, judge)
-    told = [at for at in range(count) if at not in mute]
-    assert end.good == max(at for at in told if at < first_bad)
-    assert end.bad == min(at for at in told if at >= first_bad)
+    tested = [at for at in range(count) if at not in mute]
+    assert end.good == max(at for at in tested if at < first_bad)
+    assert end.bad == min(at for at in tested if at >= first_bad)
     assert end.between == tuple(range(end.good + 1, end.bad)) and set(end.between) <= mute
     assert end.kind == ("range" if end.between else "pair")
     assert Answer(end.good, end.bad, "bad") in answers

@@ -149,9 +149,9 @@ def test_the_limit_of_a_geomean_too() -> None:
 def test_a_change_reads_on_the_side_of_its_limit(change: float, limit: float, by: float, near: bool) -> None:
     if near:
         limit = change + by
-    told, bar = change_beside(change, change - 0.01, change + 0.02, limit)
-    assert len(_read(told)) == 3
-    for number, read in zip((change, change - 0.01, change + 0.02), _read(told), strict=True):
+    text, bar = change_beside(change, change - 0.01, change + 0.02, limit)
+    assert len(_read(text)) == 3
+    for number, read in zip((change, change - 0.01, change + 0.02), _read(text), strict=True):
         if abs(number - limit) > 1e-7:
             assert _side(read, _read(bar)[0]) == _side(number, limit)
 
@@ -165,9 +165,9 @@ def test_a_share_reads_on_the_side_of_its_limit(value: float, thousandths: int) 
         assert 0 < read < 100
 
 
-def test_a_limit_is_told_to_the_end() -> None:
-    told = [allowed(math.log1p(limit)) for limit in (0.1, 0.0125, 0.125, -0.005, 0.0)]
-    assert told == ["+10.0 %", "+1.25 %", "+12.5 %", "-0.50 %", "0 %"]
+def test_a_limit_is_written_with_all_its_digits() -> None:
+    text = [allowed(math.log1p(limit)) for limit in (0.1, 0.0125, 0.125, -0.005, 0.0)]
+    assert text == ["+10.0 %", "+1.25 %", "+12.5 %", "-0.50 %", "0 %"]
     assert allowed(-math.log1p(0.1)) == "-9.1 %"
     assert change_beside(20.0, None, None, math.log(11)) == ("4.9e+8 times", "11.0 times")
     assert change_beside(None, None, None) == ("–", "")

@@ -67,7 +67,7 @@ def test_a_kernel_and_an_operator_of_one_name_are_two() -> None:
 
 
 @pytest.mark.parametrize("name", ["workload", "hardware", "profile", "device", "harness"])
-def test_unlike_tables_are_told_apart_with_the_reason(name: str) -> None:
+def test_tables_that_differ_are_refused_with_the_reason(name: str) -> None:
     same = {"workload": "mlp/infer/-", "hardware": "H200", "profile": "quiet", "device": "cpu"}
     same["harness"] = "0123456789ab"
     one, other = Origin(**same), Origin(**{**same, name: "another"})

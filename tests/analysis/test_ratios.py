@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from analysis.ratios import in_ratios, ratio, share
+from analysis.ratios import as_ratios, ratio, share
 
 
 def test_a_ratio_is_new_through_old_and_a_share_what_is_more() -> None:
@@ -18,8 +18,8 @@ def test_every_logarithm_of_a_finding_says_what_it_is_down_to_the_last_row() -> 
     half = math.log(0.5)
     rows = [{"case": "a", "change": half, "low": None, "high": 0.0}]
     kept = {"id": 7, "change": half, "evidence": {"rows": rows, "goes_on": {"change": half, "further": half}}}
-    told = in_ratios(kept | {"detected": {"smallest": math.log(1.5), "noise": 0.02, "threshold": None}})
-    assert told == {
+    converted = as_ratios(kept | {"detected": {"smallest": math.log(1.5), "noise": 0.02, "threshold": None}})
+    assert converted == {
         "id": 7,
         "ratio": pytest.approx(0.5),
         "evidence": {
@@ -28,4 +28,4 @@ def test_every_logarithm_of_a_finding_says_what_it_is_down_to_the_last_row() -> 
         },
         "detected": {"smallest": pytest.approx(0.5), "noise": 0.02, "threshold": None},
     }
-    assert in_ratios({"low": "-x", "change": "kind"}) == {"low": "-x", "change": "kind"}
+    assert as_ratios({"low": "-x", "change": "kind"}) == {"low": "-x", "change": "kind"}

@@ -49,7 +49,7 @@ def test_a_silence_is_the_same_for_as_long_as_it_lasts() -> None:
     assert silent_machines(seen, MORNING + timedelta(days=15), 30) == []
 
 
-def test_a_night_that_nobody_began_is_missing_and_says_whether_anybody_could() -> None:
+def test_a_night_not_started_is_missing_and_lists_eligible_machines() -> None:
     task = a_task(**WAITING)
     assert overdue(a_task(**{**WAITING, "due_at": MORNING - timedelta(hours=5)})) == []
     (alone,) = overdue(task)
@@ -77,7 +77,7 @@ def test_several_nights_that_wait_are_one_silence_and_other_tasks_are_none() -> 
     assert overdue(a_task(**{**WAITING, "not_before": MORNING})) == []
 
 
-def test_nights_that_stood_for_each_other_are_silent_since_the_first_that_nobody_began() -> None:
+def test_superseded_nights_are_silent_since_the_first_not_started() -> None:
     day = timedelta(days=1)
     newest = a_task(4, **{**WAITING, "due_at": DUE})
     stood_for = {**WAITING, "state": "cancelled", "error": SUPERSEDED}
@@ -193,7 +193,7 @@ def test_a_schedule_of_working_days_rests_at_the_weekend() -> None:
     assert unplanned_since(days, [], monday + timedelta(days=4)) == monday + timedelta(days=3)
 
 
-def test_what_nobody_planned_is_late_after_some_hours_and_forgotten_after_weeks() -> None:
+def test_an_unscheduled_night_is_late_after_hours_and_dropped_after_weeks() -> None:
     late = unplanned("nightly (nightly)", DUE, DUE + timedelta(hours=6), 5)
     assert late is not None and late.kind == "night" and late.since == DUE
     assert staleness_text.silence(late) == (
@@ -203,9 +203,9 @@ def test_what_nobody_planned_is_late_after_some_hours_and_forgotten_after_weeks(
     assert unplanned("n", DUE, DUE + timedelta(days=15), 5) is None
 
 
-def test_a_task_waits_for_a_moment_for_somebody_for_a_label_or_for_its_turn() -> None:
+def test_a_task_waits_for_its_time_a_worker_a_label_or_its_turn() -> None:
     there = [a_scheduler("h1", labels=("h200",)), a_scheduler("h2", labels=("h200",)), a_scheduler("a10")]
-    able, nobody = takers(there), takers([])
+    able, no_scheduler = takers(there), takers([])
     task = a_task(**WAITING)
 
     def why(task: Task, able: Takers = able, *busy: str) -> tuple[str, tuple[str, ...]]:
@@ -219,6 +219,6 @@ def test_a_task_waits_for_a_moment_for_somebody_for_a_label_or_for_its_turn() ->
     # A machine is always asked by its own name, and what is for none is for all.
     assert why(replace(task, label="a10")) == ("next", ("a10",))
     assert why(replace(task, label="")) == ("next", ("a10", "h1", "h2"))
-    assert why(task, nobody) == why(replace(task, label=""), nobody) == ("nobody", ())
+    assert why(task, no_scheduler) == why(replace(task, label=""), no_scheduler) == ("nobody", ())
     assert why(replace(task, not_before=MORNING + MINUTE))[0] == "not yet"
     assert why(replace(task, not_before=MORNING - MINUTE))[0] == "next"

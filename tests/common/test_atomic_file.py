@@ -104,7 +104,7 @@ def test_a_folder_is_no_file_and_is_named_as_it_was_typed(
     assert caught.value.filename == (folder or ".") and list(tmp_path.iterdir()) == [tmp_path / "there"]
 
 
-def test_a_folder_that_is_not_there_is_told_by_the_file(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_folder_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write_whole(tmp_path / "none" / "night.md", "text")
     assert caught.value.filename == str(tmp_path / "none" / "night.md")

@@ -14,7 +14,7 @@ from configuration.data_dirs import Places, resolve_places
 from configuration.errors import UnwritablePlace
 from configuration.settings import load_settings
 
-NOBODY = 65534
+UNPRIVILEGED = 65534
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def world() -> Iterator[Path]:
     is_root = os.geteuid() == 0
     groups = os.getgroups()
     if is_root:
-        os.chown(root / "home", NOBODY, NOBODY)
+        os.chown(root / "home", UNPRIVILEGED, UNPRIVILEGED)
         os.setgroups([])
-        os.setresuid(NOBODY, NOBODY, 0)
+        os.setresuid(UNPRIVILEGED, UNPRIVILEGED, 0)
     else:
         (root / "closed").chmod(0o555)
     try:

@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 from measuring_site import unavailable
 
+pytestmark = pytest.mark.slow
+
 FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "dashboard.py"
 
 Print = Callable[..., str]

@@ -70,7 +70,7 @@ def test_a_lock_that_stays_is_said_in_a_sentence(url: str) -> None:
         assert store.save_outcomes(database, "run-1", [an_outcome()]) == 1
 
 
-def test_a_new_file_that_somebody_locks_cannot_be_opened(tmp_path: Path) -> None:
+def test_a_locked_new_file_cannot_be_opened(tmp_path: Path) -> None:
     path = tmp_path / "pyrometer.db"
     with _locked(f"sqlite:///{path}"), pytest.raises(DatabaseUnavailable, match="locked"):
         open_database(f"sqlite:///{path}", timeout=0.2)

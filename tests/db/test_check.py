@@ -182,7 +182,7 @@ def test_what_cannot_be_read_back_is_found(url: str, database: Database) -> None
     assert found.keys() == {"samples", "telemetry"}
 
 
-def test_a_metric_that_nobody_defines_is_found(url: str, database: Database) -> None:
+def test_an_undefined_metric_is_found(url: str, database: Database) -> None:
     filled(database)
     names = {key.metric for key in queries.series_keys(database)}
     foreign = {min(names), max(names)}
@@ -200,7 +200,7 @@ def test_a_metric_that_nobody_defines_is_found(url: str, database: Database) -> 
     assert said() == []
 
 
-def test_tasks_that_several_have_and_that_nobody_has_are_found(url: str, database: Database) -> None:
+def test_tasks_with_several_owners_or_none_are_found(url: str, database: Database) -> None:
     parts = [NewTask(part, "measure", {}) for part in "abcd"]
     queue.plan_fire(database, "nightly", a_night(0), "timetable", parts, a_night(0))
     about = {"owner": "one", "labels": (), "jobs": ["measure"], "now": a_night(0)}

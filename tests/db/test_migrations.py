@@ -517,7 +517,7 @@ def test_no_copy_no_migration(old_file: Path, next_revision: Path) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)
-def test_postgres_waits_to_be_told(old_url: str, next_revision: Path) -> None:
+def test_postgres_migrates_only_on_request(old_url: str, next_revision: Path) -> None:
     with pytest.raises(SchemaTooOld, match=rf"has schema {TODAY}, .* needs 9999: run `pyrometer db upgrade`"):
         open_database(old_url)
     assert upgrade(old_url) == Upgrade(before=TODAY, after="9999", backup=None)

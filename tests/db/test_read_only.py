@@ -134,7 +134,7 @@ def test_what_changes_while_it_is_read_as_unchanging_is_not_believed(
         assert at_rest(path) and seen() == "gpu"
 
 
-def test_a_chosen_file_is_taken_as_it_is_by_whoever_only_reads(
+def test_a_chosen_file_is_opened_unchanged_for_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "pyrometer.db"

@@ -25,7 +25,7 @@ with open_database(sys.argv[1], create=False) as database:
 """
 
 
-def test_whoever_owns_the_database_may(database: Database) -> None:
+def test_the_owner_of_the_database_may(database: Database) -> None:
     Nights(database).add(range(3))
     found = a_finding(database)
     assert triage_refused(database) == ""
@@ -53,7 +53,7 @@ def test_an_account_that_only_looks_may_not(postgres: PostgresServer) -> None:
         postgres.drop_database(url)
 
 
-def test_in_a_folder_of_others_nobody_may() -> None:
+def test_in_a_folder_of_another_user_no_triage_is_possible() -> None:
     if os.geteuid() != 0:
         pytest.skip("being somebody else needs root")
     with TemporaryDirectory(prefix="pyrometer-") as name:

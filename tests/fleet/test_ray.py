@@ -19,6 +19,8 @@ from db.runs.queries import run_record
 from fleet.engine import AgentRefused, EngineAway, EngineError, NodeLost, NodeSilent
 from fleet.ray.engine import RayEngine
 
+pytestmark = pytest.mark.slow
+
 TINY = """
 [suites.tiny]
 cases = ["mlp_overhead/infer/batch=1/eager"]

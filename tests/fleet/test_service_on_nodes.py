@@ -20,6 +20,8 @@ from records.tasks import NewTask, machine_of
 from scheduled_jobs.scheduler import scheduler, worker_pool
 from scheduled_jobs.scheduler.log import Log
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("lossy", [0, 3])
 def test_tasks_are_done_on_their_nodes_and_gone_on_with(

@@ -39,10 +39,10 @@ def test_a_time_in_the_name_comes_before_that_of_the_last_change(
     path.touch()
     os.utime(path, (MODIFIED.timestamp(), MODIFIED.timestamp()))
 
-    found, sentence, told = made_at(path)
+    found, sentence, dated = made_at(path)
 
     assert found == expected
-    assert ("modification" in sentence) is (expected == MODIFIED) is not told
+    assert ("modification" in sentence) is (expected == MODIFIED) is not dated
 
 
 def test_a_name_may_be_of_a_place_where_it_is_tomorrow_and_no_later() -> None:

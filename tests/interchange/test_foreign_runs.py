@@ -94,7 +94,7 @@ def test_the_same_origin_is_the_same_run_and_any_other_is_another() -> None:
     assert len({run(one) for one in (ORIGIN, *others)}) == 7
 
 
-def test_a_run_that_nobody_dates_is_told_by_all_but_its_time() -> None:
+def test_an_undated_run_is_identified_without_its_time() -> None:
     def run(**changed: Any) -> str:
         return assembled(replace(ORIGIN, dated=False, **changed), [SPEED])[0].run.id
 

@@ -43,7 +43,7 @@ def test_a_run_of_a_format_that_is_not_known_any_more_still_says_so() -> None:
     assert [formats.came_from(run) for run in runs] == ["imported from other-tool", "submitted by a script"]
 
 
-def test_what_nobody_knows_is_refused_with_the_names_that_there_are(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused_with_the_known_names(tmp_path: Path) -> None:
     path = written(tmp_path, one_file("notes.txt", b"nothing to read here"))
     with pytest.raises(UnknownFormat, match=r"notes\.txt is in none of the formats pyrometer, oss-v3"):
         formats.reader(path)
@@ -54,7 +54,7 @@ def test_what_nobody_knows_is_refused_with_the_names_that_there_are(tmp_path: Pa
 @pytest.mark.parametrize(
     "content", [b"", b"\0" * 300, b"{", b"[" * 5000, b"\xff\xfe", b'{"a": 1}', b"a,b\n1,2\n"]
 )
-def test_odd_content_is_known_to_nobody_and_ends_no_importer(tmp_path: Path, content: bytes) -> None:
+def test_odd_content_matches_no_importer_and_crashes_none(tmp_path: Path, content: bytes) -> None:
     for name in ("odd.json", "odd.csv", "odd.js", "odd.jsonl", "odd"):
         path = written(tmp_path, one_file(name, content))
         assert [each.NAME for each in formats.FORMATS if each.knows(path)] == []

@@ -71,7 +71,7 @@ def test_what_is_said_otherwise_is_another_run(tmp_path: Path) -> None:
     assert len({each.runs[0].run.id for each in said}) == 5
 
 
-def test_a_time_that_is_told_is_not_changed(tmp_path: Path) -> None:
+def test_a_known_time_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="file: tells the time itself; --date is for files that tell none"):
         restated(sample(tmp_path, "asv"), HERE, DATE)
 

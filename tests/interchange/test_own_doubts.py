@@ -27,7 +27,7 @@ def test_without_its_line_the_values_of_a_metric_are_left_out(damaged: bool) -> 
     assert len(said) == 1
 
 
-def test_a_metric_that_is_told_twice_and_otherwise_is_left_out() -> None:
+def test_a_metric_with_two_definitions_is_left_out() -> None:
     other = replace(SPEEDUP, unit="%")
     first = file_of(a_whole_run(), definitions={SPEEDUP.name: SPEEDUP})
     found = read(first + file_of(a_whole_run(a_run("run-2")), definitions={SPEEDUP.name: other}))

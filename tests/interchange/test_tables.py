@@ -135,7 +135,7 @@ def test_only_some_rows_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
-def test_a_full_disk_is_told_as_one(write: Callable[..., None]) -> None:
+def test_a_full_disk_is_reported_as_such(write: Callable[..., None]) -> None:
     class Full(io.BytesIO):
         def write(self, *_: object) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -85,13 +85,13 @@ def test_nothing_is_infinite() -> None:
 def test_ratios_and_shares_are_those_that_were_judged() -> None:
     verdict = a_verdict(3.0)
     body = upgrade_json(*reported([a_result("a", verdicts={FLOOR: verdict})]))
-    told = body["cases"][0]["verdict"]
+    verdict_json = body["cases"][0]["verdict"]
     assert verdict.change is not None and verdict.high is not None
-    assert told["ratio"] == pytest.approx(math.exp(verdict.change))
-    assert told["ratio_high"] == pytest.approx(math.exp(verdict.high))
-    assert told["threshold"] == pytest.approx(0.01)
-    assert body["overall"]["ratio"] == pytest.approx(told["ratio"])
-    assert body["cases"][0]["standing"] == told["word"] == "slower"
+    assert verdict_json["ratio"] == pytest.approx(math.exp(verdict.change))
+    assert verdict_json["ratio_high"] == pytest.approx(math.exp(verdict.high))
+    assert verdict_json["threshold"] == pytest.approx(0.01)
+    assert body["overall"]["ratio"] == pytest.approx(verdict_json["ratio"])
+    assert body["cases"][0]["standing"] == verdict_json["word"] == "slower"
 
 
 def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
@@ -103,7 +103,7 @@ def test_every_case_is_in_it_once_and_every_exclusion_has_its_reason() -> None:
     assert body["cases"][0]["reproduce"] == subject.reproduce(body["cases"][0]["case"])
 
 
-def test_calls_taken_back_over_the_suite_are_not_told_as_calls() -> None:
+def test_calls_withdrawn_over_the_suite_are_not_reported_as_calls() -> None:
     weak = judge(
         FLOOR,
         [Pair(100, 100 * math.exp(0.02 + own)) for own in (0.01, -0.011, 0.004, -0.004, 0.008, -0.007)],

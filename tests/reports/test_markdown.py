@@ -120,7 +120,7 @@ def test_one_that_is_not_over_says_so_at_its_head(state: str) -> None:
     assert (f"`pyrometer upgrade --resume {subject.run}`" in head) == (state == "interrupted")
 
 
-def test_the_rules_are_told() -> None:
+def test_the_rules_are_listed() -> None:
     policy = Policy(
         must_not_regress=("resnet50/*",), may_break=("lstm*",), weights={"bert*": 3.0}, overall=0.0125
     )

@@ -75,7 +75,7 @@ def page(which: str) -> Page:
 
 
 @pytest.mark.parametrize("which", UPGRADES)
-def test_it_is_well_formed_and_asks_nobody_for_anything(which: str) -> None:
+def test_it_is_well_formed_and_loads_nothing(which: str) -> None:
     text = upgrade_html(*UPGRADES[which])
     found = Page(text)
     assert found.open == []

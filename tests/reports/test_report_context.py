@@ -77,7 +77,7 @@ def test_nothing_differs_only_where_the_fingerprints_are_one() -> None:
         assert sentences.no_difference(odd) in report(odd, results, upgrade)
 
 
-def test_a_package_that_is_there_twice_is_told_with_both_versions() -> None:
+def test_a_package_installed_twice_is_listed_with_both_versions() -> None:
     old = a_subject().old
     twice = replace(old, packages=(*old.packages, "numpy==1.26.0", "odd"))
     assert changes(old, twice) == (

@@ -44,7 +44,7 @@ def test_a_case_ends_in_words_without_its_last_ones() -> None:
     each = {
         row.case: row for row in rows(*reported([a_result("a", new=Side("crashed", "x" * 500), verdicts={})]))
     }
-    assert each["a"].told == "broken: new ended crashed"
+    assert each["a"].summary == "broken: new ended crashed"
 
 
 def test_no_case_is_lost() -> None:
@@ -94,7 +94,7 @@ def test_a_grid_shows_every_case_or_is_not_shown() -> None:
 
 def test_a_metric_that_is_missing_is_no_data() -> None:
     (row,) = rows(*reported([a_result("a", verdicts={"first_call": a_verdict(0.0, "first_call")})]))
-    assert (row.standing, row.told, FLOOR in row.result.verdicts) == (
+    assert (row.standing, row.summary, FLOOR in row.result.verdicts) == (
         "no data",
         "no data: it has no such number",
         False,

@@ -72,7 +72,7 @@ def test_the_strip_and_the_warning_come_before_the_reasons() -> None:
     assert text.index("Peak memory ") < text.index("1. warning") < text.index("4. go")
 
 
-def test_few_cold_pairs_are_told_as_what_they_are() -> None:
+def test_few_cold_pairs_are_reported_as_few() -> None:
     subject, _, upgrade = grown()
     _, _, compile_time, _ = entries(upgrade.scorecard, subject.policy)
     (cold,) = [note for note in compile_time.notes if note.startswith("Compile, cold")]
@@ -119,8 +119,8 @@ def test_the_json_has_the_four_with_ratios() -> None:
 
 def test_the_limits_stand_among_the_rules() -> None:
     policy = Policy(peak_memory=Limits(0.04, 0.08, 0.01, blocks=("case", "worst")))
-    (told,) = [rule for rule in rules(reported([], policy)[0]) if rule.startswith("Peak memory")]
-    assert told == (
+    (rule,) = [rule for rule in rules(reported([], policy)[0]) if rule.startswith("Peak memory")]
+    assert rule == (
         "Peak memory: at most 10 % of the cases may be worse by 4 % or more (no-go), none by more than 8 % "
         "(no-go), the geomean by at most 1 % (warning)."
     )
@@ -133,7 +133,7 @@ def test_without_any_number_the_strip_says_so() -> None:
     assert {(one.value, one.state, one.notes) for one in others} == {("–", "not measured", ())}
 
 
-def test_nobody_takes_a_metric_without_a_ratio_for_one_that_was_not_measured() -> None:
+def test_a_metric_without_a_ratio_differs_from_one_not_measured() -> None:
     zero = {"cuda_peak_allocated": an_exact_verdict("cuda_peak_allocated", 0.0, 0.0)}
     subject, _, upgrade = reported([a_result("mlp", more=zero)])
     (score,) = upgrade.scorecard.peak_memory.metrics

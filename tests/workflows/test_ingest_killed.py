@@ -17,6 +17,8 @@ from db.connection.engine import open_database
 from db.schema import core_tables as tables
 from workflows.integrity_check import check
 
+pytestmark = pytest.mark.slow
+
 KILLED = -9
 
 

@@ -83,11 +83,11 @@ class Settings:
         if parameters["device"]:
             parameters["device"] = parameters["device"].partition(":")[0]
         parameters["gpus"] = str(len(self._device_ids()) or "") or None
-        told = {path for paths in (*_PARAMETERS.values(), _COMPILE) for path in paths}
+        reported = {path for paths in (*_PARAMETERS.values(), _COMPILE) for path in paths}
         others = {
             path: _spelled(value)
             for path, value in self.values.items()
-            if path.startswith(_MEASURED) and path not in told and not _NO_SETTING.fullmatch(path)
+            if path.startswith(_MEASURED) and path not in reported and not _NO_SETTING.fullmatch(path)
         }
         kept = sorted((path, value) for path, value in others.items() if value != "false")
         parameters["settings"] = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:8]

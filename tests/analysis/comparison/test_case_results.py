@@ -89,7 +89,7 @@ def test_a_case_that_broke_has_no_verdict_and_says_why() -> None:
     assert judge_case("eager", [], gone).may_have_broken
 
 
-def test_how_many_broke_is_told_of_either_side() -> None:
+def test_broken_counts_name_both_sides() -> None:
     gone = [replace(one, status="crashed", reason="SIGSEGV", metrics={}) for one in replicates()]
     result = judge_case("eager", [*gone[:1], *replicates()[1:]], [*gone[:4], *replicates()[4:]])
     assert result.works

@@ -59,20 +59,20 @@ def test_a_plan_that_cannot_be_kept_is_refused(changes: dict[str, float]) -> Non
         replace(Plan(), **changes)
 
 
-def told(word: str, n: int, p: float = 1e-9, waiting: int = 0) -> Verdict:
+def a_verdict(word: str, n: int, p: float = 1e-9, waiting: int = 0) -> Verdict:
     return Verdict("latency_floor", word, n=n, p=p, left_out=(WAITS,) * waiting)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("verdict", "more", "reason"),
     [
-        (told("no data", 0), 6, "no data so far: 6 more pairs to the look at 6"),
-        (told("unclear", 5), 1, "unclear so far: 1 more pairs to the look at 6"),
-        (told("unclear", 6), 2, "unclear so far: 2 more pairs to the look at 8"),
-        (told("unclear", 6, waiting=1), 1, "unclear so far: 1 more pairs to the look at 8"),
-        (told("unclear", 12), 0, "unclear after all 12 pairs"),
-        (told("same", 6), 0, "same after 6 pairs"),
-        (told("slower", 8), 0, "slower after 8 pairs"),
+        (a_verdict("no data", 0), 6, "no data so far: 6 more pairs to the look at 6"),
+        (a_verdict("unclear", 5), 1, "unclear so far: 1 more pairs to the look at 6"),
+        (a_verdict("unclear", 6), 2, "unclear so far: 2 more pairs to the look at 8"),
+        (a_verdict("unclear", 6, waiting=1), 1, "unclear so far: 1 more pairs to the look at 8"),
+        (a_verdict("unclear", 12), 0, "unclear after all 12 pairs"),
+        (a_verdict("same", 6), 0, "same after 6 pairs"),
+        (a_verdict("slower", 8), 0, "slower after 8 pairs"),
         (not_comparable("latency_floor", "other batch"), 0, "other batch"),
     ],
 )
@@ -82,15 +82,15 @@ def test_a_case_goes_on_until_it_is_settled(verdict: Verdict, more: int, reason:
 
 
 def test_a_call_goes_on_until_it_stands_among_all_cases() -> None:
-    called = told("slower", 8, p=0.004)
+    called = a_verdict("slower", 8, p=0.004)
     assert not advise(called, Plan(), cases=10).go_on
     assert advise(called, Plan(), cases=40).more == 2
     assert advise(called, Plan(), cases=10, rate=0.01).more == 2
-    assert advise(told("faster", 12, p=0.004), Plan(), cases=40).reason == "faster after all 12 pairs"
+    assert advise(a_verdict("faster", 12, p=0.004), Plan(), cases=40).reason == "faster after all 12 pairs"
 
 
 def test_the_budget_ends_a_case_between_looks() -> None:
-    assert advise(told("unclear", 6), Plan(), affordable=2).go_on
-    advice = advise(told("unclear", 6), Plan(), affordable=1)
+    assert advise(a_verdict("unclear", 6), Plan(), affordable=2).go_on
+    advice = advise(a_verdict("unclear", 6), Plan(), affordable=1)
     assert advice.reason == "the budget has room for 1 of the 2 pairs to the next look"
     assert not advice.go_on

@@ -34,7 +34,7 @@ def test_a_policy_that_cannot_be_meant_is_refused(changes: dict[str, Any]) -> No
         Policy(**changes)
 
 
-def test_a_glob_that_matches_no_case_is_told() -> None:
+def test_a_glob_that_matches_no_case_is_reported() -> None:
     policy = Policy(
         must_not_regress=("resnet5O", "mlp"), may_break=("mlp/train/*",), weights={"m*": 2.0, "x": 3.0}
     )

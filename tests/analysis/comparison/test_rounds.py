@@ -34,19 +34,19 @@ def test_a_block_that_others_took_does_not_count_nor_does_its_partner() -> None:
     assert rounds.change(old, new) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("told", [5, ["x"], [{"block": []}], {"block": 2}])
-def test_what_a_file_from_elsewhere_calls_tainted_is_no_error(told: Any) -> None:
-    assert rounds.tainted({"tainted_blocks": told}) == frozenset()
-    assert rounds.change(facts(1e6), facts(2e6, tainted_blocks=told)) == pytest.approx(math.log(2))
+@pytest.mark.parametrize("blocks", [5, ["x"], [{"block": []}], {"block": 2}])
+def test_what_a_file_from_elsewhere_calls_tainted_is_no_error(blocks: Any) -> None:
+    assert rounds.tainted({"tainted_blocks": blocks}) == frozenset()
+    assert rounds.change(facts(1e6), facts(2e6, tainted_blocks=blocks)) == pytest.approx(math.log(2))
 
 
 def test_a_number_of_a_block_is_one_however_json_spells_it() -> None:
-    told = [{"block": number} for number in (2.0, 3, 4.0, 2.5, math.nan, None)]
-    assert rounds.tainted({"tainted_blocks": told}) == {2, 3, 4}
+    blocks = [{"block": number} for number in (2.0, 3, 4.0, 2.5, math.nan, None)]
+    assert rounds.tainted({"tainted_blocks": blocks}) == {2, 3, 4}
 
 
 @pytest.mark.parametrize("shapes", ["x", [1]])
-def test_of_shapes_that_nobody_can_read_there_may_be_several(shapes: Any) -> None:
+def test_unreadable_shapes_count_as_possibly_several(shapes: Any) -> None:
     old = an_outcome(metrics={"latency_floor": 2.0}, facts=facts(1e6, shapes=shapes))
     new = replace(old, metrics={"latency_floor": 1.0})
     assert pairs_of("latency_floor", [old], [new])[0].log == pytest.approx(math.log(0.5))

@@ -124,10 +124,10 @@ def test_what_is_no_time_is_worse_or_better_and_never_slower_or_faster() -> None
         return result(case, verdicts={"rss_peak_steady": verdict(percent, "rss_peak_steady", noise=0.1)})
 
     cases = [needs("a", 30.0), *(needs(f"b{number}", -30.0) for number in range(9))]
-    told = [sentence(reason) for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
-    assert "1 of 10 cases is worse, 10 % by weight (policy: at most 10 % may be worse)" in told
-    assert "9 of 10 cases are better" in told
-    assert not [text for text in told if "slower" in text or "faster" in text]
+    sentences = [sentence(reason) for reason in decide(cases, Policy(metric="rss_peak_steady")).reasons]
+    assert "1 of 10 cases is worse, 10 % by weight (policy: at most 10 % may be worse)" in sentences
+    assert "9 of 10 cases are better" in sentences
+    assert not [text for text in sentences if "slower" in text or "faster" in text]
 
 
 def test_too_many_slower_cases() -> None:
@@ -144,7 +144,7 @@ def test_too_many_slower_cases() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alikes", "slower", "limit", "decision", "told"),
+    ("alikes", "slower", "limit", "decision", "text"),
     [
         (35, 4, 0.10, "no-go", "4 of 39 cases are slower, 10.3 % by weight"),
         (249, 1, 0.005, "go", "1 of 250 cases is slower, 0.4 % by weight"),
@@ -154,14 +154,14 @@ def test_too_many_slower_cases() -> None:
     ],
 )
 def test_a_share_beside_its_limit_reads_as_it_was_judged(
-    alikes: int, slower: int, limit: float, decision: str, told: str
+    alikes: int, slower: int, limit: float, decision: str, text: str
 ) -> None:
     cases = [*alike(alikes), *(result(f"slow{number}", 3.0) for number in range(slower))]
     upgrade = decide(cases, Policy(slower_share=limit, overall=1.0))
     (share,) = [reason for reason in upgrade.reasons if reason.kind == "share"]
     assert (share.speaks, sentence(share)) == (
         decision,
-        f"{told} (policy: at most {100 * limit:.6g} % may be slower)",
+        f"{text} (policy: at most {100 * limit:.6g} % may be slower)",
     )
     lost = [result(f"lost{number}", new=Side("lost"), verdicts={}) for number in range(slower)]
     (missing,) = [
@@ -169,8 +169,8 @@ def test_a_share_beside_its_limit_reads_as_it_was_judged(
         for reason in decide([*alike(alikes), *lost], Policy(unmeasured_share=limit)).reasons
         if reason.kind == "unmeasured"
     ]
-    told = told.replace("are slower", "have no interval").replace("is slower", "has no interval")
-    assert sentence(missing) == f"{told}: at most {100 * limit:.6g} % may have none"
+    text = text.replace("are slower", "have no interval").replace("is slower", "has no interval")
+    assert sentence(missing) == f"{text}: at most {100 * limit:.6g} % may have none"
 
 
 def test_many_that_could_be_slower_are_unclear() -> None:

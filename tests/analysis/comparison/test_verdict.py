@@ -231,14 +231,14 @@ def test_thresholds_by_metric() -> None:
 def test_the_smallest_effect_is_seen_in_four_cases_of_five(spread: float, n: int) -> None:
     rng, plan, trials = np.random.default_rng(4), Plan(smallest=n, largest=n), 1500
 
-    def told(effect: float) -> list[Verdict]:
+    def verdicts_at(effect: float) -> list[Verdict]:
         rows = (effect + rng.normal(0.0, spread, (trials, n))).tolist()
         return [judge(FLOOR, [Pair(1.0, math.exp(own)) for own in row], PERCENT, plan) for row in rows]
 
     # The noise that was seen is the root of the mean of squares over many.
-    smallest = [verdict.smallest for verdict in told(0.0)]
+    smallest = [verdict.smallest for verdict in verdicts_at(0.0)]
     seen = math.sqrt(statistics.fmean(one**2 for one in smallest if one is not None))
-    slower = sum(verdict.word == "slower" for verdict in told(seen)) / trials
+    slower = sum(verdict.word == "slower" for verdict in verdicts_at(seen)) / trials
     assert slower == pytest.approx(0.80, abs=0.05)
 
 

@@ -30,7 +30,7 @@ def test_a_drift_goes_on_from_where_it_was_seen() -> None:
     assert not found.clear(1.0, found.change - 0.01) and found.clear(1.0, found.change - 0.04)
 
 
-def test_too_early_nobody_can_tell() -> None:
+def test_too_few_nights_give_no_answer() -> None:
     logs = a_drift()
     assert further(nights_of(logs), 51, RULES) is None
     assert further(nights_of(logs), 50, RULES) is not None

@@ -33,7 +33,7 @@ def test_it_is_read_whole(tmp_path: Path) -> None:
     assert (alerts.dashboard_url, alerts.disturbed_share) == ("https://pyrometer.example.org", 0.2)
 
 
-def test_without_a_file_nobody_is_told_and_a_quiet_night_would_be(tmp_path: Path) -> None:
+def test_without_a_file_there_are_no_recipients(tmp_path: Path) -> None:
     alerts = load_settings(cwd=tmp_path, environ={}).alerts
     assert (alerts.targets, alerts.targets_file, alerts.quiet) == ((), None, "send")
 

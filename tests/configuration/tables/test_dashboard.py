@@ -36,7 +36,7 @@ def loaded(folder: Path, text: str, **variables: str) -> DashboardSettings:
     return load_settings(cwd=folder, environ=variables).dashboard
 
 
-def test_without_a_table_nobody_logs_in(tmp_path: Path) -> None:
+def test_without_a_table_there_is_no_login(tmp_path: Path) -> None:
     assert loaded(tmp_path, "").login == "none"
 
 

@@ -51,9 +51,9 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> 
     assert sentence in str(error.value)
 
 
-def test_the_dashboard_is_told_what_was_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Prices("EUR", {'8 x "H200"': 31.5})
-    monkeypatch.setenv(PRICES, told.text)
-    assert ServerSettings.from_environment().prices == told
+def test_the_dashboard_receives_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    prices = Prices("EUR", {'8 x "H200"': 31.5})
+    monkeypatch.setenv(PRICES, prices.text)
+    assert ServerSettings.from_environment().prices == prices
     monkeypatch.delenv(PRICES)
     assert ServerSettings.from_environment().prices == Prices()

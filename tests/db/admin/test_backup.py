@@ -51,7 +51,7 @@ def restored(url: str, copy: Path, folder: Path, postgres: Callable[[], Postgres
     return new
 
 
-def told(url: str) -> list[Any]:
+def contents(url: str) -> list[Any]:
     with open_database(url, create=False) as database:
         runs = sorted(queries.run_ids(database))
         return [
@@ -70,10 +70,12 @@ def test_a_backup_holds_everything_and_can_be_restored(
     assert back_up(url, copy) == copy.stat().st_size > 10_000
     assert list(copy.parent.iterdir()) == [copy], "nothing is left beside it"
     there = restored(url, copy, tmp_path, lambda: request.getfixturevalue("postgres"))
-    assert told(there) == told(url) and len(told(url)) == 9
+    assert contents(there) == contents(url) and len(contents(url)) == 9
 
 
-def test_what_is_there_is_replaced_only_if_told_so(url: str, database: Database, tmp_path: Path) -> None:
+def test_an_existing_database_is_replaced_only_on_request(
+    url: str, database: Database, tmp_path: Path
+) -> None:
     copy = tmp_path / "night.backup"
     copy.write_text("years of work")
     with pytest.raises(BackupFailed, match=r"is there already: .* --force"):
@@ -109,7 +111,7 @@ def test_the_database_itself_is_no_place_for_its_copy(tmp_path: Path) -> None:
         fill(other, 1)
         with pytest.raises(BackupFailed, match="is a database that is in use"):
             back_up(url, tmp_path / "copy", force=True)
-    assert len(told(url)) == 9
+    assert len(contents(url)) == 9
 
 
 def test_a_backup_is_one_moment_of_a_database_that_is_written(

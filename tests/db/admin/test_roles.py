@@ -153,9 +153,9 @@ def test_the_writer_schedules_and_the_reader_only_triages(site: Site) -> None:
         found = one_night(database)
     with open_database(site.reader, create=False) as database:
         for number, action in enumerate(ACTIONS):
-            told = findings.triage(database, found, action, "bob", "text", a_night(9), a_night(4))
-            assert told is not None and len(findings.triage_log(database, found)) == number + 2
-        assert told.link == "text" and told.muted_until == a_night(9) and told.triage == "fixed"
+            triaged = findings.triage(database, found, action, "bob", "text", a_night(9), a_night(4))
+            assert triaged is not None and len(findings.triage_log(database, found)) == number + 2
+        assert triaged.link == "text" and triaged.muted_until == a_night(9) and triaged.triage == "fixed"
         for attempt in (
             lambda: queue.plan_fire(database, "nightly", a_night(9), "by hand", [], a_night(9)),
             lambda: queue.cancel(database, 3, a_night(9)),

@@ -130,7 +130,7 @@ def test_tables_that_appear_while_one_looks_are_not_mistaken_for_strangers(
     assert schema.inspect is look, "nobody made tables meanwhile"
 
 
-def test_somebody_elses_database_is_left_alone(empty_url: str, tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_left_alone(empty_url: str, tmp_path: Path) -> None:
     theirs = create_engine(empty_url.replace("postgresql:", "postgresql+psycopg:"))
     with theirs.begin() as connection:
         connection.execute(text("CREATE TABLE recipes (name TEXT)"))

@@ -71,7 +71,7 @@ def confirmed(database: Database, *, night: int = 6, **changes: Any) -> Finding:
     return decided
 
 
-def test_a_finding_is_told_with_all_that_it_names(nights: Database) -> None:
+def test_a_finding_is_loaded_with_all_its_references(nights: Database) -> None:
     new = a_finding(nights, low=0.05, high=0.2)
     (found,) = findings.save_findings(nights, [new], a_night(5))
     assert found == Finding(
@@ -159,8 +159,8 @@ def test_what_was_measured_again_stays_as_it_was_decided(nights: Database) -> No
     assert saved(nights, night=7, change=0.3) == decided
     findings.set_state(nights, [found.id], "no longer")
     assert findings.finding(nights, found.id) == decided
-    told_again = findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, {}, a_night(8))
-    assert told_again == decided, "the first moment that it was said at stays"
+    decided_again = findings.decide(nights, found.id, "refuted", 0.0, -0.01, 0.01, {}, a_night(8))
+    assert decided_again == decided, "the first moment that it was said at stays"
     assert findings.decide(nights, 999, "refuted", 0, 0, 0, {}, a_night(8)) is None
 
 

@@ -90,7 +90,7 @@ def test_missed_moments_are_taken_back_when_the_clock_is(database: Database) -> 
     assert queue_queries.last_due(database) == {"nightly": a_night(3), "other": a_night(3)}
 
 
-def test_what_nobody_planned_says_nothing_about_the_timetable(database: Database) -> None:
+def test_a_manual_task_does_not_change_the_timetable(database: Database) -> None:
     for night, how in enumerate(("caught up", "by hand", "follow-up")):
         plan(database, due_at=a_night(night), how=how)
     assert queue_queries.last_due(database) == {"nightly": a_night(0)}
@@ -163,7 +163,7 @@ def test_what_was_begun_on_a_machine_is_gone_on_with_there_before_anything_else(
         assert other is not None and other.part == part, "for others it is due as it was"
 
 
-def test_what_waits_is_told_by_job_and_label_from_its_time_on(database: Database) -> None:
+def test_waiting_tasks_are_listed_by_job_and_label_once_due(database: Database) -> None:
     for night in range(3):
         later = NewTask("later", "upgrade", {}, "a10", not_before=LATER)
         plan(database, NewTask("now", "measure", SPEC, "h200"), later, due_at=a_night(night))
@@ -277,7 +277,7 @@ def test_a_task_that_is_given_back_has_lost_nothing(database: Database) -> None:
     assert queue.lose(database, "token-5", "", LATER, 1) == "lost"
 
 
-def test_a_cancelled_task_is_nobodys(database: Database) -> None:
+def test_a_cancelled_task_has_no_owner(database: Database) -> None:
     waiting, taken = plan(database, NewTask("a", "detect", {}), NewTask("b", "measure", SPEC))
     assert claim(database) is not None
     assert queue.cancel(database, waiting.id, LATER) and queue.cancel(database, taken.id, LATER)
@@ -357,7 +357,7 @@ def test_a_scheduler_is_seen_until_it_goes(database: Database) -> None:
     assert queue_queries.schedulers(database) == [one(1, "owner-2")]
 
 
-def test_a_scheduler_of_a_version_that_told_no_facts_has_none(database: Database) -> None:
+def test_a_scheduler_of_an_older_version_has_no_facts(database: Database) -> None:
     one = SchedulerSeen("owner-1", "bench-1", ("bench-1",), NOW, NOW, 1, "0.0.9")
     queue.seen_all(database, [one])
     with database.writing() as connection:

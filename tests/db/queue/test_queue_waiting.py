@@ -12,21 +12,21 @@ from db.series import nightly_queries
 from records.tasks import NewTask
 
 
-def test_what_waits_is_told_oldest_first_and_the_rest_counted(database: Database) -> None:
+def test_waiting_tasks_are_listed_oldest_first_and_the_rest_counted(database: Database) -> None:
     tasks = (NewTask("a", "measure", {}, "h200"), NewTask("b", "detect", {}))
     for night in (1, 0, 2):
         assert queue.plan_fire(database, "nightly", a_night(night), "timetable", tasks, a_night(night))
     about = {"owner": "one", "labels": ["h200"], "jobs": ["measure"]}
     assert queue.claim(database, token="token", now=a_night(2), **about) is not None
 
-    def told(**how: Any) -> tuple[list[tuple[int, str]], int]:
+    def listed(**how: Any) -> tuple[list[tuple[int, str]], int]:
         found, more = queue_queries.waiting(database, **how)
         return [((each.due_at - a_night(0)).days, each.part) for each in found], more
 
-    assert told(oldest=2) == ([(0, "b"), (1, "a")], 3)
-    assert told() == ([(0, "b"), (1, "a"), (1, "b"), (2, "a"), (2, "b")], 0)
-    assert told(labels=["h200", "a10"], oldest=1) == ([(1, "a")], 1)
-    assert told(labels=[""]) == ([(0, "b"), (1, "b"), (2, "b")], 0) and told(labels=[]) == ([], 0)
+    assert listed(oldest=2) == ([(0, "b"), (1, "a")], 3)
+    assert listed() == ([(0, "b"), (1, "a"), (1, "b"), (2, "a"), (2, "b")], 0)
+    assert listed(labels=["h200", "a10"], oldest=1) == ([(1, "a")], 1)
+    assert listed(labels=[""]) == ([(0, "b"), (1, "b"), (2, "b")], 0) and listed(labels=[]) == ([], 0)
 
 
 def test_machines_whose_names_differ_in_a_capital_letter_are_two(database: Database) -> None:
@@ -95,7 +95,7 @@ def test_when_each_part_was_last_taken_up(database: Database) -> None:
     assert queue_queries.last_taken_up(database, "another") == {}
 
 
-def test_unbegun_is_what_waits_and_the_oldest_since_somebody_began_one(database: Database) -> None:
+def test_not_started_lists_the_newest_and_the_oldest_since_the_last_start(database: Database) -> None:
     parts = {"a": "", "b": "h200", "c": "a10", "d": "none"}
     about = {"owner": "one", "jobs": ["measure"], "now": a_night(9)}
 
@@ -106,8 +106,8 @@ def test_unbegun_is_what_waits_and_the_oldest_since_somebody_began_one(database:
         queue.supersede(database, "nightly", a_night(night), a_night(night))
 
     def found() -> list[tuple[str, int, str]]:
-        told = queue_queries.unbegun(database, "measure")
-        return sorted((each.part, (each.due_at - a_night(0)).days, each.state) for each in told)
+        listed = queue_queries.unbegun(database, "measure")
+        return sorted((each.part, (each.due_at - a_night(0)).days, each.state) for each in listed)
 
     assert found() == []
     due(0)

@@ -106,7 +106,7 @@ def test_what_holds_no_table_hides_none(database: Database) -> None:
     assert [table.run for table in operator_tables(database, limit=1)] == ["good"]
 
 
-def test_of_one_run_all_tables_are_told(database: Database) -> None:
+def test_all_tables_of_one_run_are_listed(database: Database) -> None:
     traced(database, "wide", 0, *many(130))
     assert found(database, run="wide") == [("wide", case) for case in many(130)]
     assert found(database, run="wide", case=many(130)[-1]) == [("wide", many(130)[-1])]

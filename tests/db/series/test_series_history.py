@@ -95,8 +95,8 @@ def test_a_history_is_what_its_nights_measured_in_order(database: Database) -> N
     assert first.at == HistoryRun(
         "night-0", a_night(0), f"environment-nightly-{version}", version, "bench-1", "harness-1f3a"
     )
-    told = (first.started_at, first.environment, first.torch_version, first.machine, first.harness)
-    assert told == (a_night(0), first.at.environment, version, "bench-1", "harness-1f3a")
+    described = (first.started_at, first.environment, first.torch_version, first.machine, first.harness)
+    assert described == (a_night(0), first.at.environment, version, "bench-1", "harness-1f3a")
     assert (
         first.spread == pytest.approx(math.log(2.5 / 2) / math.sqrt(2))
         and history.points[1].at is not first.at
@@ -140,11 +140,11 @@ def test_several_series_and_environments_of_one_run(database: Database) -> None:
         measured(database, run, cases=(MLP, RESNET) if night else (RESNET,))
         scheduled(database, run.id, due_at=a_night(night))
     found = series_history.history(database, NIGHTLY, ["latency"])
-    told = {each.key.case: [(point.run, point.torch_version) for point in each.points] for each in found}
+    by_case = {each.key.case: [(point.run, point.torch_version) for point in each.points] for each in found}
     first, second = (
         [(f"night-{night}", "2.13.0+cpu"), (f"night-{night}", f"2.14.0.dev{night}")] for night in range(2)
     )
-    assert told == {
+    assert by_case == {
         SONG: [("night-0", ""), ("night-1", "")],
         MLP: second,
         RESNET: [*first, *second],
@@ -177,7 +177,7 @@ def _night(number: int, **facts: Any) -> Run:
     return replace(run, facts={"conditions": conditions, "device": "cuda", "timing": {"blocks": 5}, **facts})
 
 
-def test_all_that_changed_is_told(database: Database) -> None:
+def test_all_changes_are_listed(database: Database) -> None:
     first, second = _night(0), _night(1)
     environment = replace(
         second.environments[0],

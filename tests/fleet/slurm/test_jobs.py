@@ -14,6 +14,8 @@ from slurm_site import WELL, Site, all_of
 from runner import journal
 from scheduled_jobs.jobs.context import Stopped
 
+pytestmark = pytest.mark.slow
+
 
 def test_nodes_are_seen_with_what_they_can_be_asked_by(at_slurm: Site, cluster: SlurmCluster) -> None:
     assert at_slurm.there() == ["alpha", "beta"]

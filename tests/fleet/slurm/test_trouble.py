@@ -18,6 +18,8 @@ from fleet.slurm import queue as slurm_queue
 from runner import journal
 from scheduled_jobs.jobs.context import ChildLost, Ended
 
+pytestmark = pytest.mark.slow
+
 
 def ended_by_others(ended: Ended) -> str:
     """What is said of a job whose processes were all asked to end at once; who hears it first is chance."""

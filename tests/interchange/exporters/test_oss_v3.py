@@ -151,20 +151,20 @@ def test_a_metric_from_outside_has_its_own_unit() -> None:
     assert record["metric"]["extra_info"]["unit"] == "x"
 
 
-def test_what_did_not_end_well_is_told_in_words() -> None:
-    told = {
+def test_failures_are_exported_as_words() -> None:
+    metrics = {
         each["model"]["name"]: each["metric"]
         for each in records(RUN, *OUTCOMES)
         if each["metric"]["name"] == "status"
     }
-    assert told.keys() == {"mlp_overhead", "bert_base"}
-    assert told["mlp_overhead"]["benchmark_values"] == []
-    assert json.loads(told["mlp_overhead"]["extra_info"]["benchmark_values"]) == ["ok", "oom", "ok"]
-    assert json.loads(told["mlp_overhead"]["extra_info"]["reasons"]) == ["", "out of memory", ""]
-    assert json.loads(told["bert_base"]["extra_info"]["benchmark_values"]) == ["timeout"]
+    assert metrics.keys() == {"mlp_overhead", "bert_base"}
+    assert metrics["mlp_overhead"]["benchmark_values"] == []
+    assert json.loads(metrics["mlp_overhead"]["extra_info"]["benchmark_values"]) == ["ok", "oom", "ok"]
+    assert json.loads(metrics["mlp_overhead"]["extra_info"]["reasons"]) == ["", "out of memory", ""]
+    assert json.loads(metrics["bert_base"]["extra_info"]["benchmark_values"]) == ["timeout"]
 
 
-def test_the_type_of_numbers_is_told_where_the_case_says_it() -> None:
+def test_the_dtype_is_exported_where_the_case_names_it() -> None:
     (record,) = records(RUN, an_outcome(BERT, metrics={"latency": 1.0}))
     assert (record["benchmark"]["dtype"], record["benchmark"]["mode"]) == ("amp-bf16", "training")
 

@@ -229,7 +229,7 @@ def test_instruction_counts_have_no_header_and_blank_lines(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("module", ["Benchamrking Module Name", "Benchmarking Module Name"])
-def test_operators_are_told_by_their_header_however_it_is_spelt(tmp_path: Path, module: str) -> None:
+def test_operator_tables_are_recognised_by_any_spelling_of_the_header(tmp_path: Path, module: str) -> None:
     imported = read(
         tmp_path,
         f"Benchmarking Framework,{module},Case Name,tag,run_backward,Execution Time,Peak Memory (KB)\n"

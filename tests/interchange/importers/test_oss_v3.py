@@ -164,7 +164,7 @@ def test_unlike_things_have_unlike_cases(tmp_path: Path, different: dict[str, An
     assert len({case for case, _, _ in numbers(imported)}) == 2
 
 
-def test_many_values_are_one_point_for_nobody_says_that_they_are_processes(tmp_path: Path) -> None:
+def test_many_values_are_one_point_as_processes_are_unknown(tmp_path: Path) -> None:
     [one] = read(tmp_path, [a_record(values=[4.0, 1.0, 2.0])]).runs
 
     [measurement] = one.measurements

@@ -215,7 +215,7 @@ def test_two_clocks_may_differ_by_five_minutes() -> None:
     assert started("2026-11-21T20:15:00Z") == datetime(2026, 11, 21, 20, 15, tzinfo=UTC)
 
 
-def test_milliseconds_are_told_as_such() -> None:
+def test_milliseconds_are_recognised() -> None:
     with pytest.raises(BadFile, match=r"seconds since 1970 \(milliseconds\?\), found 1763755200000"):
         started(1763755200000)
 

@@ -88,7 +88,7 @@ def test_keys_are_taken_apart_where_they_can_be(tmp_path: Path, key: str, case: 
     assert (measurement.case, measurement.metric) == (case, metric)
 
 
-def test_a_unit_that_nobody_tells_is_not_made_up(tmp_path: Path) -> None:
+def test_an_unknown_unit_is_not_invented(tmp_path: Path) -> None:
     [metric] = read(tmp_path, {"net-eval-throughputs": 2.0}).metrics
 
     assert (metric.unit, metric.better) == ("as given", "neither")

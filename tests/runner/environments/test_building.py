@@ -19,6 +19,8 @@ from runner.environments.recipe import Recipe
 from runner.environments.store import FREEZE, MARK, Built
 from runner.errors import BuildFailed, IndexFailed
 
+pytestmark = pytest.mark.slow
+
 
 def bare(torch: str, **changes: object) -> Recipe:
     """A recipe of torch alone."""

@@ -8,6 +8,8 @@ import pytest
 from measuring_site import COMMAND
 from nvml_shim import Shim, build
 
+pytestmark = pytest.mark.slow
+
 #: Busy for the first second, then idle and held down by power for half of the time.
 STEP = (
     "1000 0 gpm_2 20",

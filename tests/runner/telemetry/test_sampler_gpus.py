@@ -14,6 +14,8 @@ from runner.telemetry.columns import COLUMNS
 from runner.telemetry.gpu import processes as gpu_processes
 from runner.telemetry.gpu.processes import Pids
 
+pytestmark = pytest.mark.slow
+
 MIG = "MIG-aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 SECOND = "GPU-99991111-2222-3333-4444-555555555555"
 COUNTED = {"sm_utilisation", "sm_occupancy", "tensor", "tensor_half", "dram_bandwidth", "fp32", "fp16"}

@@ -14,6 +14,8 @@ from runner.telemetry.host.process_tree import Tree as ReadTree
 from runner.telemetry.host.source import HostSource
 from runner.telemetry.sample_log import Spool, recordings
 
+pytestmark = pytest.mark.slow
+
 WORK_NS = 300_000_000
 
 

@@ -14,6 +14,8 @@ from records.telemetry import HOST
 from runner.execution.process import sweep
 from runner.telemetry import sampler_client
 
+pytestmark = pytest.mark.slow
+
 #: Starts a sampler, says which, and waits to be killed.
 _CONTROLLER = """
 import sys, time

@@ -18,6 +18,8 @@ from runner.telemetry.sampler_client import Sampler
 from runner.telemetry.summary import rows_of, summarise
 from runner.worker.messages import Window
 
+pytestmark = pytest.mark.slow
+
 SECOND = "GPU-99991111-2222-3333-4444-555555555555"
 RUNNING = f"origin {time.monotonic() * 1e3 - 20_000:.0f}"
 ALONE = [(0, GPU)]

@@ -8,6 +8,8 @@ from nvml_shim import Shim, build
 from runner.telemetry.capability import Capability, GpuCapabilities, Probe
 from runner.telemetry.gpu import probe
 
+pytestmark = pytest.mark.slow
+
 NO_DCGM = "; by DCGM: no dcgmi is installed"
 
 
