@@ -32,7 +32,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class BisectionEnd:
     """Where a bisection ends: at the nearest two candidates, by position, that are known to differ.
 
     - `pair`: their own comparison proves that they do, and nothing lies between them.
@@ -64,7 +64,7 @@ def answer(result: CaseResult, metric: str) -> Said:
     return "bad" if verdict.word == "slower" else "good"
 
 
-def walk(count: int, answers: Sequence[Answer]) -> Question | End:
+def walk(count: int, answers: Sequence[Answer]) -> Question | BisectionEnd:
     """What follows from the answers so far about `count` candidates, at least two, the good end first.
 
     The ends are compared first, then the middle of what is left with the good end, and at last the two that
@@ -79,7 +79,7 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | End:
     if isinstance(ends, Question):
         return ends
     if ends != "bad":
-        return End("alike", 0, last)
+        return BisectionEnd("alike", 0, last)
     low, high = _known(last, answers)
     if between := _open(low, high, answers):
         asked = _settled(answers, 0, between[len(between) // 2])
@@ -91,8 +91,8 @@ def walk(count: int, answers: Sequence[Answer]) -> Question | End:
     if isinstance(direct, Question):
         return direct
     if direct != "bad":
-        return End("gradual", low, high, between)
-    return End("range" if between else "pair", low, high, between)
+        return BisectionEnd("gradual", low, high, between)
+    return BisectionEnd("range" if between else "pair", low, high, between)
 
 
 def left(count: int, answers: Sequence[Answer]) -> tuple[int, int]:

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Protocol, TypeVar
 
 from records.outcomes import Outcome
+from records.references import Claim
 
 from .metrics import METRICS
 from .replicates import summarise
@@ -26,7 +26,7 @@ _SHARES = ("memory", "size")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ClaimMeasurement:
     """A claim's number as it is here, over `n` replicates or pairs; None, and why, where there is none."""
 
     point: float | None
@@ -36,19 +36,7 @@ class Finding:
     reason: str = ""
 
 
-class Claimed(Protocol):
-    """A claim on `metric`; for its `kind` see `finding`."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def metric(self) -> str: ...
-
-
-C = TypeVar("C", bound=Claimed)
-
-
-def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Outcome]) -> Finding:
+def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Outcome]) -> ClaimMeasurement:
     """What the gains and the replicates of one case say about a claim on `metric`.
 
     `kind` is the claim's: `ratio` (baseline / case), `saved` (1 - case / baseline), `efficiency` (of
@@ -57,14 +45,14 @@ def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Ou
     if kind == "value":
         # What ran something else, or came to a wrong answer, says nothing of the case's own numbers either.
         reason = refused(replicates, ())
-        return Finding(None, reason=reason) if reason else _value(metric, replicates)
+        return ClaimMeasurement(None, reason=reason) if reason else _value(metric, replicates)
     wanted = "efficiency" if kind == "efficiency" else _GAIN_OF.get(metric, "")
     found = [gain for gain in own if gain.kind == wanted]
     if not found:
         return _not_measured(metric)
     gain = found[0]
     if gain.ratio is None:
-        return Finding(None, reason=gain.reason)
+        return ClaimMeasurement(None, reason=gain.reason)
     if wanted in _SHARES and gain.metric != metric:
         # Resident memory is another quantity than what a device's allocator holds.
         return _not_measured(metric)
@@ -74,8 +62,8 @@ def finding(kind: str, metric: str, own: Sequence[Gain], replicates: Sequence[Ou
 def findings(
     replicates: Iterable[Outcome],
     gains: Mapping[tuple[str, str], Sequence[Gain]],
-    claims_for: Callable[[str], Sequence[C]],
-) -> dict[C, list[tuple[str, str, Finding]]]:
+    claims_for: Callable[[str], Sequence[Claim]],
+) -> dict[Claim, list[tuple[str, str, ClaimMeasurement]]]:
     """Each claim about a case among the `replicates`, with case, environment and finding wherever it applies.
 
     `gains` are those by case and environment; `claims_for` answers the claims about a case.
@@ -83,7 +71,7 @@ def findings(
     groups: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for replicate in replicates:
         groups[replicate.case, replicate.environment].append(replicate)
-    found: dict[C, list[tuple[str, str, Finding]]] = defaultdict(list)
+    found: dict[Claim, list[tuple[str, str, ClaimMeasurement]]] = defaultdict(list)
     for (case, environment), own in groups.items():
         for claim in claims_for(case):
             here = finding(claim.kind, claim.metric, gains.get((case, environment), ()), own)
@@ -91,22 +79,22 @@ def findings(
     return found
 
 
-def _not_measured(metric: str) -> Finding:
-    return Finding(
+def _not_measured(metric: str) -> ClaimMeasurement:
+    return ClaimMeasurement(
         None, reason=f"{METRICS[metric].title if metric in METRICS else 'it'} is not measured here"
     )
 
 
-def _value(metric: str, replicates: Sequence[Outcome]) -> Finding:
+def _value(metric: str, replicates: Sequence[Outcome]) -> ClaimMeasurement:
     values = [one.metrics[metric] for one in replicates if one.status == "ok" and metric in one.metrics]
     values = [value for value in values if isfinite(value)]
     if not values:
         return _not_measured(metric)
     summary = summarise(values)
-    return Finding(summary.point, summary.low, summary.high, summary.n)
+    return ClaimMeasurement(summary.point, summary.low, summary.high, summary.n)
 
 
-def _as_claimed(kind: str, gain: Gain, ratio: float) -> Finding:
+def _as_claimed(kind: str, gain: Gain, ratio: float) -> ClaimMeasurement:
     upside_down = kind == "ratio" and gain.kind in _SHARES
 
     def read(value: float) -> float:
@@ -116,6 +104,6 @@ def _as_claimed(kind: str, gain: Gain, ratio: float) -> Finding:
         return 1 / value if upside_down else value
 
     if gain.low is None or gain.high is None:
-        return Finding(read(ratio), n=gain.n)
+        return ClaimMeasurement(read(ratio), n=gain.n)
     low, high = sorted((read(gain.low), read(gain.high)))
-    return Finding(read(ratio), low, high, gain.n)
+    return ClaimMeasurement(read(ratio), low, high, gain.n)

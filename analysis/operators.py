@@ -32,7 +32,7 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class OperatorChange:
     """One name in two tables, A and B: calls and own microseconds a step, None where it does not occur.
 
     `delta_us` is B - A: above zero, B is slower; a name that one side lacks counts as zero there.
@@ -52,7 +52,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class OperatorOrigin:
     """What two tables must share to be subtracted; environment and technique may differ."""
 
     workload: str
@@ -80,15 +80,15 @@ def total_us(table: Iterable[Operator], kind: str) -> float:
     return sum((row.own_us for row in table if row.kind == kind), 0.0)
 
 
-def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[Change]:
+def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[OperatorChange]:
     """Table B minus table A, by name and kind, the largest absolute difference first."""
     before = {(row.name, row.kind): row for row in a}
     after = {(row.name, row.kind): row for row in b}
-    changes: list[Change] = []
+    changes: list[OperatorChange] = []
     for name, kind in before.keys() | after.keys():
         old, new = before.get((name, kind)), after.get((name, kind))
         changes.append(
-            Change(
+            OperatorChange(
                 name,
                 kind,
                 old.calls if old else None,
@@ -100,7 +100,7 @@ def difference(a: Iterable[Operator], b: Iterable[Operator]) -> list[Change]:
     return sorted(changes, key=lambda change: (-abs(change.delta_us), change.name, change.kind))
 
 
-def unlike(a: Origin, b: Origin) -> str:
+def unlike(a: OperatorOrigin, b: OperatorOrigin) -> str:
     """Why tables of these origins cannot be subtracted, or an empty text."""
     for name in ("workload", "hardware", "profile", "device", "harness"):
         one, other = getattr(a, name), getattr(b, name)

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, isfinite
-from typing import Protocol
 
 from records.outcomes import Outcome
+from records.references import Baseline
 
 from .comparison.disturbance import disturbed
 from .comparison.pairs import NEVER_COMPARED, left_its_cpus, log_ratio, partners
@@ -17,23 +17,6 @@ NO_BASELINE = "the baseline was not measured"
 NOT_TOGETHER = "not comparable: the two were not measured in one session"
 #: Why there is no ratio of what was measured without its baseline beside it.
 ALONE = (NO_BASELINE, NOT_TOGETHER)
-
-
-class Against(Protocol):
-    """What a case is set against: the first of `cases` that was measured. `kind`: see `Gain`.
-
-    `ranks` is how many ranks the case has for each of the baseline's. `estimator` is what a speed-up is made
-    of: `latency_floor`, or `throughput` where processes have no step in common.
-    """
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def cases(self) -> Sequence[str]: ...
-    @property
-    def ranks(self) -> int: ...
-    @property
-    def estimator(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +49,7 @@ class Gain:
 
 
 def gains(
-    outcomes: Iterable[Outcome], baselines: Callable[[str], Sequence[Against]]
+    outcomes: Iterable[Outcome], baselines: Callable[[str], Sequence[Baseline]]
 ) -> dict[tuple[str, str], tuple[Gain, ...]]:
     """The gains of every case of one run that has a baseline, by case and environment.
 
@@ -90,7 +73,7 @@ def gains(
     return found
 
 
-def compare(against: Against, case: Sequence[Outcome], base: Sequence[Outcome], key: str) -> Gain:
+def compare(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome], key: str) -> Gain:
     """The gain of the replicates `case` (at least one) over those of `base`, which is called `key`.
 
     Replicates pair by number, if both ended `ok` and were alive together, as contenders of one session are:
@@ -117,7 +100,7 @@ def compare(against: Against, case: Sequence[Outcome], base: Sequence[Outcome], 
     return Gain(*about, summary.point, summary.low, summary.high, summary.n, left_out, disturbed=spoilt)
 
 
-def _metric(against: Against, case: Sequence[Outcome], base: Sequence[Outcome]) -> str:
+def _metric(against: Baseline, case: Sequence[Outcome], base: Sequence[Outcome]) -> str:
     if against.kind == "size":
         return "model_size"
     if against.kind == "memory":

@@ -9,7 +9,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal
+
+from records.outcomes import OutcomeCount
+from records.tasks import SchedulerSeen, Task
 
 #: A machine that was not seen for so long is not waited for any more.
 GONE_FOR_GOOD = timedelta(days=14)
@@ -22,79 +25,6 @@ DISTURBED = ("throttled", "contended")
 
 #: Moments of which one may say how long it usually is from one to the next.
 _KNOWN_MOMENTS = 3
-
-
-class Seen(Protocol):
-    """A scheduler as it was last seen: its machine, and what that is asked by besides its name."""
-
-    @property
-    def machine(self) -> str: ...
-    @property
-    def labels(self) -> tuple[str, ...]: ...
-    @property
-    def seen_at(self) -> datetime: ...
-
-
-AnySeen = TypeVar("AnySeen", bound=Seen)
-
-
-class Telling(Seen, Protocol):
-    """One that tells more of itself: the `head` of a machine, the machines that a head is `missing`."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
-
-
-AnyTelling = TypeVar("AnyTelling", bound=Telling)
-
-
-class Part(Protocol):
-    """What a fire of a schedule has a task for."""
-
-    @property
-    def schedule(self) -> str: ...
-    @property
-    def part(self) -> str: ...
-
-
-class Due(Part, Protocol):
-    """A task that was due, and whether anybody began it. `label`: whose it is, empty for anybody's.
-
-    `superseded`: it was cancelled because a later one stands for it, and not by people.
-    """
-
-    @property
-    def label(self) -> str: ...
-    @property
-    def due_at(self) -> datetime: ...
-    @property
-    def not_before(self) -> datetime | None: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def superseded(self) -> bool: ...
-
-
-class Measured(Part, Protocol):
-    """A task that made a run."""
-
-    @property
-    def run_id(self) -> str | None: ...
-
-
-class Ended(Protocol):
-    """So many replicates of a case that ended alike."""
-
-    @property
-    def case(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def reason(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +105,7 @@ class Disturbed:
         return self.throttled + self.contended > 0 and self.share >= share
 
 
-def silent_machines(seen: Iterable[Seen], now: datetime, minutes: int) -> list[Silence]:
+def silent_machines(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[Silence]:
     """The machines whose schedulers were all last seen more than so many minutes ago, by name.
 
     One that stopped as it was told to has said so and is not among `seen`.
@@ -191,7 +121,7 @@ def silent_machines(seen: Iterable[Seen], now: datetime, minutes: int) -> list[S
 
 
 def overdue_nights(
-    measuring: Iterable[Due], seen: Collection[Telling], now: datetime, *, hours: int, minutes: int
+    measuring: Iterable[Task], seen: Collection[SchedulerSeen], now: datetime, *, hours: int, minutes: int
 ) -> list[Silence]:
     """The parts of schedules that should have been measured hours ago and that nobody has begun, by name.
 
@@ -200,7 +130,7 @@ def overdue_nights(
     silent since the first of them.
     """
     able = takers(present(alive(seen, now, minutes)))
-    parts: dict[str, list[Due]] = defaultdict(list)
+    parts: dict[str, list[Task]] = defaultdict(list)
     for task in sorted(measuring, key=lambda task: task.due_at, reverse=True):
         # What people cancelled before it began nobody waits for.
         if _has_begun(task) or task.state == "waiting" or task.superseded:
@@ -218,7 +148,9 @@ def overdue_nights(
     return found
 
 
-def is_back(kind: str, name: str, since: datetime, seen: Iterable[Seen], measuring: Iterable[Due]) -> bool:
+def is_back(
+    kind: str, name: str, since: datetime, seen: Iterable[SchedulerSeen], measuring: Iterable[Task]
+) -> bool:
     """Whether what fell silent was heard of since, and did not merely stop being waited for."""
     if kind == "machine":
         return any(one.machine == name and one.seen_at > since for one in seen)
@@ -228,16 +160,16 @@ def is_back(kind: str, name: str, since: datetime, seen: Iterable[Seen], measuri
     )
 
 
-def _has_begun(task: Due) -> bool:
+def _has_begun(task: Task) -> bool:
     return task.state not in ("waiting", "cancelled") or task.attempts > 0
 
 
-def alive(seen: Iterable[AnySeen], now: datetime, minutes: int) -> list[AnySeen]:
+def alive(seen: Iterable[SchedulerSeen], now: datetime, minutes: int) -> list[SchedulerSeen]:
     """The schedulers that were seen within so many minutes."""
     return [one for one in seen if now - one.seen_at <= timedelta(minutes=minutes)]
 
 
-def present(living: Sequence[AnyTelling]) -> list[AnyTelling]:
+def present(living: Sequence[SchedulerSeen]) -> list[SchedulerSeen]:
     """Those who are there: what a machine told stays when it is gone, and its head tells that it is."""
     missing: set[tuple[str, str]] = set()
     for one in living:
@@ -258,7 +190,7 @@ class Takers:
         return self.by_label.get(label, ()) if label else self.every
 
 
-def takers(there: Iterable[Seen]) -> Takers:
+def takers(there: Iterable[SchedulerSeen]) -> Takers:
     """The machines of these schedulers, by name."""
     found: dict[str, set[str]] = defaultdict(set)
     for one in there:
@@ -268,7 +200,7 @@ def takers(there: Iterable[Seen]) -> Takers:
     return Takers(tuple(sorted(every)), {label: tuple(sorted(each)) for label, each in found.items()})
 
 
-def waiting(task: Due, able: Takers, busy: AbstractSet[str], now: datetime) -> Waiting:
+def waiting(task: Task, able: Takers, busy: AbstractSet[str], now: datetime) -> Waiting:
     """Why a task waits that nobody has begun.
 
     `able` are those who live and do such jobs, `busy` the machines that do one at this moment.
@@ -310,7 +242,7 @@ def unplanned(name: str, since: datetime, now: datetime, hours: int) -> Silence 
     return Silence("night", name, since, now - since, "not planned")
 
 
-def fallen(task: Measured, before: Sequence[str], endings: Mapping[str, Sequence[Ended]]) -> list[Fallen]:
+def fallen(task: Task, before: Sequence[str], endings: Mapping[str, Sequence[OutcomeCount]]) -> list[Fallen]:
     """The cases that were measured in half of the runs `before` or more, and not in the task's run, by key.
 
     `endings` are by run. Measured is a case of which at least one replicate ended ok. A case that the newest
@@ -320,7 +252,7 @@ def fallen(task: Measured, before: Sequence[str], endings: Mapping[str, Sequence
 
 
 def coverage(
-    task: Measured, before: Sequence[str], endings: Mapping[str, Sequence[Ended]], *, whole: bool = True
+    task: Task, before: Sequence[str], endings: Mapping[str, Sequence[OutcomeCount]], *, whole: bool = True
 ) -> Coverage:
     """How many of the cases that were measured in half of the runs `before` or more the task's run measured.
 
@@ -330,7 +262,7 @@ def coverage(
     for run in before:
         for case in {ending.case for ending in endings.get(run, ()) if ending.status == "ok"}:
             times[case] += 1
-    newest: dict[str, list[Ended]] = defaultdict(list)
+    newest: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in endings.get(task.run_id or "", ()):
         newest[ending.case].append(ending)
     usual = {case for case, count in times.items() if 2 * count >= len(before)}

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-from configuration.schema import SCALARS, SECTIONS, TABLES, SettingsFile, Table
+from configuration.schema import SCALARS, SECTIONS, TABLES, ConfigTable, SettingsFile
 
 from .output.suite_page import overview
 from .registry import app
@@ -101,7 +101,7 @@ def settings_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _docstring(table: type[Table]) -> str:
+def _docstring(table: type[ConfigTable]) -> str:
     """The paragraphs of a table's docstring; its first line begins with the name of the table."""
     paragraphs = inspect.cleandoc(table.__doc__ or "").split("\n\n")
     texts = [" ".join(one.split()) for one in paragraphs]

@@ -17,7 +17,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class DataDirs:
     """Writable places. `notes` has one sentence for each that is not the wanted one.
 
     `database_url` may hold a password; it is not for printing.
@@ -30,7 +30,7 @@ class Places:
 
 def resolve_places(
     settings: Settings, *, reading: bool = False, environ: Mapping[str, str] | None = None
-) -> Places:
+) -> DataDirs:
     """The places to write to, tried by writing; the answer depends on the settings and the file system alone.
 
     Creates the data folder and the SQLite file's folder. A place that nobody chose and that cannot be
@@ -47,12 +47,12 @@ def resolve_places(
     database_url = settings.database_url
     file = sqlite_file(database_url)
     if reading and file and "database_url" in settings.explicit and os.access(file, os.R_OK):
-        return Places(data_dir, database_url, tuple(notes))
+        return DataDirs(data_dir, database_url, tuple(notes))
     if file and (refusal := _refusal(file.parent) or _file_refusal(file)):
         state = _instead("database_url", file, refusal, settings, environ)
         database_url = anchored(f"sqlite:///{file.name}", state)
         notes.append(_note("the database", file, refusal, state / file.name, "DATABASE_URL"))
-    return Places(data_dir, database_url, tuple(notes))
+    return DataDirs(data_dir, database_url, tuple(notes))
 
 
 def _instead(field: str, wanted: Path, refusal: str, settings: Settings, environ: Mapping[str, str]) -> Path:

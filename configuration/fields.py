@@ -52,7 +52,7 @@ SHARE = "a share from 0 to 1"
 SECONDS = "a number of seconds above 0"
 
 
-class Table(BaseModel):
+class ConfigTable(BaseModel):
     """Base of all tables: unknown keys are refused, nothing changes afterwards."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

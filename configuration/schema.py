@@ -13,6 +13,7 @@ from .fields import (
     SECONDS,
     SHARE,
     Change,
+    ConfigTable,
     Count,
     Name,
     PathText,
@@ -21,7 +22,6 @@ from .fields import (
     Seconds,
     Share,
     SomeSeconds,
-    Table,
     Text,
     Texts,
     Variable,
@@ -56,7 +56,7 @@ def _cpu_list(text: str) -> str:
     return text.replace(" ", "")
 
 
-class ProfileSettings(Table):
+class ProfileSettings(ConfigTable):
     """`[profiles.NAME]`: a measurement profile, written as what it changes about its base.
 
     `environment` goes to the measured process; `threads` and `cpus` are left to the base where None.
@@ -89,7 +89,7 @@ class MatrixSettings(BaseModel):
     why: Text | None = None
 
 
-class SuiteSettings(Table):
+class SuiteSettings(ConfigTable):
     """`[suites.NAME]`: a suite, or what changes about one that exists; None leaves a field to that one.
 
     `cases` are case keys or globs over them, `matrix` makes keys, `include` takes in other suites,
@@ -119,7 +119,7 @@ class SuiteSettings(Table):
     observe_seconds: SomeSeconds | None = Field(default=None, description="a number of seconds, 0 for none")
 
 
-class LimitsSettings(Table):
+class LimitsSettings(ConfigTable):
     """By how much compile time or peak memory may be worse; what is left out is as in the built-in policy.
 
     At most `slower_share` of the cases may be worse by the share `case` or more, none by more than `worst`,
@@ -134,7 +134,7 @@ class LimitsSettings(Table):
     )
 
 
-class PolicySettings(Table):
+class PolicySettings(ConfigTable):
     """`[policies.NAME]`: when an upgrade is a go; what is left out is as in the built-in policy.
 
     Shares are 0.10 for 10 %. `metric` decides; `thresholds` say from what share on a change of a metric
@@ -165,7 +165,7 @@ class PolicySettings(Table):
     false_discovery_rate: Rate | None = Field(default=None, description="a share above 0 and below 0.5")
 
 
-class SettingsFile(Table):
+class SettingsFile(ConfigTable):
     """The whole file, before defaults that depend on where it lies."""
 
     data_dir: PathText = Field(default=Path(".pyrometer"), description="the path of a folder")
@@ -209,7 +209,7 @@ class SettingsFile(Table):
 
 
 #: The tables of tables, by their key in the file.
-TABLES: Mapping[str, type[Table]] = {
+TABLES: Mapping[str, type[ConfigTable]] = {
     "profiles": ProfileSettings,
     "environments": EnvironmentSettings,
     "suites": SuiteSettings,
@@ -217,7 +217,7 @@ TABLES: Mapping[str, type[Table]] = {
     "schedules": ScheduleSettings,
 }
 #: The tables that exist once.
-SECTIONS: Mapping[str, type[Table]] = {
+SECTIONS: Mapping[str, type[ConfigTable]] = {
     "alerts": AlertSettings,
     "dashboard": DashboardSettings,
     "prices": PriceSettings,

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from records.outcomes import MetricDefinition
 
-from .errors import BadFile, Place
-from .foreign_runs import Failure, Origin, Point, assembled
-from .imported import Imported, ImportedRun, Problem
+from .errors import BadFile, SourcePlace
+from .foreign_runs import Failure, ForeignOrigin, Point, assembled
+from .imported import Imported, ImportedRun, ImportProblem
 from .reading import At
 
 #: What was set aside beyond that many things is counted and not kept.
@@ -24,16 +24,16 @@ class Gathered:
     format: str
     runs: dict[str, ImportedRun] = field(default_factory=dict[str, ImportedRun])
     metrics: dict[str, MetricDefinition] = field(default_factory=dict[str, MetricDefinition])
-    set_aside: list[Problem] = field(default_factory=list[Problem])
-    repeats: list[Problem] = field(default_factory=list[Problem])
+    set_aside: list[ImportProblem] = field(default_factory=list[ImportProblem])
+    repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
     #: How many more were set aside than are kept.
     more: int = 0
 
-    def aside(self, place: Place, sentence: str) -> None:
+    def aside(self, place: SourcePlace, sentence: str) -> None:
         """Set something aside."""
-        self.keep(Problem(place, sentence))
+        self.keep(ImportProblem(place, sentence))
 
-    def keep(self, problem: Problem) -> None:
+    def keep(self, problem: ImportProblem) -> None:
         """Set something aside, or only count it where that is enough."""
         if len(self.set_aside) < MOST_PROBLEMS:
             self.set_aside.append(problem)
@@ -45,7 +45,11 @@ class Gathered:
         self.aside(error.place, error.sentence)
 
     def add(
-        self, origin: Origin, place: Place, points: Iterable[Point], failures: Iterable[Failure] = ()
+        self,
+        origin: ForeignOrigin,
+        place: SourcePlace,
+        points: Iterable[Point],
+        failures: Iterable[Failure] = (),
     ) -> None:
         """A run from its points; one that holds nothing, or that is there otherwise already, is set aside."""
         run, metrics, problems = assembled(origin, list(self._agreeing(points)), failures)
@@ -55,7 +59,7 @@ class Gathered:
             self.aside(place, "holds no result")
         elif known := self.runs.get(run.run.id):
             if _results(known) == _results(run):
-                self.repeats.append(Problem(place, f"repeats run {run.run.id}"))
+                self.repeats.append(ImportProblem(place, f"repeats run {run.run.id}"))
             else:
                 self.aside(place, f"tells run {run.run.id} otherwise; the first counts")
         else:
@@ -75,13 +79,13 @@ class Gathered:
             else:
                 yield point
 
-    def imported(self, place: Place) -> Imported:
+    def imported(self, place: SourcePlace) -> Imported:
         """All that was gathered; raises BadFile where no run was, with the first reason there is."""
         if not self.runs:
             if self.set_aside:
                 raise BadFile(self.set_aside[0].place, self.set_aside[0].sentence)
             raise BadFile(place, "holds no result")
-        more = [Problem(Place(place.file), f"and {self.more} more")] if self.more else []
+        more = [ImportProblem(SourcePlace(place.file), f"and {self.more} more")] if self.more else []
         return Imported(
             self.format,
             tuple(self.runs.values()),

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """Where in a file: its name, a line from 1 on (0: the whole file) and a field such as `runs[3].date`."""
 
     file: str
     line: int = 0
     field: str = ""
 
-    def at(self, field: str) -> "Place":
+    def at(self, field: str) -> "SourcePlace":
         """The place of a field within this one; `[3]` is an element."""
         dot = "." if self.field and not field.startswith("[") else ""
-        return Place(self.file, self.line, f"{self.field}{dot}{field}")
+        return SourcePlace(self.file, self.line, f"{self.field}{dot}{field}")
 
     def __str__(self) -> str:
         line = f", line {self.line}" if self.line else ""
@@ -35,7 +35,7 @@ class ExchangeError(Exception):
 class BadFile(ExchangeError):
     """A file does not hold what its format says."""
 
-    def __init__(self, place: Place, sentence: str) -> None:
+    def __init__(self, place: SourcePlace, sentence: str) -> None:
         super().__init__(f"{place}: {sentence}")
         self.place = place
         self.sentence = sentence

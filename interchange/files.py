@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from .errors import BadFile, Place
+from .errors import BadFile, SourcePlace
 
 #: What is said of a run whose file tells no time.
 NO_TIME = "no time is told: the file's modification time stands for it"
@@ -67,5 +67,5 @@ def made_at(path: Path, now: datetime | None = None) -> tuple[datetime, str, boo
     try:
         modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
     except (OSError, OverflowError, ValueError) as error:
-        raise BadFile(Place(path.name), f"has no time: {error}") from None
+        raise BadFile(SourcePlace(path.name), f"has no time: {error}") from None
     return modified, NO_TIME, False

@@ -18,8 +18,8 @@ from records.machines import Hardware, Machine
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Profile, Run
 
-from .errors import Place
-from .imported import ImportedRun, Problem
+from .errors import SourcePlace
+from .imported import ImportedRun, ImportProblem
 from .value_checks import objection
 
 #: How the name of a run begins whose time nobody tells.
@@ -31,7 +31,7 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "._-+:()[]{}<>@#*!~|^$
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ForeignOrigin:
     """What all points of one foreign run share.
 
     `identity` tells the run apart from others of its format, suite, machine and time: a commit, a job. The
@@ -70,7 +70,7 @@ class Point:
     unit: str
     better: Better
     values: tuple[float, ...]
-    place: Place
+    place: SourcePlace
     title: str = ""
     unbound: bool = False
 
@@ -113,8 +113,8 @@ def slug(text: str) -> str:
 
 
 def assembled(
-    origin: Origin, points: Iterable[Point], failures: Iterable[Failure] = ()
-) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[Problem, ...]]:
+    origin: ForeignOrigin, points: Iterable[Point], failures: Iterable[Failure] = ()
+) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[ImportProblem, ...]]:
     """One run from its points; with the metrics that are not in our catalogue, and with what was set aside.
 
     Of two points of one case and metric the first counts. A metric in another unit or direction than in our
@@ -123,10 +123,10 @@ def assembled(
     """
     kept: dict[tuple[str, str], Point] = {}
     definitions: dict[str, MetricDefinition] = {}
-    problems: list[Problem] = []
+    problems: list[ImportProblem] = []
     for point in points:
         if reason := _unusable(point, kept, definitions):
-            problems.append(Problem(point.place, reason))
+            problems.append(ImportProblem(point.place, reason))
             continue
         kept[point.case, point.metric] = point
         if point.metric not in METRICS:
@@ -158,7 +158,7 @@ def _unusable(
     return next(filter(None, (objection(name, point.unit, point.better, each) for each in point.values)), "")
 
 
-def _run(origin: Origin, environment: Environment, planned: int) -> Run:
+def _run(origin: ForeignOrigin, environment: Environment, planned: int) -> Run:
     machine = machine_called(origin.machine, origin.hardware)
     started = origin.started_at.astimezone(UTC)
     time = started.isoformat() if origin.dated else _UNDATED
@@ -210,7 +210,7 @@ def is_undated(run: str) -> bool:
     return run.startswith(f"{_UNDATED}-")
 
 
-def _environment(origin: Origin) -> Environment:
+def _environment(origin: ForeignOrigin) -> Environment:
     name = origin.environment or origin.torch_version or "unknown"
     facts = dict(origin.environment_facts)
     about = json.dumps(
@@ -226,7 +226,7 @@ def _environment(origin: Origin) -> Environment:
     )
 
 
-def _outcomes(origin: Origin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:
+def _outcomes(origin: ForeignOrigin, environment: Environment, points: Iterable[Point]) -> list[Outcome]:
     by_case: dict[str, list[Point]] = {}
     for point in points:
         by_case.setdefault(point.case, []).append(point)
@@ -242,7 +242,7 @@ def _nth(replicate: int, points: Iterable[Point]) -> dict[str, float]:
 
 
 def _failed(
-    origin: Origin, environment: Environment, failures: Iterable[Failure], good: Iterable[Outcome]
+    origin: ForeignOrigin, environment: Environment, failures: Iterable[Failure], good: Iterable[Outcome]
 ) -> list[Outcome]:
     """What failed, numbered after the replicates that went well."""
     taken = Counter(outcome.case for outcome in good)
@@ -258,7 +258,7 @@ def _failed(
 
 
 def _outcome(
-    origin: Origin,
+    origin: ForeignOrigin,
     environment: Environment,
     case: str,
     replicate: int,

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
 
-from .errors import Place
+from .errors import SourcePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ImportProblem:
     """Something in a file that was set aside."""
 
-    place: Place
+    place: SourcePlace
     sentence: str
 
     def __str__(self) -> str:
@@ -38,5 +38,5 @@ class Imported:
     format: str
     runs: tuple[ImportedRun, ...]
     metrics: tuple[MetricDefinition, ...] = ()
-    set_aside: tuple[Problem, ...] = ()
-    repeats: tuple[Problem, ...] = ()
+    set_aside: tuple[ImportProblem, ...] = ()
+    repeats: tuple[ImportProblem, ...] = ()

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from . import own
-from .errors import BadFile, Place
+from .errors import BadFile, SourcePlace
 from .files import NO_TIME
 from .foreign_runs import digest, is_undated, machine_called, run_id
 from .imported import Imported, ImportedRun
@@ -16,7 +16,7 @@ JOURNAL = "journal"
 
 
 def restated(
-    imported: Imported, place: Place, date: datetime | None = None, hardware: str | None = None
+    imported: Imported, place: SourcePlace, date: datetime | None = None, hardware: str | None = None
 ) -> Imported:
     """The same runs measured at `date` on hardware called `hardware`; None leaves what the file says.
 

@@ -20,9 +20,9 @@ from analysis.metrics import METRICS
 from records.outcomes import Measurement, MetricDefinition, Outcome
 from records.runs import Run
 
-from .errors import BadFile, Place
+from .errors import BadFile, SourcePlace
 from .exporters.exported import Catalogue, ExportedRun
-from .imported import Imported, ImportedRun, Problem
+from .imported import Imported, ImportedRun, ImportProblem
 from .reading import At, refuse_streams
 from .serialization import (
     finite,
@@ -109,7 +109,7 @@ def read(path: Path) -> Imported:
     """All that a file of at most `MAX_BYTES` (uncompressed) holds; raises BadFile. See `parts`."""
     runs: dict[str, ImportedRun] = {}
     metrics: list[MetricDefinition] = []
-    problems: list[Problem] = []
+    problems: list[ImportProblem] = []
     for part in parts(path, limit=MAX_BYTES):
         for each in part.runs:
             before = runs.get(each.run.id, ImportedRun(each.run, (), ()))
@@ -147,7 +147,7 @@ def parts(path: Path, *, limit: int | None = None) -> Iterator[Imported]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         reading.problem(number + 1, f"the compressed file is damaged or cut short here: {error}")
     except OSError as error:
-        raise BadFile(Place(path.name), error.strerror or str(error)) from None
+        raise BadFile(SourcePlace(path.name), error.strerror or str(error)) from None
     yield reading.end(number)
 
 
@@ -172,7 +172,7 @@ class _Bounds:
         """Count what was read of a line; raises BadFile."""
         self.size += len(raw)
         self.blank += 0 if raw.strip() else len(raw)
-        place = Place(self.name, number)
+        place = SourcePlace(self.name, number)
         if self.limit is not None and self.size > self.limit:
             raise BadFile(place, f"is larger than {self.limit >> 20} MiB")
         if self.blank > _MOST_BLANK:
@@ -198,7 +198,7 @@ class _Reading:
         self._name = name
         self._runs: dict[str, Run] = {}
         self._piece = _Piece({}, [])
-        self._problems: list[Problem] = []
+        self._problems: list[ImportProblem] = []
         self._orphans: dict[str, Counter[str]] = defaultdict(Counter)
         #: Metrics that bear the name of one of ours, or of one told before, and are none.
         self._others: set[str] = set()
@@ -209,11 +209,11 @@ class _Reading:
         self._sum = 0
         self._ended = False
         self._begun = self._good = 0
-        self._first_problem: Problem | None = None
+        self._first_problem: ImportProblem | None = None
 
     def problem(self, number: int, sentence: str, field: str = "") -> None:
         """Something is set aside."""
-        found = Problem(Place(self._name, number, field), sentence)
+        found = ImportProblem(SourcePlace(self._name, number, field), sentence)
         self._first_problem = self._first_problem or found
         self._problems.append(found)
 
@@ -232,7 +232,7 @@ class _Reading:
         self._piece.size += len(raw)
         self._piece.lines += 1
         try:
-            self._take(number, kind, At(body, Place(self._name, number)))
+            self._take(number, kind, At(body, SourcePlace(self._name, number)))
         except BadFile as error:
             self.problem(number, error.sentence, error.place.field)
         return done
@@ -333,7 +333,7 @@ class _Reading:
         return True
 
     def _unusable(self) -> BadFile:
-        found = self._first_problem or Problem(Place(self._name), "is empty")
+        found = self._first_problem or ImportProblem(SourcePlace(self._name), "is empty")
         return BadFile(found.place, found.sentence)
 
     def _part(self) -> Imported:

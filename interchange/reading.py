@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, overload
 
-from .errors import BadFile, Place
+from .errors import BadFile, SourcePlace
 
 #: Larger files are refused: they are read whole.
 MAX_BYTES = 256 << 20
@@ -27,7 +27,7 @@ class At:
     """A value out of a JSON document with its place; asked for what it is not, it raises BadFile."""
 
     value: Any
-    place: Place
+    place: SourcePlace
 
     def object(self) -> dict[str, "At"]:
         """The members of an object."""
@@ -89,7 +89,7 @@ class _Elements(Sequence[At]):
     """The elements of a list with their places."""
 
     values: list[Any]
-    place: Place
+    place: SourcePlace
 
     def __len__(self) -> int:
         return len(self.values)
@@ -113,12 +113,12 @@ def refuse_streams(path: Path) -> None:
         # Whoever opens it says why.
         return
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise BadFile(Place(path.name), "is a pipe or a device: write it to a file, and import that")
+        raise BadFile(SourcePlace(path.name), "is a pipe or a device: write it to a file, and import that")
 
 
 def bytes_of(path: Path) -> bytes:
     """The content of a file of at most `MAX_BYTES`; raises BadFile."""
-    place = Place(path.name)
+    place = SourcePlace(path.name)
     refuse_streams(path)
     try:
         with path.open("rb") as file:
@@ -139,10 +139,12 @@ def text_of(path: Path) -> str:
     try:
         return bytes_of(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadFile(Place(path.name), f"is no UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise BadFile(
+            SourcePlace(path.name), f"is no UTF-8 text: {error.reason} at byte {error.start}"
+        ) from None
 
 
-def json_of(text: str, place: Place) -> At:
+def json_of(text: str, place: SourcePlace) -> At:
     """A JSON document of at most `MAX_JSON`; raises BadFile, also for an object that has a key twice.
 
     `NaN` and `Infinity` are read, and are no numbers (`At.number`).
@@ -161,7 +163,7 @@ def json_of(text: str, place: Place) -> At:
     except json.JSONDecodeError as error:
         # In a document of one line, as in a file of lines, the line is the caller's to know.
         line = place.line or error.lineno
-        where = Place(place.file, line, f"column {error.colno}")
+        where = SourcePlace(place.file, line, f"column {error.colno}")
         raise BadFile(where, f"is no JSON: {error.msg}") from None
     except RecursionError:
         raise BadFile(place, "is nested too deep") from None
@@ -181,10 +183,10 @@ def json_lines(text: str, name: str) -> Iterator[At]:
     """The JSON document on each line that is not empty; raises BadFile at the first that is none."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield json_of(line, Place(name, number))
+            yield json_of(line, SourcePlace(name, number))
 
 
-def csv_rows(text: str, name: str, aside: Callable[[Place, str], None]) -> Iterator[dict[str, At]]:
+def csv_rows(text: str, name: str, aside: Callable[[SourcePlace, str], None]) -> Iterator[dict[str, At]]:
     """The rows of a CSV file by the names in its first row; raises BadFile for a row that is too long.
 
     Cells are texts, at the line where their row ends. A cell that is empty is left out, and so is a row that
@@ -194,7 +196,7 @@ def csv_rows(text: str, name: str, aside: Callable[[Place, str], None]) -> Itera
     header: list[str] = []
     try:
         for row in reader:
-            place = Place(name, reader.line_num)
+            place = SourcePlace(name, reader.line_num)
             if not header:
                 header = [column.strip() for column in row]
                 refuse_twice(header, place)
@@ -208,10 +210,10 @@ def csv_rows(text: str, name: str, aside: Callable[[Place, str], None]) -> Itera
             if found := {column: At(cell, place.at(column)) for column, cell in cells if cell.strip()}:
                 yield found
     except csv.Error as error:
-        raise BadFile(Place(name, reader.line_num), f"is no CSV: {error}") from None
+        raise BadFile(SourcePlace(name, reader.line_num), f"is no CSV: {error}") from None
 
 
-def refuse_twice(header: Iterable[str], place: Place) -> None:
+def refuse_twice(header: Iterable[str], place: SourcePlace) -> None:
     """Raises BadFile for a name that two columns have; what has no name is not read."""
     names = [column for column in header if column]
     if len(set(names)) < len(names):

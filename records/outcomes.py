@@ -118,6 +118,17 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeCount:
+    """So many replicates of one case in one run ended with a status; `reason` is that of one of them."""
+
+    run: str
+    case: str
+    status: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Replicate:
     """The metrics of one replicate that ended well. `environment` is a fingerprint."""
 

@@ -59,6 +59,21 @@ class Task:
         """Whether a later one stands for it: it is cancelled, but not by people."""
         return self.state == "cancelled" and self.error == SUPERSEDED
 
+    @property
+    def track(self) -> str:
+        """The environment that a `measure` task follows, as the schedule asks for it."""
+        return str(self.spec.get("track") or "")
+
+    @property
+    def baseline(self) -> str:
+        """The environment that the schedule of a `measure` task pins, empty for none."""
+        return str(self.spec.get("baseline") or "")
+
+    @property
+    def machine(self) -> str:
+        """The machine that has the task or had it last; before any had it, the one it is for."""
+        return machine_of(self.owner or self.label)
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -115,41 +130,6 @@ class Fire:
 def machine_of(owner: str | None) -> str:
     """The machine on which an owner has things done; empty where there is none."""
     return (owner or "").partition("/")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class NightTask:
-    """A `measure` task, without what only its job reads.
-
-    `track` is the environment that it follows, as the schedule asks for it; `baseline` the one that the
-    schedule pins, empty for none. The rest is as in `Task`.
-    """
-
-    id: int
-    schedule: str
-    part: str
-    label: str
-    track: str
-    baseline: str
-    due_at: datetime
-    not_before: datetime | None
-    state: str
-    attempts: int
-    owner: str | None
-    run_id: str | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    error: str
-
-    @property
-    def superseded(self) -> bool:
-        """As in `Task`."""
-        return self.state == "cancelled" and self.error == SUPERSEDED
-
-    @property
-    def machine(self) -> str:
-        """The machine that has the task or had it last; before anybody had it, whom it is for."""
-        return (self.owner or self.label).partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

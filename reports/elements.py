@@ -9,7 +9,7 @@ from common.text import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReportColumn:
     """A column of a table: its title, and whether it holds numbers."""
 
     title: str
@@ -55,7 +55,11 @@ def chip(tone: str, sign: str, word: str) -> str:
 
 
 def table(
-    label: str, columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], *, sortable: bool = False
+    label: str,
+    columns: Sequence[ReportColumn],
+    rows: Iterable[Sequence[str | Cell]],
+    *,
+    sortable: bool = False,
 ) -> str:
     """A table of cells that are HTML already; the first of each row is its header."""
     head = "".join(f'<th scope="col"{_number(c.number)}>{text(c.title)}</th>' for c in columns)
@@ -67,7 +71,7 @@ def table(
     )
 
 
-def _cells(columns: Sequence[Column], row: Sequence[str | Cell]) -> str:
+def _cells(columns: Sequence[ReportColumn], row: Sequence[str | Cell]) -> str:
     parts: list[str] = []
     for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
         inner, value = (cell.html, cell.value) if isinstance(cell, Cell) else (cell, None)

@@ -30,7 +30,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ForestAxis:
     """From -limit to +limit on the scale of log ratios."""
 
     limit: float
@@ -51,7 +51,7 @@ class Axis:
         return [n * math.log(base) for n in range(-most, most + 1)]
 
 
-def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> Axis:
+def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> ForestAxis:
     """An axis for the mean and these verdicts, but for single ones far beyond the others."""
     reaches = sorted(
         max(abs(verdict.change), abs(verdict.low or 0.0), abs(verdict.high or 0.0))
@@ -60,10 +60,10 @@ def axis_of(verdicts: Sequence[Verdict], overall: Geomean) -> Axis:
     )
     least = 2.5 * max((verdict.threshold for verdict in verdicts), default=0.0)
     if not reaches:
-        return Axis(max(least, 0.01))
+        return ForestAxis(max(least, 0.01))
     middle = max(reaches[len(reaches) // 2], least / 2)
     mean = max(abs(overall.low or 0.0), abs(overall.high or 0.0))
-    return Axis(max(least, 0.005, 1.08 * mean, 1.08 * min(reaches[-1], _WILD * middle)))
+    return ForestAxis(max(least, 0.005, 1.08 * mean, 1.08 * min(reaches[-1], _WILD * middle)))
 
 
 def forest(metric: str, each: Sequence[Row], overall: Geomean) -> str:
@@ -88,7 +88,7 @@ def forest(metric: str, each: Sequence[Row], overall: Geomean) -> str:
     )
 
 
-def _line(row: Row, axis: Axis) -> str:
+def _line(row: Row, axis: ForestAxis) -> str:
     head = f'<th scope="row">{elements.case(row.case)}</th>'
     verdict = row.verdict
     if verdict is None or verdict.change is None:
@@ -123,7 +123,7 @@ def _numbers(verdict: Verdict) -> str:
     return f"<b>{wording.change(verdict)}</b>{ends}"
 
 
-def _mean_line(overall: Geomean, axis: Axis, threshold: float) -> str:
+def _mean_line(overall: Geomean, axis: ForestAxis, threshold: float) -> str:
     assert overall.change is not None
     about = f"geomean, {wording.plural(overall.cases, 'case')}"
     title = f"{about}: {wording.mean(overall)}"
@@ -137,7 +137,7 @@ def _mean_line(overall: Geomean, axis: Axis, threshold: float) -> str:
 
 
 def _strip(
-    axis: Axis,
+    axis: ForestAxis,
     threshold: float,
     change: float,
     interval: tuple[float | None, float | None],
@@ -166,7 +166,7 @@ def _grid_line(place: float, *, zero: bool) -> str:
     return f'<line class="{kind}" x1="{place:.2f}%" x2="{place:.2f}%" y1="0" y2="100%"/>'
 
 
-def _end(place: float, end: float, axis: Axis) -> str:
+def _end(place: float, end: float, axis: ForestAxis) -> str:
     """The end of an interval; an arrow where it lies beyond the axis."""
     if abs(end) <= axis.limit:
         return _at(place, '<path class="whisker" d="M0 -4V4"/>')
@@ -178,7 +178,7 @@ def _at(place: float, path: str) -> str:
     return f'<svg x="{place:.2f}%" y="50%" overflow="visible">{path}</svg>'
 
 
-def _ticks(axis: Axis) -> str:
+def _ticks(axis: ForestAxis) -> str:
     marks = "".join(
         f'<text x="{axis.place(tick):.2f}%" y="13" text-anchor="middle">{_tick(tick)}</text>'
         for tick in axis.ticks

@@ -11,7 +11,7 @@ from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
 
 from . import elements, sentences, wording
-from .elements import Cell, Column
+from .elements import Cell, ReportColumn
 from .forest import forest
 from .heatmap import heatmap
 from .report_context import Subject, changes
@@ -136,7 +136,7 @@ def _settle(subject: Subject, upgrade: Upgrade) -> str:
         )
         for one in upgrade.settle
     ]
-    columns = (Column("case"), Column("what it takes"), Column("command"))
+    columns = (ReportColumn("case"), ReportColumn("what it takes"), ReportColumn("command"))
     return elements.section(
         "settle",
         "What would settle it",
@@ -155,7 +155,12 @@ def _correctness(subject: Subject, upgrade: Upgrade) -> str:
         )
         for result in (*upgrade.broken, *upgrade.repaired)
     ]
-    columns = (Column("case"), Column(""), Column(subject.old.name), Column(subject.new.name))
+    columns = (
+        ReportColumn("case"),
+        ReportColumn(""),
+        ReportColumn(subject.old.name),
+        ReportColumn(subject.new.name),
+    )
     body = (
         elements.table("Cases that broke or were repaired", columns, listed)
         if listed
@@ -184,10 +189,10 @@ def _cases(subject: Subject, each: Sequence[Row], upgrade: Upgrade) -> str:
     metric = subject.policy.metric
     columns = (
         *_heads(metric),
-        Column(sentences.interval_heading(subject, upgrade), number=True),
-        Column("n", number=True),
-        Column("verdict"),
-        Column("visible from", number=True),
+        ReportColumn(sentences.interval_heading(subject, upgrade), number=True),
+        ReportColumn("n", number=True),
+        ReportColumn("verdict"),
+        ReportColumn("visible from", number=True),
     )
     listed = [(elements.case(row.case), *_of_case(row)) for row in each]
     return elements.section(
@@ -212,9 +217,9 @@ def _of_case(row: Row) -> tuple[str | Cell, ...]:
     )
 
 
-def _heads(metric: str) -> tuple[Column, ...]:
+def _heads(metric: str) -> tuple[ReportColumn, ...]:
     numbers = (*wording.headings(metric), "change")
-    return (Column("case"), *(Column(title, number=True) for title in numbers))
+    return (ReportColumn("case"), *(ReportColumn(title, number=True) for title in numbers))
 
 
 def _reason_cell(standing: str, summary: str) -> str:
@@ -238,12 +243,12 @@ def _means(subject: Subject, results: Sequence[CaseResult], upgrade: Upgrade) ->
         (elements.code(row.technique), row.mean, len(row.excluded)) for row in techniques(results, upgrade)
     ]
     columns = (
-        Column("technique"),
-        Column("geomean", number=True),
-        Column(wording.confidence(overall), number=True),
-        Column("cases", number=True),
-        Column("pairs", number=True),
-        Column("left out", number=True),
+        ReportColumn("technique"),
+        ReportColumn("geomean", number=True),
+        ReportColumn(wording.confidence(overall), number=True),
+        ReportColumn("cases", number=True),
+        ReportColumn("pairs", number=True),
+        ReportColumn("left out", number=True),
     )
     listed = [
         (
@@ -274,9 +279,9 @@ def _own_tables(upgrade: Upgrade, policy: Policy) -> str:
 def _own_table(table: Table, policy: Policy) -> str:
     columns = (
         *_heads(table.metric),
-        Column("interval", number=True),
-        Column("n", number=True),
-        Column("verdict"),
+        ReportColumn("interval", number=True),
+        ReportColumn("n", number=True),
+        ReportColumn("verdict"),
     )
     listed = [
         (
@@ -296,7 +301,7 @@ def _own_table(table: Table, policy: Policy) -> str:
 
 
 def _exclusions(each: Sequence[Row], upgrade: Upgrade) -> str:
-    columns = (Column("case"), Column("why"))
+    columns = (ReportColumn("case"), ReportColumn("why"))
     whole = [(elements.case(one.case), _reason(exclusion(one))) for one in upgrade.exclusions]
     pairs = [(elements.case(case), _reason(why)) for case, why in left_out(each)]
     parts = [elements.paragraph("Every case is in the geomean.")] if not whole else []
@@ -317,7 +322,7 @@ def _differences(subject: Subject) -> str:
     if not found:
         no_difference = elements.paragraph(sentences.no_difference(subject))
         return elements.section("environments", title, no_difference)
-    columns = (Column("what"), Column(subject.old.name), Column(subject.new.name))
+    columns = (ReportColumn("what"), ReportColumn(subject.old.name), ReportColumn(subject.new.name))
     listed = [
         (
             elements.text(one.what),

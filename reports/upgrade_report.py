@@ -19,7 +19,7 @@ from .report_context import ComparedEnvironment, Subject, build_of
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedUpgrade:
     """An upgrade with everything a report needs."""
 
     subject: Subject
@@ -27,13 +27,13 @@ class Judged:
     upgrade: Upgrade
 
 
-def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> Judged:
+def judged(run: Run, comparison: Comparison, outcomes: Iterable[Outcome]) -> JudgedUpgrade:
     """The verdict on the outcomes of a run, those of the canary among them or not.
 
     Raises ValueError for a comparison of environments that the run does not have.
     """
     results = comparison.results(outcomes)
-    return Judged(subject_of(run, comparison), results, comparison.verdict(results))
+    return JudgedUpgrade(subject_of(run, comparison), results, comparison.verdict(results))
 
 
 def subject_of(run: Run, comparison: Comparison) -> Subject:
@@ -83,17 +83,17 @@ def _environment(known: Mapping[str, Environment], fingerprint: str, asked: str)
     )
 
 
-def _page(one: Judged) -> str:
+def _page(one: JudgedUpgrade) -> str:
     return upgrade_html(one.subject, one.results, one.upgrade)
 
 
-def _markdown(one: Judged) -> str:
+def _markdown(one: JudgedUpgrade) -> str:
     return upgrade_markdown(one.subject, one.results, one.upgrade)
 
 
-def _json(one: Judged) -> str:
+def _json(one: JudgedUpgrade) -> str:
     return json.dumps(upgrade_json(one.subject, one.results, one.upgrade), indent=2) + "\n"
 
 
 #: What writes a report, by the ending of the file's name.
-FORMATS: Mapping[str, Callable[[Judged], str]] = {".html": _page, ".md": _markdown, ".json": _json}
+FORMATS: Mapping[str, Callable[[JudgedUpgrade], str]] = {".html": _page, ".md": _markdown, ".json": _json}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from analysis.comparison.case_results import BROKEN, CaseResult, Side
+from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide
 from analysis.comparison.reasons import Decision, Reason
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade
@@ -197,5 +197,5 @@ def case_result(result: CaseResult, metric: str) -> str:
     return ", ".join((*parts, plural(judged.n, "pair")))
 
 
-def _ended(side: Side) -> str:
+def _ended(side: CaseSide) -> str:
     return f"ended {side.status}" + (f" ({side.reason})" if side.reason else "")

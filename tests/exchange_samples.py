@@ -10,7 +10,7 @@ from builders import a_run, an_outcome, measurements_for
 
 from db.schema.core_tables import STATUSES
 from interchange import formats, own
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.exporters.exported import Catalogue, ExportedRun
 from interchange.imported import Imported
 from interchange.importers import submitted
@@ -216,7 +216,7 @@ def tried(name: str, path: Path) -> Imported | None:
     importer = next((each for each in formats.FORMATS if name == each.NAME), None)
     try:
         if importer is None:
-            at = json_of(text_of(path / "results.json"), Place("results.json"))
+            at = json_of(text_of(path / "results.json"), SourcePlace("results.json"))
             parts = submitted.submissions(at, datetime(2026, 9, 1, tzinfo=UTC))
             imported = submitted.imported(parts, lambda gpus: a_run().machine)
         else:

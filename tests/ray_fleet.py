@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import psutil
 from measuring_site import COMMAND, LOCK_FOLDER, PATIENCE_SECONDS, unavailable
 
+from common.processes import die_with
 from fleet.engine import EngineAway, EngineError, NodeSeen, NodeSilent
 from fleet.ray.engine import RayEngine
 from fleet.ray.processes import PORTS, ray_folder
-from runner.execution.supervisor import die_with
 
 Found = TypeVar("Found")
 _HEAD_IP = "127.0.0.2"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import threshold_of
@@ -48,8 +48,8 @@ def a_result(case: str, percent: float = 0.0, **changes: Any) -> CaseResult:
     more: Mapping[str, Verdict] = changes.pop("more", {})
     given: dict[str, Any] = {
         "technique": case.rpartition("/")[2],
-        "old": Side("ok"),
-        "new": Side("ok"),
+        "old": CaseSide("ok"),
+        "new": CaseSide("ok"),
         "verdicts": {FLOOR: a_verdict(percent, **told), **more},
         "pair_seconds": 21.0,
     }
@@ -121,11 +121,18 @@ def every_kind() -> list[CaseResult]:
         a_result(f"{bert}/compile=default", 0.9, old_ms=29.8, noise=4.5),
         a_result(f"{bert}/compile=max-autotune,precision=bf16", 310.0, old_ms=9.12, noise=5.0),
         a_result(f"{gpt}/eager", -0.3, old_ms=113.5, noise=0.5),
-        a_result(f"{gpt}/compile=default", new=Side("crashed", NASTY), verdicts={}),
-        a_result(f"{gpt}/compile=max-autotune,precision=bf16", old=Side("wrong", "off by 4 %"), verdicts={}),
-        a_result("mlp_overhead/infer/batch=64/eager", new=Side("contended", "another program"), verdicts={}),
+        a_result(f"{gpt}/compile=default", new=CaseSide("crashed", NASTY), verdicts={}),
         a_result(
-            "lstm_lm/infer/batch=4,tokens=8/export=onnxruntime", old=Side("oom"), new=Side("oom"), verdicts={}
+            f"{gpt}/compile=max-autotune,precision=bf16", old=CaseSide("wrong", "off by 4 %"), verdicts={}
+        ),
+        a_result(
+            "mlp_overhead/infer/batch=64/eager", new=CaseSide("contended", "another program"), verdicts={}
+        ),
+        a_result(
+            "lstm_lm/infer/batch=4,tokens=8/export=onnxruntime",
+            old=CaseSide("oom"),
+            new=CaseSide("oom"),
+            verdicts={},
         ),
         a_result("custom_cnn/train/batch=4/eager", verdicts={FLOOR: a_verdict(0.5, n=3, old=17.65)}),
         a_result("unet/infer/batch=1/eager", verdicts={FLOOR: judge(FLOOR, [], threshold_of(FLOOR))}),

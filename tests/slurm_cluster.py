@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from runner.execution.supervisor import die_with
+from common.processes import die_with
 
 #: What Debian calls the packages that a cluster takes, by a program of each.
 PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}

@@ -3,14 +3,14 @@
 import math
 from typing import Any
 
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.upgrade import Upgrade
 from analysis.comparison.verdict import Verdict, judge
 
 FLOOR = "latency_floor"
-OK = Side("ok")
+OK = CaseSide("ok")
 WOBBLE = (0.001, -0.002, 0.0, 0.002, -0.001, 0.0015)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from builders import MLP, a_night
 
-from analysis.detection.nights import Change, Judged
+from analysis.detection.nights import Change, JudgedSeries
 from records.findings import Finding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
 from scheduled_jobs.detection.findings import MachineSeries, seen
@@ -25,8 +25,8 @@ def a_series(nights: int = 12, environment: Callable[[int], str] = "environment-
     return MachineSeries(KEY, "m", points)
 
 
-def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> Judged:
-    return Judged(candidates, returned, 0.01, 0.05, True)
+def judged(*candidates: Change, returned: tuple[Change, ...] = ()) -> JudgedSeries:
+    return JudgedSeries(candidates, returned, 0.01, 0.05, True)
 
 
 def known(**changes: Any) -> Finding:

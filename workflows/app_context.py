@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from configuration.data_dirs import Places
+from configuration.data_dirs import DataDirs
 from configuration.settings import Settings
 
 from .reporter import Reporter
@@ -20,7 +20,7 @@ class AppContext:
     """Settings, places and reporter of one call; `command` is stored with the runs that it measures."""
 
     settings: Settings
-    places: Places
+    places: DataDirs
     reporter: Reporter
     command: str
 

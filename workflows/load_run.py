@@ -15,7 +15,7 @@ from db.runs.replicates import stored_outcomes
 from records.kinds import EnvironmentKind, RunKind, RunSource
 from records.outcomes import MetricDefinition
 from records.runs import Run
-from reports.upgrade_report import Judged, judged
+from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
 from runner.errors import JournalError
 
@@ -133,7 +133,7 @@ def _from_database(database: Database, name: str) -> Told:
     )
 
 
-def judge_run(header: Header, result: RunResult) -> Judged:
+def judge_run(header: Header, result: RunResult) -> JudgedUpgrade:
     """The verdict on what was measured so far."""
     comparison = header.compared
     assert comparison is not None
@@ -142,7 +142,7 @@ def judge_run(header: Header, result: RunResult) -> Judged:
     return judged(header.run_record(result.state, ended_at), comparison, result.outcomes)
 
 
-def judge_told(told: Told) -> Judged | None:
+def judge_told(told: Told) -> JudgedUpgrade | None:
     """The verdict of a run of pairs as it was left, None for any other; raises UsageError, JournalError."""
     if told.header is not None:
         return judge_run(told.header, told.result) if told.header.comparison is not None else None

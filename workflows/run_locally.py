@@ -1,8 +1,8 @@
 """Have a run measured on this machine: alone, watched, and concluded at its end."""
 
 import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 
 from common.interrupts import Interrupts
 from runner.execution import harness as harnesses
@@ -133,8 +133,15 @@ def housekeeping(profile: Profile) -> Generator[None]:
     """Keep this process off the CPUs that are measured."""
     before = os.sched_getaffinity(0)
     if profile.housekeeping:
-        os.sched_setaffinity(0, profile.housekeeping)
+        _move_threads(profile.housekeeping)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        _move_threads(before)
+
+
+def _move_threads(cpus: Iterable[int]) -> None:
+    """Keep every thread of this process on these CPUs; libraries start some when imported."""
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(int(thread), cpus)

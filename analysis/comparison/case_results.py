@@ -17,7 +17,7 @@ BROKEN = ("wrong", "not_compiled", "crashed", "unsupported", "oom", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CaseSide:
     """How a case ended in one environment: a status, and a sentence where a replicate did not end `ok`."""
 
     status: str
@@ -34,8 +34,8 @@ class CaseResult:
 
     case: str
     technique: str
-    old: Side
-    new: Side
+    old: CaseSide
+    new: CaseSide
     verdicts: Mapping[str, Verdict]
     pair_seconds: float = 0.0
     failed: tuple[int, int] = (0, 0)
@@ -67,27 +67,27 @@ class CaseResult:
         return self.old.status in BROKEN and self.new.status in BROKEN
 
 
-def side(statuses: Sequence[tuple[str, str]]) -> Side:
+def side(statuses: Sequence[tuple[str, str]]) -> CaseSide:
     """How a case ended in one environment, from the (status, reason) of its replicates.
 
     One `wrong` or `not_compiled` replicate is enough. Anything else counts only where no replicate ended
     `ok`; where some did, the reason says how many broke.
     """
     if not statuses:
-        return Side("skipped", "it was not measured")
+        return CaseSide("skipped", "it was not measured")
     names = [status for status, _ in statuses]
     for status in (*BROKEN, *names):
         many = names.count(status)
         if status != "ok" and many and (status in ("wrong", "not_compiled") or "ok" not in names):
             reason = next(reason for name, reason in statuses if name == status)
             count = f"{many} of {len(names)} replicates"
-            return Side(status, f"{count}: {reason}" if reason else count)
+            return CaseSide(status, f"{count}: {reason}" if reason else count)
     failed = Counter(name for name in names if name in BROKEN)
     if not failed:
-        return Side("ok", "")
+        return CaseSide("ok", "")
     counted = ", ".join(f"{name} ({many})" for name, many in failed.items())
     ended = next(iter(failed)) if len(failed) == 1 else counted
-    return Side("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
+    return CaseSide("ok", f"{failed.total()} of {len(names)} replicates ended {ended}")
 
 
 def judge_case(

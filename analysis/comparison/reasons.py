@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..geomean import Geomean
 from ..metrics import METRICS, PEAK_MEMORY
-from .case_results import CaseResult, Side
+from .case_results import CaseResult, CaseSide
 from .policy import Policy
 from .thresholds import threshold_of
 from .verdict import Verdict
@@ -70,7 +70,7 @@ class CaseBroke:
     """A case broke, or may have, where the old environment tells nothing: `new` is how it ended, and why."""
 
     case: str
-    new: Side
+    new: CaseSide
     old_status: str
     certain: bool
     allowed: bool

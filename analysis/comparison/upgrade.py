@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ..geomean import Geomean, geomean, precision_factors
 from ..robust_mean import Location
-from .case_results import CaseResult, Side
+from .case_results import CaseResult, CaseSide
 from .false_discovery_rate import control
 from .plan import Plan
 from .policy import Policy
@@ -36,8 +36,8 @@ class Exclusion:
     """A case that is in no geomean: how it ended where it did not work, else the verdict on the metric."""
 
     case: str
-    old: Side
-    new: Side
+    old: CaseSide
+    new: CaseSide
     metric: str
     verdict: Verdict | None
 

@@ -15,10 +15,10 @@ from ..metrics import Better
 from .baseline_control import known_of, marked, together
 from .night_noise import NightNoise
 from .night_scan import Raised, Scan, scan
-from .nights import Change, Decision, Direction, Judged, Night, Rules, borders_of, logs_of
+from .nights import Change, Decision, Direction, JudgedSeries, Night, Rules, borders_of, logs_of
 from .segments import changes_between, segments
 
-__all__ = ["Change", "Decision", "Judged", "Night", "Rules", "change_points", "judge"]
+__all__ = ["Change", "Decision", "JudgedSeries", "Night", "Rules", "change_points", "judge"]
 
 #: The control's part in a change of the past is taken from so many nights after it.
 _MONTH = 30
@@ -30,7 +30,7 @@ def judge(
     rules: Rules | None = None,
     control: Sequence[Night | None] | None = None,
     decisions: Sequence[Decision] = (),
-) -> Judged:
+) -> JudgedSeries:
     """What the newest nights show, and what they took back; nothing but the scan is computed.
 
     `nights` are in order. `better` is the metric's; what rises is worse in one that is neither. `decisions`
@@ -53,7 +53,7 @@ def judge(
         raised = together(raised, _of_ratio(values, known, better, rules, weekly, decisions), rules.settle)
     recent = len(nights) - rules.recent
     reason = _reason(done, nights, rules)
-    return Judged(
+    return JudgedSeries(
         candidates=tuple(
             change for change in raised if change.raised >= recent and change.state != "returned"
         ),

@@ -124,7 +124,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedSeries:
     """What a series shows.
 
     - `candidates`: changes of the newest nights, each to be confirmed by a comparison before anybody is told.

@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 
 from configuration.suggestions import unknown
+from records.references import Claim
 from runner.suites import plan
-from runner.suites.published_claims import Claim, claims_for
+from runner.suites.published_claims import claims_for
 from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
 from workflows.errors import UsageError

@@ -19,11 +19,11 @@ from common.text import plural, printable
 from configuration.database_url import sqlite_file
 from db.connection.engine import Database, open_database
 from interchange.accumulator import in_utc
-from interchange.errors import BadFile, ExchangeError, Place, UnknownFormat
+from interchange.errors import BadFile, ExchangeError, SourcePlace, UnknownFormat
 from interchange.files import NO_TIME
 from interchange.foreign_runs import is_undated
 from interchange.formats import FORMATS, chosen
-from interchange.imported import Imported, Problem
+from interchange.imported import Imported, ImportProblem
 from interchange.overrides import JOURNAL, restated
 from workflows.app_context import AppContext
 from workflows.errors import UsageError
@@ -82,9 +82,9 @@ class _Told:
     stated: _Stated
     runs: int = 0
     undated: int = 0
-    repeats: list[Problem] = field(default_factory=list[Problem])
+    repeats: list[ImportProblem] = field(default_factory=list[ImportProblem])
 
-    def __call__(self, imported: Imported, place: Place) -> Imported:
+    def __call__(self, imported: Imported, place: SourcePlace) -> Imported:
         """What was read, with what the call says of it; raises BadFile."""
         made = restated(imported, place, self.stated.date, self.stated.hardware)
         self.runs += len(made.runs)
@@ -291,7 +291,7 @@ class _Json:
         _emit("ended", **sums, new=asdict(done.new), left_alone=list(map(str, done.unknown)))
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem(problem: ImportProblem) -> dict[str, Any]:
     return {**asdict(problem.place), "reason": problem.sentence}
 
 

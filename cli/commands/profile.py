@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from analysis.operators import Change, Origin, difference, operators, unlike
+from analysis.operators import OperatorChange, OperatorOrigin, difference, operators, unlike
 from common.interrupts import interruptible
 from configuration.suggestions import unknown
 from db.connection.engine import Database
@@ -151,8 +151,8 @@ def _no_table(database: Database, run: str) -> str:
     return f"{unknown('run', run, [*known, 'latest'])} (runs with an operator table)"
 
 
-def _origin(table: OperatorTable) -> Origin:
-    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+def _origin(table: OperatorTable) -> OperatorOrigin:
+    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
 
 
 def _name(table: OperatorTable) -> str:
@@ -168,11 +168,11 @@ def _about(table: OperatorTable) -> dict[str, str]:
     }
 
 
-def _row(change: Change) -> dict[str, object]:
+def _row(change: OperatorChange) -> dict[str, object]:
     return {**asdict(change), "delta_us": change.delta_us}
 
 
-def _write_csv(changes: Sequence[Change]) -> None:
+def _write_csv(changes: Sequence[OperatorChange]) -> None:
     rows = [_row(change) for change in changes]
     writer = csv.writer(sys.stdout)
     writer.writerow(rows[0])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from common.interrupts import interruptible
-from runner.execution.supervisor import die_with
+from common.processes import die_with
 
 from ..context import FAILED, context, in_one_sentence
 from ..options import AllowHost, Host, Port

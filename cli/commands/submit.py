@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from common.text import printable
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.importers.submitted import Gpu
 from interchange.reading import MAX_BYTES, text_of
 from records.machines import Machine
@@ -82,12 +82,12 @@ def submit_file(
         raise typer.Exit(FAILED)
 
 
-def _content(file: Path) -> tuple[str, Place, datetime | None]:
+def _content(file: Path) -> tuple[str, SourcePlace, datetime | None]:
     """A file's text, what it is called, and when it was written; what comes through a pipe does not say."""
     if str(file) != "-":
         text = text_of(file)
-        return text, Place(file.name), datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
-    place = Place("stdin")
+        return text, SourcePlace(file.name), datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
+    place = SourcePlace("stdin")
     content = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise BadFile(place, f"is larger than {MAX_BYTES >> 20} MiB")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.bisection import End, Question, left
+from analysis.bisection import BisectionEnd, Question, left
 from common.atomic_file import write_whole
 from common.text import printable
 from reports import wording
@@ -27,7 +27,7 @@ _SIDES = {"good": "good", "bad": "bad", "unclear": "not told", "skip": "skipped"
 _STYLES = {"good": "green", "bad": "red", "unclear": "yellow", "skip": "yellow"}
 
 
-def headline(bisection: Bisection, end: End) -> str:
+def headline(bisection: Bisection, end: BisectionEnd) -> str:
     """The end in a sentence."""
     good, bad = bisection.candidates[end.good], bisection.candidates[end.bad]
     direct = bisection.last(end.good, end.bad)
@@ -45,7 +45,7 @@ def headline(bisection: Bisection, end: End) -> str:
     )
 
 
-def bisection_json(bisection: Bisection, end: End) -> dict[str, Any]:
+def bisection_json(bisection: Bisection, end: BisectionEnd) -> dict[str, Any]:
     """The whole bisection as plain JSON values; `found` is None where the two ends do not differ."""
     names = bisection.candidates
     direct = bisection.last(end.good, end.bad)
@@ -120,7 +120,7 @@ class TerminalBisection:
         """What a comparison has said."""
         self._line(_says(bisection, step), _STYLES[step.said])
 
-    def ended(self, bisection: Bisection, end: End) -> None:
+    def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         names = bisection.candidates
         table = Table(box=None, header_style="bold", pad_edge=False)
@@ -182,7 +182,7 @@ class JsonBisection:
         """What a comparison has said."""
         self._event("compared", _comparison(bisection, step))
 
-    def ended(self, bisection: Bisection, end: End) -> None:
+    def ended(self, bisection: Bisection, end: BisectionEnd) -> None:
         """The end, with every comparison."""
         self._event("bisected", bisection_json(bisection, end))
 
@@ -196,7 +196,7 @@ def _says(bisection: Bisection, step: Step) -> str:
     return f"{new} against {old}: {_SIDES[step.said]}: {step.told}"
 
 
-def write_bisection(bisection: Bisection, end: End, file: Path) -> None:
+def write_bisection(bisection: Bisection, end: BisectionEnd, file: Path) -> None:
     """Write the report of a bisection."""
     write_whole(file, json.dumps(bisection_json(bisection, end), indent=2) + "\n")
     say(f"report: {file}")

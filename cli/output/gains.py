@@ -8,11 +8,12 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from analysis.claims_check import Finding, findings
+from analysis.claims_check import ClaimMeasurement, findings
 from analysis.metrics import METRICS
 from analysis.speedups import Gain
 from records.outcomes import Outcome
-from runner.suites.published_claims import Claim, claims_for
+from records.references import Claim
+from runner.suites.published_claims import claims_for
 
 from .case_names import CaseName
 from .wording import figure, times
@@ -117,7 +118,7 @@ def _claims(
     return lines
 
 
-def _measured(claim: Claim, here: Finding) -> str:
+def _measured(claim: Claim, here: ClaimMeasurement) -> str:
     if here.point is None:
         return f"none, {here.reason}"
     text = _number(claim, here.point) + _unit(claim)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from analysis.operators import KERNEL, OPERATOR, Change, Operator, difference, operators, total_us
+from analysis.operators import KERNEL, OPERATOR, Operator, OperatorChange, difference, operators, total_us
 from common.text import printable
 from records.outcomes import Outcome
 
@@ -56,7 +56,7 @@ def print_table(console: Console, case: str, table: Sequence[Operator], totals: 
 def print_difference(
     console: Console,
     sides: tuple[str, str],
-    changes: Sequence[Change],
+    changes: Sequence[OperatorChange],
     names: tuple[str, str] = ("A", "B"),
 ) -> None:
     """What the second of two sides spends more (+) or less (-) than the first, the largest differences first.

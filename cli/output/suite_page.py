@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from records.references import Claim
 from runner.suites.built_in import built_in
-from runner.suites.published_claims import Claim, all_claims, claims_for
+from runner.suites.published_claims import all_claims, claims_for
 from runner.suites.suite import Block, Suite
 from runner.worker.case_key import CaseKey
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from common.atomic_file import write_whole
 from reports.body import upgrade_json
-from reports.upgrade_report import FORMATS, Judged
+from reports.upgrade_report import FORMATS, JudgedUpgrade
 from workflows.errors import UsageError
 from workflows.load_run import judge_run
 from workflows.measure import RunResult
@@ -33,7 +33,7 @@ def check_reports(files: Sequence[Path]) -> None:
             raise UsageError(f"{file}: no file can be written there ({error.strerror})") from None
 
 
-def tell(console: Console, found: Judged, *, as_json: bool, here: bool = True) -> None:
+def tell(console: Console, found: JudgedUpgrade, *, as_json: bool, here: bool = True) -> None:
     """Print the verdict, or one event; `here` is the journal of the run."""
     if as_json:
         JsonWatcher(console).concluded(upgrade_json(found.subject, found.results, found.upgrade))
@@ -62,7 +62,7 @@ class UpgradeConclusion:
         write_reports(found, self._files)
 
 
-def write_reports(found: Judged, files: Sequence[Path]) -> bool:
+def write_reports(found: JudgedUpgrade, files: Sequence[Path]) -> bool:
     """Write each that can be written, and say of all what became of them; whether there are all."""
     failed = False
     for file in files:

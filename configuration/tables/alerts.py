@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from ..fields import COUNT, SHARE, Address, Count, PathText, Share, Table
+from ..fields import COUNT, SHARE, Address, ConfigTable, Count, PathText, Share
 
 Target = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+.-]+://")]
 
 
-class AlertSettings(Table):
+class AlertSettings(ConfigTable):
     """`[alerts]`: who receives reports, and when something counts as silent.
 
     `targets` and the lines of `targets_file` are Apprise URLs. `dashboard_url` is used for links. `quiet`

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from ..database_url import absolute
 from ..errors import Origin, WrongValue
-from ..fields import PathText, Positive, Table, Text
+from ..fields import ConfigTable, PathText, Positive, Text
 
 Login = Literal["none", "oidc", "proxy"]
 
@@ -67,7 +67,7 @@ _HEADER = "the name of an HTTP header"
 _ADDRESS = "an https:// URL, http:// on this machine only"
 
 
-class DashboardSettings(Table):
+class DashboardSettings(ConfigTable):
     """`[dashboard]`: how users log in, and what they may do.
 
     `login` is "none" (no authentication), "oidc" (an OpenID Connect provider) or "proxy" (a proxy in

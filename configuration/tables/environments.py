@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from ..database_url import absolute
 from ..errors import Origin, WrongValue
-from ..fields import Address, PathText, Table, Texts, Wheel
+from ..fields import Address, ConfigTable, PathText, Texts, Wheel
 
 
 def _torch(text: str) -> str:
@@ -25,7 +25,7 @@ def _torch(text: str) -> str:
     return text
 
 
-class EnvironmentSettings(Table):
+class EnvironmentSettings(ConfigTable):
     """`[environments.NAME]`: an interpreter with the PyTorch to measure, or what to build one from.
 
     Exactly one of `python`, `torch` and `wheel` is given; the other keys are for the latter two. `index`

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from ..fields import PathText, Table
+from ..fields import ConfigTable, PathText
 
 #: Where the engine of the head listens when nobody says so.
 PORT = 6379
@@ -27,7 +27,7 @@ def _address(text: str) -> str:
     return text
 
 
-class FleetSettings(Table):
+class FleetSettings(ConfigTable):
     """`[fleet]`: what joins machines, "none" for a machine by itself; for "slurm" see also `[slurm]`.
 
     `address` is where the head listens, reachable from all machines of the fleet. `token_file` holds the

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from ..fields import Positive, Table, Text
+from ..fields import ConfigTable, Positive, Text
 
 
-class PriceSettings(Table):
+class PriceSettings(ConfigTable):
     """`[prices]`: what an hour of hardware costs, all in one `currency`; nothing is converted.
 
     `per_hour` maps labels of hardware, as the page Hardware shows them, to the price of an hour of all that

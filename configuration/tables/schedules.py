@@ -9,7 +9,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from ..errors import Origin, WrongValue
-from ..fields import COUNT, SECONDS, Count, Seconds, Table, Text, Texts
+from ..fields import COUNT, SECONDS, ConfigTable, Count, Seconds, Text, Texts
 
 Job = Literal["measure", "upgrade", "discover", "detect", "digest", "prune", "check"]
 MEASURE: Job = "measure"
@@ -57,7 +57,7 @@ Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
 Some = Annotated[Texts, Field(min_length=1)]
 
 
-class ScheduleSettings(Table):
+class ScheduleSettings(ConfigTable):
     """`[schedules.NAME]`: what is done at each fire time, in the configured time zone.
 
     `measure` follows the `environments` over the nights, one task for each and for each label of

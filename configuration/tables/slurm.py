@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ..fields import PathText, Positive, Table, Text, Texts, Variable
+from ..fields import ConfigTable, PathText, Positive, Text, Texts, Variable
 
 
 def _absolute(value: Path) -> Path:
@@ -14,7 +14,7 @@ def _absolute(value: Path) -> Path:
     return value
 
 
-class SlurmSettings(Table):
+class SlurmSettings(ConfigTable):
     """`[slurm]`: which nodes are used, and what a job is given.
 
     Only nodes of `partition` are used (default: all), and jobs are charged to `account`. `folder` is on a

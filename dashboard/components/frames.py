@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 from packaging.version import InvalidVersion, Version
 
-from analysis.operators import KERNEL, OPERATOR, Change, Operator, total_us
+from analysis.operators import KERNEL, OPERATOR, Operator, OperatorChange, total_us
 from dashboard.components import wording
 from records.outcomes import Measurement, Outcome
 from records.runs import Run, RunSummary
@@ -130,7 +130,7 @@ def operators(table: Sequence[Operator], *, device: bool = True) -> pd.DataFrame
     return pd.DataFrame(rows).drop(columns=[] if device else only_with_device)
 
 
-def operator_changes(changes: Sequence[Change], *, device: bool = True) -> pd.DataFrame:
+def operator_changes(changes: Sequence[OperatorChange], *, device: bool = True) -> pd.DataFrame:
     """What table B differs from table A by, per step; empty where one side lacks the name."""
     rows = [
         {

@@ -11,7 +11,7 @@ from itertools import count
 import streamlit as st
 
 from analysis.detection.default_watched_metrics import judged_by
-from analysis.operators import Origin, unlike
+from analysis.operators import OperatorOrigin, unlike
 from dashboard.auth import reader
 from dashboard.components import filters, run_source
 from dashboard.server.database import opened
@@ -205,8 +205,8 @@ def like_tables(url: str, run_id: str, case: str) -> tuple[OperatorTable | None,
     return own, [table for table in tables if table != own and not unlike(_origin(own), _origin(table))]
 
 
-def _origin(table: OperatorTable) -> Origin:
-    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+def _origin(table: OperatorTable) -> OperatorOrigin:
+    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
 
 
 @_kept

@@ -19,10 +19,10 @@ from db.queue import queries as queue_queries
 from db.queue import task_attempts
 from db.runs import outcome_counts as endings_store
 from db.runs import queries
-from db.runs.outcome_counts import Ending
 from db.series import nightly_queries
 from db.series.nightly_queries import Lines
 from records.findings import Finding
+from records.outcomes import OutcomeCount
 from records.runs import RunSummary
 from records.series import SeriesKey, SeriesPoint
 from records.tasks import SchedulerSeen
@@ -84,11 +84,11 @@ def results(url: str, parts: Sequence[TrackStatus]) -> list[TrackStatus]:
     return sorted(found, key=lambda one: one.seriousness)
 
 
-def endings(url: str, one: TrackStatus) -> dict[str, list[Ending]]:
+def endings(url: str, one: TrackStatus) -> dict[str, list[OutcomeCount]]:
     """How the cases ended in the newest night of a part that is over and in those before, by run."""
     if one.measured is None or one.measured.run_id is None:
         return {}
-    by_run: dict[str, list[Ending]] = defaultdict(list)
+    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in _endings(url, (one.measured.run_id, *one.runs_before)):
         by_run[ending.run].append(ending)
     return dict(by_run)
@@ -105,7 +105,7 @@ def _spent(url: str, tasks: tuple[int, ...]) -> dict[int, tuple[float, int]]:
 
 
 @_kept_long
-def _endings(url: str, runs: tuple[str, ...]) -> list[Ending]:
+def _endings(url: str, runs: tuple[str, ...]) -> list[OutcomeCount]:
     return endings_store.endings(opened(url), runs)
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 from analysis.staleness import DISTURBED, shown
 from dashboard.components import links, markup, wording
 from dashboard.overview.track_status import TrackStatus
-from db.runs.outcome_counts import Ending
-from records.outcomes import Outcome
+from records.outcomes import Outcome, OutcomeCount
 
 #: Causes at most: the pages of the runs list all.
 _ROWS = 20
@@ -44,7 +43,9 @@ def needed(outcome: Outcome) -> bool:
     return _needed(outcome.status, outcome.reason)
 
 
-def problems(parts: Iterable[TrackStatus], endings: Mapping[str, Sequence[Ending]]) -> list[CaseProblem]:
+def problems(
+    parts: Iterable[TrackStatus], endings: Mapping[str, Sequence[OutcomeCount]]
+) -> list[CaseProblem]:
     """What did not end ok in the newest night of each part that is over, the worst first."""
     found: list[CaseProblem] = []
     for one in parts:
@@ -178,7 +179,7 @@ def _rest(title: str, items: Sequence[CaseProblem]) -> str:
     return f'<p class="py-quiet">{escape(title)}: {escape(told)} in {", ".join(some)}{more}</p>'
 
 
-def _since(ending: Ending, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
+def _since(ending: OutcomeCount, fell: Collection[str], known: Collection[tuple[str, str]] | None) -> str:
     if ending.case in fell:
         return _FELL
     if known is None:
@@ -194,5 +195,5 @@ def _worst_first(one: CaseProblem) -> tuple[object, ...]:
     return one.since != _FELL, not one.since, not _is_bad(one), one.part, one.case, one.status
 
 
-def _is_bad(one: CaseProblem | Ending) -> bool:
+def _is_bad(one: CaseProblem | OutcomeCount) -> bool:
     return wording.status(one.status).tone == "bad"

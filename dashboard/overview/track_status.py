@@ -24,9 +24,9 @@ from analysis.staleness import (
 )
 from dashboard.components import wording
 from dashboard.overview.schedule_heartbeat import Served
-from db.runs.outcome_counts import Ending
+from records.outcomes import OutcomeCount
 from records.runs import RunSummary
-from records.tasks import NightTask, SchedulerSeen
+from records.tasks import SchedulerSeen, Task
 from workflows.fleet_status import Patience, measures
 
 #: Nights of a part that are shown one by one.
@@ -55,7 +55,7 @@ class TrackStatus:
     attempts at the newest task that are over, and how many those are; None before there are any.
     """
 
-    tasks: tuple[NightTask, ...]
+    tasks: tuple[Task, ...]
     nights: tuple[Night, ...]
     late: Silence | None = None
     waits: Why | None = None
@@ -67,7 +67,7 @@ class TrackStatus:
     disturbed: Disturbed | None = None
 
     @property
-    def newest(self) -> NightTask:
+    def newest(self) -> Task:
         """The task of the newest night."""
         return self.tasks[0]
 
@@ -112,12 +112,12 @@ class TrackStatus:
         return sum(state in _MISSING for _, state in self.nights)
 
     @property
-    def measured(self) -> NightTask | None:
+    def measured(self) -> Task | None:
         """The newest night that is over and has a run."""
         return next((task for task in self.tasks if task.run_id and task.state in _OVER), None)
 
     @property
-    def last_done(self) -> NightTask | None:
+    def last_done(self) -> Task | None:
         """The newest night that is done."""
         return next((task for task in self.tasks if task.state == "done"), None)
 
@@ -138,7 +138,7 @@ class TrackStatus:
 
 
 def standings(
-    tasks: Iterable[NightTask],
+    tasks: Iterable[Task],
     missed: Mapping[str, Sequence[datetime]],
     seen: Sequence[SchedulerSeen],
     plan: Sequence[Served],
@@ -151,7 +151,7 @@ def standings(
     `overdue` are the nights that nobody began, by name.
     """
     tasks = list(tasks)
-    parts: dict[tuple[str, str], list[NightTask]] = defaultdict(list)
+    parts: dict[tuple[str, str], list[Task]] = defaultdict(list)
     for task in tasks:
         parts[task.schedule, task.part].append(task)
     hours, minutes = patience.overdue_hours, patience.silent_minutes
@@ -182,7 +182,7 @@ def standings(
 def with_results(
     one: TrackStatus,
     summaries: Mapping[str, RunSummary],
-    endings: Mapping[str, Sequence[Ending]],
+    endings: Mapping[str, Sequence[OutcomeCount]],
     spent: Mapping[int, tuple[float, int]],
     disturbed_share: float,
 ) -> TrackStatus:
@@ -205,14 +205,14 @@ def with_results(
     )
 
 
-def _by_schedule(tasks: Iterable[NightTask]) -> dict[str, list[NightTask]]:
-    found: dict[str, list[NightTask]] = defaultdict(list)
+def _by_schedule(tasks: Iterable[Task]) -> dict[str, list[Task]]:
+    found: dict[str, list[Task]] = defaultdict(list)
     for task in tasks:
         found[task.schedule].append(task)
     return found
 
 
-def _nights(own: Iterable[NightTask], missed: Iterable[datetime]) -> list[Night]:
+def _nights(own: Iterable[Task], missed: Iterable[datetime]) -> list[Night]:
     """What became of each moment."""
     found: dict[datetime, str] = dict.fromkeys(missed, "missed")
     for task in own:
@@ -221,7 +221,7 @@ def _nights(own: Iterable[NightTask], missed: Iterable[datetime]) -> list[Night]
 
 
 def _missed_of(
-    own: Sequence[NightTask], missed: Iterable[datetime], fires: Collection[datetime]
+    own: Sequence[Task], missed: Iterable[datetime], fires: Collection[datetime]
 ) -> list[datetime]:
     """The missed fires of a schedule that would have had a task for a part, as far as anybody can tell.
 
@@ -233,7 +233,7 @@ def _missed_of(
 
 
 def _unplanned(
-    tasks: Iterable[NightTask],
+    tasks: Iterable[Task],
     missed: Mapping[str, Sequence[datetime]],
     plan: Iterable[Served],
     off: Collection[str],

@@ -6,19 +6,20 @@ from html import escape
 
 import pandas as pd
 
-from analysis.claims_check import Finding, findings
+from analysis.claims_check import ClaimMeasurement, findings
 from analysis.speedups import Gain, gains
 from dashboard.components import frames, markup, parts, tables, wording
 from records.outcomes import Measurement, Outcome
+from records.references import Claim
 from records.runs import Run
-from runner.suites.published_claims import Claim, claims_for
+from runner.suites.published_claims import claims_for
 from runner.suites.reference_cases import baselines
 
 #: The gains of a run by case and environment.
 Gains = Mapping[tuple[str, str], Sequence[Gain]]
 
 #: Each claim, with case, environment and what was found wherever it applies.
-Claimed = Mapping[Claim, Sequence[tuple[str, str, Finding]]]
+Claimed = Mapping[Claim, Sequence[tuple[str, str, ClaimMeasurement]]]
 
 #: Gains that have a table of their own.
 _SCALING = ("efficiency", "one process")
@@ -212,7 +213,7 @@ def _claimed(claim: Claim) -> str:
     return escape(" to ".join(wording.claimed(claim.kind, claim.metric, value) for value in ends))
 
 
-def _measured(claim: Claim, here: Finding) -> tuple[str, str, str]:
+def _measured(claim: Claim, here: ClaimMeasurement) -> tuple[str, str, str]:
     if here.point is None:
         return wording.NONE, f'<span class="py-reason">{escape(here.reason)}</span>', wording.NONE
     point = f"<strong>{escape(wording.claimed(claim.kind, claim.metric, here.point))}</strong>"

@@ -7,7 +7,7 @@ import altair as alt
 
 from dashboard.components import row_charts
 from dashboard.components.charts import QUIET, TONES, Spec, kept, once
-from reports.forest import Axis
+from reports.forest import ForestAxis
 
 _WORDS = row_charts.RowWords(number=270, narrow=560)
 _SHAPES = {
@@ -29,7 +29,7 @@ class IntervalStyle:
     """
 
     lines: int
-    axis: Axis
+    axis: ForestAxis
     threshold: float
     metric: str
     left: str

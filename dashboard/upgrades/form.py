@@ -7,7 +7,7 @@ from analysis.metrics import METRICS
 from dashboard.components import parts
 from dashboard.upgrades.rules import DECIDING, RuleChanges, number, per_cent, toml
 from dashboard.upgrades.view import UpgradeView
-from reports.upgrade_report import Judged
+from reports.upgrade_report import JudgedUpgrade
 
 #: What the policy is called that somebody may write into pyrometer.toml.
 _NAME = "ours"
@@ -17,7 +17,7 @@ _METRIC, _THRESHOLD, _WEIGHTS, _MUST = (f"rules-{each}" for each in ("metric", "
 _HEIGHT = 82
 
 
-def rules(chosen: UpgradeView, stored: Policy, judged: Judged) -> None:
+def rules(chosen: UpgradeView, stored: Policy, judged: JudgedUpgrade) -> None:
     """The form, filled with the rules that are in force; `stored` are those the run was measured under."""
     policy = judged.subject.policy
     known = {metric for result in judged.results for metric in result.verdicts} | {policy.metric}
@@ -55,7 +55,7 @@ def rules(chosen: UpgradeView, stored: Policy, judged: Judged) -> None:
                 st.form_submit_button("As it was measured", on_click=_forget, args=(chosen.run,))
 
 
-def to_keep(chosen: UpgradeView, judged: Judged) -> None:
+def to_keep(chosen: UpgradeView, judged: JudgedUpgrade) -> None:
     """How the rules of an address become those of every upgrade."""
     if not chosen.rules.changed:
         return

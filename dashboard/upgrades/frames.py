@@ -14,14 +14,14 @@ from dashboard.upgrades.hardware import HardwareVerdict
 from dashboard.upgrades.ordering import impact
 from dashboard.upgrades.view import Listed
 from reports import wording
-from reports.forest import Axis
+from reports.forest import ForestAxis
 from reports.report_context import changes
 from reports.rows import Row, left_out, table_rows, techniques
 from reports.scorecard import Entry
 from reports.text.numbers import percent
 from reports.text.reason_text import exclusion as excluded
 from reports.text.reason_text import sentence
-from reports.upgrade_report import Judged
+from reports.upgrade_report import JudgedUpgrade
 
 _SIDES = ("old_status", "old_reason", "new_status", "new_reason")
 _JUDGED = (
@@ -30,7 +30,7 @@ _JUDGED = (
 )
 
 
-def reasons(judged: Judged) -> pd.DataFrame:
+def reasons(judged: JudgedUpgrade) -> pd.DataFrame:
     """What speaks for which decision, weightiest first."""
     rows = [
         {
@@ -45,7 +45,7 @@ def reasons(judged: Judged) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["speaks_for", "kind", "reason", "metric", "cases"])
 
 
-def settle(judged: Judged) -> pd.DataFrame:
+def settle(judged: JudgedUpgrade) -> pd.DataFrame:
     """What would settle an unclear upgrade: new pairs of each case, and minutes."""
     rows = [
         {"case": one.case, "pairs": one.pairs, "minutes": one.minutes, "because": one.why}
@@ -55,7 +55,7 @@ def settle(judged: Judged) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["case", "pairs", "minutes", "because", "command"])
 
 
-def correctness(judged: Judged) -> pd.DataFrame:
+def correctness(judged: JudgedUpgrade) -> pd.DataFrame:
     """What broke and what was repaired."""
     upgrade = judged.upgrade
     told = [("broken", each) for each in upgrade.broken] + [("repaired", each) for each in upgrade.repaired]
@@ -65,7 +65,7 @@ def correctness(judged: Judged) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "case", *_SIDES])
 
 
-def cases(judged: Judged, rows: Sequence[Row]) -> pd.DataFrame:
+def cases(judged: JudgedUpgrade, rows: Sequence[Row]) -> pd.DataFrame:
     """Every case: ratios are new / old, `smallest_visible` and `threshold` shares.
 
     `impact` is weight x log(new / old), above 0 where it is worse.
@@ -94,7 +94,7 @@ def cases(judged: Judged, rows: Sequence[Row]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*about, *rest])
 
 
-def means(judged: Judged) -> pd.DataFrame:
+def means(judged: JudgedUpgrade) -> pd.DataFrame:
     """The geomean over all, and by technique; ratios are new / old."""
     upgrade = judged.upgrade
     every = [("all", upgrade.overall, len(upgrade.exclusions))]
@@ -115,14 +115,14 @@ def tables(listed: Sequence[Table]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["case", *_JUDGED])
 
 
-def exclusions(judged: Judged, rows: Sequence[Row]) -> pd.DataFrame:
+def exclusions(judged: JudgedUpgrade, rows: Sequence[Row]) -> pd.DataFrame:
     """Cases that are in no geomean, and pairs that do not count, with the reasons."""
     found = [("case", one.case, excluded(one)) for one in judged.upgrade.exclusions]
     found += [("pairs", case, why) for case, why in left_out(rows)]
     return pd.DataFrame(found, columns=["what", "case", "reason"])
 
 
-def differences(judged: Judged) -> pd.DataFrame:
+def differences(judged: JudgedUpgrade) -> pd.DataFrame:
     """What differs between the two environments."""
     found = changes(judged.subject.old, judged.subject.new)
     return pd.DataFrame([(one.what, one.old, one.new) for one in found], columns=["what", "old", "new"])
@@ -177,7 +177,7 @@ def _column(entry: Entry) -> str:
     return entry.title.lower().replace(" ", "_")
 
 
-def drawn_cases(judged: Judged, rows: Sequence[Row], axis: Axis) -> pd.DataFrame:
+def drawn_cases(judged: JudgedUpgrade, rows: Sequence[Row], axis: ForestAxis) -> pd.DataFrame:
     """What `charts.intervals` draws of cases that have a ratio, and their geomean last."""
     found = [
         _drawn(
@@ -200,7 +200,7 @@ def drawn_cases(judged: Judged, rows: Sequence[Row], axis: Axis) -> pd.DataFrame
     return _numbered(found)
 
 
-def drawn_means(judged: Judged, names: Sequence[str], axis: Axis) -> pd.DataFrame:
+def drawn_means(judged: JudgedUpgrade, names: Sequence[str], axis: ForestAxis) -> pd.DataFrame:
     """What `charts.intervals` draws of the geomeans of these techniques, that over all last."""
     upgrade = judged.upgrade
     means = [*((name, upgrade.techniques[name]) for name in names), ("all", upgrade.overall)]
@@ -227,13 +227,13 @@ def _verdict(judged: Verdict) -> dict[str, object]:
     }
 
 
-def _drawn_mean(axis: Axis, label: str, mean: Geomean) -> dict[str, object]:
+def _drawn_mean(axis: ForestAxis, label: str, mean: Geomean) -> dict[str, object]:
     ends = (mean.change, mean.low, mean.high)
     return _drawn(axis, label, "geomean", ends, n=mean.pairs, standing="mean", tone="quiet", told=label)
 
 
 def _drawn(
-    axis: Axis,
+    axis: ForestAxis,
     label: str,
     word: str,
     ends: tuple[float | None, float | None, float | None],

@@ -16,7 +16,7 @@ from db.series import measured_on
 from records.kinds import RunKind, RunSource
 from records.runs import Run
 from reports import scorecard, wording
-from reports.upgrade_report import Judged, judged
+from reports.upgrade_report import JudgedUpgrade, judged
 
 #: Upgrades in the list at most, for a team decides about a few in a year, and sessions about findings, of
 #: which the nights make some each day.
@@ -85,7 +85,7 @@ def known_hardware(url: str) -> dict[str, str]:
     return {one.hardware: one.hardware_label for one in found if one.source == RunSource.MEASURED}
 
 
-def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, Judged]:
+def _judged(url: str, run_id: str, rules: RuleChanges) -> tuple[Run, JudgedUpgrade]:
     run = queries.run_record(opened(url), run_id)
     if run is None:
         raise ValueError(f"Run {run_id} has just gone from the database.")

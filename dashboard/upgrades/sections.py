@@ -17,10 +17,10 @@ from dashboard.upgrades.charts import IntervalStyle
 from dashboard.upgrades.ordering import by_impact
 from records.runs import Run
 from reports import sentences, wording
-from reports.forest import Axis, axis_of
+from reports.forest import ForestAxis, axis_of
 from reports.rows import Row, grid, rows
 from reports.text.numbers import percent
-from reports.upgrade_report import Judged
+from reports.upgrade_report import JudgedUpgrade
 
 #: Lines of a chart at most, beside that of the whole, and techniques or workloads of the grid.
 _DRAWN, _WIDEST_GRID = 15, 60
@@ -58,12 +58,12 @@ class ReportSection:
 class Report:
     """An upgrade judged, and everything that its page shows of it."""
 
-    judged: Judged
+    judged: JudgedUpgrade
     verdict: str
     sections: tuple[ReportSection, ...]
 
 
-def report(run: Run, judged: Judged) -> Report:
+def report(run: Run, judged: JudgedUpgrade) -> Report:
     """The page of `judged`, which is what `run` came to by some policy."""
     worst_first = rows(judged.subject, judged.results, judged.upgrade)
     ordered = by_impact(worst_first, judged.subject.policy)
@@ -84,11 +84,11 @@ def report(run: Run, judged: Judged) -> Report:
     return Report(judged, tables.verdict(judged, worst_first), kept)
 
 
-def _file(judged: Judged, what: str) -> str:
+def _file(judged: JudgedUpgrade, what: str) -> str:
     return f"upgrade-{judged.subject.run}-{what}.csv"
 
 
-def _reasons(judged: Judged) -> ReportSection:
+def _reasons(judged: JudgedUpgrade) -> ReportSection:
     return ReportSection(
         "Reasons, in order of weight",
         tables.reasons(judged),
@@ -97,7 +97,7 @@ def _reasons(judged: Judged) -> ReportSection:
     )
 
 
-def _settle(judged: Judged) -> ReportSection | None:
+def _settle(judged: JudgedUpgrade) -> ReportSection | None:
     if not judged.upgrade.settle:
         return None
     return ReportSection(
@@ -109,7 +109,7 @@ def _settle(judged: Judged) -> ReportSection | None:
     )
 
 
-def _correctness(judged: Judged) -> ReportSection:
+def _correctness(judged: JudgedUpgrade) -> ReportSection:
     upgrade = judged.upgrade
     if not (upgrade.broken or upgrade.repaired):
         return ReportSection("Correctness", "<p>No case broke, and none was repaired.</p>")
@@ -121,7 +121,7 @@ def _correctness(judged: Judged) -> ReportSection:
     )
 
 
-def _cases(run: Run, judged: Judged, ordered: Sequence[Row]) -> ReportSection:
+def _cases(run: Run, judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
     metric = judged.subject.policy.metric
     drawn = _drawn_cases(judged, ordered)
     about = f"{sentences.about_cases(metric)} {sentences.about_same(judged.subject)}".strip()
@@ -150,7 +150,7 @@ def _order_of_cases(ordered: Sequence[Row]) -> str:
     return "No case moved." if "same" in standings else "Of no case is it known whether it moved."
 
 
-def _drawn_cases(judged: Judged, ordered: Sequence[Row]) -> IntervalData | None:
+def _drawn_cases(judged: JudgedUpgrade, ordered: Sequence[Row]) -> IntervalData | None:
     every = [row for row in ordered if row.verdict and row.verdict.change is not None]
     known = every[:_DRAWN]
     if not known:
@@ -175,7 +175,7 @@ def _cut(drawn: int, every: int, which: str) -> str:
     return f" Drawn are the {drawn} {which} of {every:,}; the CSV file has all." if drawn < every else ""
 
 
-def _look(judged: Judged, axis: Axis, lines: int) -> IntervalStyle:
+def _look(judged: JudgedUpgrade, axis: ForestAxis, lines: int) -> IntervalStyle:
     policy = judged.subject.policy
     known = METRICS[policy.metric]
     worse, better = ("slower", "faster") if known.unit in ("ms", "s") else ("worse", "better")
@@ -184,7 +184,7 @@ def _look(judged: Judged, axis: Axis, lines: int) -> IntervalStyle:
     return IntervalStyle(lines, axis, threshold, known.title, left, right)
 
 
-def _heat(judged: Judged, worst_first: Sequence[Row]) -> ReportSection | None:
+def _heat(judged: JudgedUpgrade, worst_first: Sequence[Row]) -> ReportSection | None:
     found = grid(worst_first, _WIDEST_GRID)
     if found is None:
         return None
@@ -200,7 +200,7 @@ def _by_workload(row: Row) -> tuple[str, str]:
     return row.workload, row.result.technique
 
 
-def _means(judged: Judged) -> ReportSection:
+def _means(judged: JudgedUpgrade) -> ReportSection:
     drawn = _drawn_means(judged)
     about = f"{sentences.about_means(judged.subject)} What is left out is listed below."
     return ReportSection(
@@ -213,7 +213,7 @@ def _means(judged: Judged) -> ReportSection:
     )
 
 
-def _drawn_means(judged: Judged) -> IntervalData | None:
+def _drawn_means(judged: JudgedUpgrade) -> IntervalData | None:
     upgrade = judged.upgrade
     if len(upgrade.techniques) < 2:
         return None
@@ -227,16 +227,16 @@ def _drawn_means(judged: Judged) -> IntervalData | None:
     return IntervalData(drawn, _look(judged, axis, len(drawn)), alt, cut)
 
 
-def _axis_of_means(means: Sequence[Geomean]) -> Axis:
+def _axis_of_means(means: Sequence[Geomean]) -> ForestAxis:
     """As far as the points reach, and their intervals, but for those of a single noisy technique."""
     points = [abs(mean.change) for mean in means if mean.change is not None]
     reaches = sorted(max(abs(mean.low or 0.0), abs(mean.high or 0.0)) for mean in means)
-    return Axis(
+    return ForestAxis(
         max(0.01, 1.08 * max(points, default=0.0), 1.08 * min(reaches[-1], 6 * reaches[len(reaches) // 2]))
     )
 
 
-def _beside(judged: Judged) -> list[ReportSection]:
+def _beside(judged: JudgedUpgrade) -> list[ReportSection]:
     """Compile time, memory, first call and graph breaks, a section each."""
     found: list[ReportSection] = []
     for title, grouped in groupby(judged.upgrade.tables, key=_title):
@@ -258,7 +258,7 @@ def _title(table: Table) -> str:
     return table.title
 
 
-def _exclusions(judged: Judged, ordered: Sequence[Row]) -> ReportSection:
+def _exclusions(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
     return ReportSection(
         "Exclusions",
         tables.exclusions(judged, ordered),
@@ -267,7 +267,7 @@ def _exclusions(judged: Judged, ordered: Sequence[Row]) -> ReportSection:
     )
 
 
-def _differences(judged: Judged) -> ReportSection:
+def _differences(judged: JudgedUpgrade) -> ReportSection:
     return ReportSection(
         "What else differs between the environments",
         tables.differences(judged.subject),
@@ -276,9 +276,9 @@ def _differences(judged: Judged) -> ReportSection:
     )
 
 
-def _how(judged: Judged) -> ReportSection:
+def _how(judged: JudgedUpgrade) -> ReportSection:
     return ReportSection("How it was measured", tables.how(judged.subject), sentences.how(judged.subject))
 
 
-def _again(judged: Judged, ordered: Sequence[Row]) -> ReportSection:
+def _again(judged: JudgedUpgrade, ordered: Sequence[Row]) -> ReportSection:
     return ReportSection("Measure a case again", tables.again(judged, ordered))

@@ -19,7 +19,7 @@ from records.kinds import RunKind
 from records.runs import Run, RunSummary
 from reports import sentences
 from reports import wording as report_wording
-from reports.upgrade_report import FORMATS, Judged
+from reports.upgrade_report import FORMATS, JudgedUpgrade
 
 _MEASURE = "pyrometer upgrade OLD NEW --suite cpu"
 #: What the report's files are, by their endings.
@@ -137,7 +137,7 @@ def _unjudged(run: Run, why: str) -> None:
     parts.html(markup.link(links.run(run.id), "The run, with every number →"))
 
 
-def _other_rules(judged: Judged, own: Judged) -> list[str]:
+def _other_rules(judged: JudgedUpgrade, own: JudgedUpgrade) -> list[str]:
     """That the page is judged by other rules, what the run's own say, and what of them means nothing here."""
     many = len(judged.results)
     said = report_wording.DECISIONS[own.upgrade.decision]
@@ -176,7 +176,7 @@ def _verdict(summary: RunSummary, report: Report) -> None:
         st.html(markup.link(links.run(summary.id), "Every outcome of this run →"))
 
 
-def _written(judged: Judged, ending: str) -> bytes:
+def _written(judged: JudgedUpgrade, ending: str) -> bytes:
     return FORMATS[ending](judged).encode()
 
 

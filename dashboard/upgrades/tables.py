@@ -22,7 +22,7 @@ from reports.scorecard import Entry, entries
 from reports.text.numbers import NONE, percent
 from reports.text.reason_text import exclusion as excluded
 from reports.text.reason_text import sentence
-from reports.upgrade_report import Judged
+from reports.upgrade_report import JudgedUpgrade
 
 #: Rows of a table at most, for a page is to be read; the CSV files hold all.
 MOST_ROWS = 100
@@ -40,7 +40,7 @@ def text(plain: str) -> str:
     return _escape(printable(plain))
 
 
-def verdict(judged: Judged, rows: Sequence[Row]) -> str:
+def verdict(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """From where to where, the decision and what weighs most for it, and the four metrics."""
     subject, upgrade = judged.subject, judged.upgrade
     decision = upgrade.decision
@@ -114,7 +114,7 @@ def _plain(one: ComparedEnvironment) -> bool:
     return one.name in (one.torch, one.torch.partition("+")[0])
 
 
-def reasons(judged: Judged) -> str:
+def reasons(judged: JudgedUpgrade) -> str:
     """What speaks for which decision, weightiest first, each with the commands that measure it again."""
     rows = (
         (
@@ -149,7 +149,7 @@ def _more(many: int, what: str, where: str = "the report has them") -> str:
     return markup.more(many, f"more {what}: {where}.")
 
 
-def settle(judged: Judged) -> str:
+def settle(judged: JudgedUpgrade) -> str:
     """What would settle an unclear upgrade; empty where nothing has to."""
     listed = judged.upgrade.settle
     rows = (
@@ -190,7 +190,7 @@ def _ended(status: str, reason: str) -> str:
     return f'<span class="py-reason"><strong>{text(status)}</strong> {text(reason)}</span>'
 
 
-def cases(run: Run, judged: Judged, rows: Sequence[Row]) -> str:
+def cases(run: Run, judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """Cases with both numbers, the change, its interval, n, the verdict and what could have been seen."""
     subject, metric = judged.subject, judged.subject.policy.metric
     columns = [
@@ -257,7 +257,7 @@ def heat(found: Grid) -> str:
     return f'<div class="py-report">{heatmap(Grid(workloads, turned), "technique")}</div>'
 
 
-def means(judged: Judged) -> str:
+def means(judged: JudgedUpgrade) -> str:
     """The geomean over all and by technique, each with n and with how many cases are left out."""
     upgrade = judged.upgrade
     every = [("<strong>all</strong>", upgrade.overall, len(upgrade.exclusions))]
@@ -319,7 +319,7 @@ def _beside(table: Table, policy: Policy) -> str:
     )
 
 
-def exclusions(judged: Judged, rows: Sequence[Row]) -> str:
+def exclusions(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """Cases that are in no geomean, and pairs that do not count, each with the reason."""
     whole = [(one.case, excluded(one)) for one in judged.upgrade.exclusions]
     parts = [_because("Cases in no geomean", whole), _because("Pairs that do not count", left_out(rows))]
@@ -360,7 +360,7 @@ def how(subject: Subject) -> str:
     )
 
 
-def again(judged: Judged, rows: Sequence[Row]) -> str:
+def again(judged: JudgedUpgrade, rows: Sequence[Row]) -> str:
     """The command of every case, folded."""
     commands = (judged.subject.reproduce(row.case) for row in rows)
     return _folded(f"The command of every case: {len(rows):,}", _commands(commands, len(rows)))

@@ -59,7 +59,7 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrade:
+class SchemaUpgrade:
     """What an upgrade did: the revision before (None: there was none) and after, and the copy made first."""
 
     before: str | None
@@ -90,7 +90,7 @@ def open_database(url: str, *, create: bool = True, timeout: float = 5.0) -> Dat
     return database
 
 
-def upgrade(url: str, *, timeout: float = 5.0) -> Upgrade:
+def upgrade(url: str, *, timeout: float = 5.0) -> SchemaUpgrade:
     """Bring the database at `url` to this program's schema; raises what `open_database` does."""
     parsed = parse_url(url)
     with in_a_sentence(shown(parsed)):
@@ -130,7 +130,7 @@ def _fit(database: Database, url: URL, create: bool, timeout: float) -> None:
     _migrate(url, timeout)
 
 
-def _migrate(url: URL, timeout: float) -> Upgrade:
+def _migrate(url: URL, timeout: float) -> SchemaUpgrade:
     path = sqlite_path(url)
     after = schema.head()
     engine = make_engine(url, timeout=timeout, foreign_keys=False)
@@ -145,7 +145,7 @@ def _migrate(url: URL, timeout: float) -> Upgrade:
                 schema.migrate(connection)
     finally:
         engine.dispose()
-    return Upgrade(before, after, backup)
+    return SchemaUpgrade(before, after, backup)
 
 
 def _use_write_ahead_log(url: URL, timeout: float) -> None:

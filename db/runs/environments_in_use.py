@@ -3,14 +3,10 @@
 from sqlalchemy import select
 
 from records.environments import EnvironmentUsed
-from records.kinds import EnvironmentKind
+from records.kinds import EnvironmentKind, RunSource
 
 from ..connection.engine import Database
 from ..schema import core_tables as tables
-
-#: In the ids of runs that a script submitted, and of no others. What is imported needs no such word: it has
-#: machines of its own.
-_SUBMITTED = "-submitted-"
 
 
 def newest_of_machines(database: Database) -> dict[str, str]:
@@ -21,7 +17,7 @@ def newest_of_machines(database: Database) -> dict[str, str]:
     run, machine = tables.Run, tables.Machine
     newest = (
         select(run.id)
-        .where(run.machine_id == machine.id, run.id.not_like(f"%{_SUBMITTED}%"))
+        .where(run.machine_id == machine.id, run.source != RunSource.SUBMITTED)
         .order_by(run.started_at.desc(), run.number.desc())
         .limit(1)
         .correlate(machine)
@@ -79,7 +75,10 @@ def environments_used(database: Database, runs: int) -> list[EnvironmentUsed]:
         rows = connection.execute(uses).all()
         used = {row.environment_id: row for row in reversed(rows)}
         named = select(*columns).where(
-            environment.id.in_(list(used)), environment.kind != EnvironmentKind.CANARY
+            environment.id.in_(list(used)),
+            environment.kind != EnvironmentKind.CANARY,
+            # A script may not say on which PyTorch it measured: then there is nothing to list.
+            environment.torch_version != "",
         )
         about = {row[0]: row[1:] for row in connection.execute(named)}
         machines = select(tables.Machine.id, tables.Machine.name)

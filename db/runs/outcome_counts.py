@@ -1,33 +1,22 @@
 """How the cases of some runs ended, counted: what a night comes to without its numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
 from records.kinds import EnvironmentKind
+from records.outcomes import OutcomeCount
 
 from ..connection.engine import Database
 from ..connection.statements import in_batches
 from ..schema import core_tables as tables
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """So many replicates of one case in one run ended with a status; `reason` is that of one of them."""
-
-    run: str
-    case: str
-    status: str
-    count: int
-    reason: str
-
-
-def endings(database: Database, run_ids: Sequence[str]) -> list[Ending]:
+def endings(database: Database, run_ids: Sequence[str]) -> list[OutcomeCount]:
     """The endings of these runs by run, case and status, without those of the canary."""
     outcome, run, case = tables.Outcome, tables.Run, tables.BenchmarkCase
     environment = tables.Environment
-    found: list[Ending] = []
+    found: list[OutcomeCount] = []
     with database.reading() as connection:
         for some in in_batches(sorted(set(run_ids))):
             query = (
@@ -38,6 +27,6 @@ def endings(database: Database, run_ids: Sequence[str]) -> list[Ending]:
                 .where(run.id.in_(some), environment.kind != EnvironmentKind.CANARY)
                 .group_by(run.id, case.key, outcome.status)
             )
-            found += [Ending(*row) for row in connection.execute(query)]
+            found += [OutcomeCount(*row) for row in connection.execute(query)]
     # Not sorted by the database: each has its own order of texts.
     return sorted(found, key=lambda ending: (ending.run, ending.case, ending.status))

@@ -3,13 +3,12 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from records.kinds import EnvironmentKind
 from records.series import SeriesKey, SeriesPoint
-from records.tasks import LastFire, NightTask
+from records.tasks import LastFire, Task
 
 from ..connection.engine import Database
 from ..connection.statements import AnyRow, in_batches, rows_among
@@ -25,22 +24,18 @@ _FIRE, _TASK = queue_tables.Fire, queue_tables.Task
 Lines = dict[SeriesKey, tuple[SeriesPoint, ...]]
 
 
-def night_tasks(database: Database, since: datetime, newest: int) -> list[NightTask]:
+def night_tasks(database: Database, since: datetime, newest: int) -> list[Task]:
     """The newest tasks that measure and were due at `since` or later, newest first."""
-    before = (_TASK.due_at, _TASK.not_before, _TASK.state, _TASK.attempts, _TASK.owner, _TASK.run_id)
     query = (
-        select(_TASK.id, _TASK.schedule, _TASK.part, _TASK.label, _TASK.spec)
-        .add_columns(*before, _TASK.started_at, _TASK.ended_at, _TASK.error)
+        select(_TASK.id, _TASK.schedule, _TASK.due_at, _TASK.part, _TASK.job, _TASK.spec, _TASK.label)
+        .add_columns(_TASK.state, _TASK.attempts, _TASK.run_id, _TASK.owner)
+        .add_columns(_TASK.started_at, _TASK.ended_at, _TASK.error, _TASK.not_before)
         .where(_TASK.job == "measure", _TASK.due_at >= since)
         .order_by(_TASK.due_at.desc(), _TASK.id.desc())
         .limit(newest)
     )
     with database.reading() as connection:
-        rows = connection.execute(query).all()
-    fields: list[tuple[Any, ...]] = [
-        (*row[:4], _spec_field(row[4], "track"), _spec_field(row[4], "baseline"), *row[5:]) for row in rows
-    ]
-    return [NightTask(*each) for each in fields]
+        return [Task(**row) for row in connection.execute(query).mappings()]
 
 
 def missed_fires(
@@ -107,10 +102,6 @@ def compared(database: Database, runs: Collection[str]) -> frozenset[str]:
     )
     with database.reading() as connection:
         return frozenset(connection.execute(query).scalars())
-
-
-def _spec_field(spec: Any, name: str) -> str:
-    return str(spec.get(name) or "")
 
 
 def _last_fire(connection: Connection, schedule: str) -> LastFire | None:

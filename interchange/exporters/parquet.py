@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .exported import Catalogue, ExportedRun
-from .tables import Column, Kind, Row, Table
+from .tables import ExportColumn, ExportTable, Kind, Row
 
 _TYPES: dict[Kind, Any] = {
     "text": pa.string(),
@@ -21,7 +21,9 @@ _TYPES: dict[Kind, Any] = {
 _ROWS, _WIDE_ROWS = 1 << 16, 1 << 10
 
 
-def write_parquet(table: Table, runs: Iterable[ExportedRun], catalogue: Catalogue, sink: BinaryIO) -> None:
+def write_parquet(
+    table: ExportTable, runs: Iterable[ExportedRun], catalogue: Catalogue, sink: BinaryIO
+) -> None:
     """A table as Parquet, compressed with zstd; times are UTC to the microsecond.
 
     What a column means stands in its field's metadata as `meaning`.
@@ -35,7 +37,7 @@ def write_parquet(table: Table, runs: Iterable[ExportedRun], catalogue: Catalogu
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
-def _field(column: Column) -> Any:
+def _field(column: ExportColumn) -> Any:
     return pa.field(column.name, _TYPES[column.kind], metadata={"meaning": column.meaning})
 
 

@@ -22,7 +22,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'", "＝", "＋", "－", "＠
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ExportColumn:
     """A column: name, with the unit where it has one, what its cells are, and a phrase for people."""
 
     name: str
@@ -31,20 +31,20 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExportTable:
     """A table: a phrase for people, columns, the rows that a run gives.
 
     `wide` rows hold long texts; `of_outcomes` says that the rows are made of outcomes.
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[ExportColumn, ...]
     rows: Callable[[ExportedRun, Catalogue], Iterator[Row]]
     wide: bool = False
     of_outcomes: bool = True
 
 
-def write_csv(table: Table, runs: Iterable[ExportedRun], catalogue: Catalogue, sink: BinaryIO) -> None:
+def write_csv(table: ExportTable, runs: Iterable[ExportedRun], catalogue: Catalogue, sink: BinaryIO) -> None:
     """A table as CSV as in RFC 4180: UTF-8, a header, commas, lines that end in CR LF.
 
     Times are ISO 8601 in UTC, floats come back as they were, an empty cell is None or an empty text. A text
@@ -169,103 +169,109 @@ def _telemetry(exported: ExportedRun, catalogue: Catalogue) -> Iterator[Row]:
                     yield *about, name, unit, row, started, ended, value
 
 
-_RUN = Column("run", "text", "id of the run")
-_CASE = Column("case", "text", "key of the case: name/phase/parameters/technique")
-_ENVIRONMENT = Column("environment", "text", "name of the environment")
-_FINGERPRINT = Column("environment_fingerprint", "text", "identity of the environment")
-_TORCH = Column("torch_version", "text", "its PyTorch; empty for the canary")
-_OUTCOME = (_RUN, _CASE, _ENVIRONMENT, _FINGERPRINT, Column("replicate", "int64", "number of the process"))
-_MACHINE = Column("machine", "text", "name of the machine")
-_HARDWARE = Column("hardware", "text", "label of what makes machines comparable")
-_PROFILE = Column("profile", "text", "name of the measurement profile")
-_UNIT = Column("unit", "text", "unit of the values in this row")
-_STARTED = Column("started_at", "time", "when the run started")
+_RUN = ExportColumn("run", "text", "id of the run")
+_CASE = ExportColumn("case", "text", "key of the case: name/phase/parameters/technique")
+_ENVIRONMENT = ExportColumn("environment", "text", "name of the environment")
+_FINGERPRINT = ExportColumn("environment_fingerprint", "text", "identity of the environment")
+_TORCH = ExportColumn("torch_version", "text", "its PyTorch; empty for the canary")
+_OUTCOME = (
+    _RUN,
+    _CASE,
+    _ENVIRONMENT,
+    _FINGERPRINT,
+    ExportColumn("replicate", "int64", "number of the process"),
+)
+_MACHINE = ExportColumn("machine", "text", "name of the machine")
+_HARDWARE = ExportColumn("hardware", "text", "label of what makes machines comparable")
+_PROFILE = ExportColumn("profile", "text", "name of the measurement profile")
+_UNIT = ExportColumn("unit", "text", "unit of the values in this row")
+_STARTED = ExportColumn("started_at", "time", "when the run started")
 
-TABLES: dict[str, Table] = {
-    "runs": Table(
+TABLES: dict[str, ExportTable] = {
+    "runs": ExportTable(
         "one row per run",
         (
             _RUN,
-            Column("suite", "text", "what was measured"),
-            Column("state", "text", "running, complete or interrupted"),
+            ExportColumn("suite", "text", "what was measured"),
+            ExportColumn("state", "text", "running, complete or interrupted"),
             _STARTED,
-            Column("ended_at", "time", "when it ended"),
+            ExportColumn("ended_at", "time", "when it ended"),
             _MACHINE,
-            Column("machine_fingerprint", "text", "identity of the machine"),
+            ExportColumn("machine_fingerprint", "text", "identity of the machine"),
             _HARDWARE,
-            Column("hardware_fingerprint", "text", "identity of the hardware"),
+            ExportColumn("hardware_fingerprint", "text", "identity of the hardware"),
             _PROFILE,
-            Column("profile_fingerprint", "text", "identity of the profile"),
-            Column("torch_versions", "text", "with commas"),
-            Column("environments", "json", "name by fingerprint"),
-            Column("harness", "text", "version of what measured"),
-            Column("planned", "int64", "planned replicates"),
-            Column("command", "text", "what was typed"),
-            Column("notes", "json", "what could not be measured, in sentences"),
-            Column("facts", "json", "settings and conditions"),
+            ExportColumn("profile_fingerprint", "text", "identity of the profile"),
+            ExportColumn("torch_versions", "text", "with commas"),
+            ExportColumn("environments", "json", "name by fingerprint"),
+            ExportColumn("harness", "text", "version of what measured"),
+            ExportColumn("planned", "int64", "planned replicates"),
+            ExportColumn("command", "text", "what was typed"),
+            ExportColumn("notes", "json", "what could not be measured, in sentences"),
+            ExportColumn("facts", "json", "settings and conditions"),
         ),
         _runs,
         wide=True,
         of_outcomes=False,
     ),
-    "outcomes": Table(
+    "outcomes": ExportTable(
         "one row per replicate",
         (
             *_OUTCOME,
             _TORCH,
-            Column("status", "text", "ok, skipped, unsupported, oom, timeout, crashed, wrong, ..."),
-            Column("reason", "text", "why it is not ok"),
-            Column("phase", "text", "in which phase it ended"),
-            Column("started_at", "time", "when the process started"),
-            Column("wall_s", "float64", "how long it took"),
-            Column("metrics", "json", "value by metric; units are those of the measurements"),
-            Column("facts", "json", "what else is known of it"),
-            Column("log_tail", "text", "the end of its output"),
+            ExportColumn("status", "text", "ok, skipped, unsupported, oom, timeout, crashed, wrong, ..."),
+            ExportColumn("reason", "text", "why it is not ok"),
+            ExportColumn("phase", "text", "in which phase it ended"),
+            ExportColumn("started_at", "time", "when the process started"),
+            ExportColumn("wall_s", "float64", "how long it took"),
+            ExportColumn("metrics", "json", "value by metric; units are those of the measurements"),
+            ExportColumn("facts", "json", "what else is known of it"),
+            ExportColumn("log_tail", "text", "the end of its output"),
         ),
         _outcomes,
         wide=True,
     ),
-    "measurements": Table(
+    "measurements": ExportTable(
         "one row per metric of a case in a run and environment",
         (
             *(_RUN, _STARTED, _CASE, _ENVIRONMENT, _FINGERPRINT, _TORCH, _MACHINE, _HARDWARE, _PROFILE),
-            Column("metric", "text", "name of the metric"),
+            ExportColumn("metric", "text", "name of the metric"),
             _UNIT,
-            Column("better", "text", "lower, higher or neither"),
-            Column("point", "float64", "median of the replicates"),
-            Column("low", "float64", "95 % interval; none for fewer than two replicates"),
-            Column("high", "float64", "95 % interval; none for fewer than two replicates"),
-            Column("smallest", "float64", "of the replicates"),
-            Column("largest", "float64", "of the replicates"),
-            Column("spread_log", "float64", "standard deviation of the replicates' natural logarithms"),
-            Column("n", "int64", "replicates"),
+            ExportColumn("better", "text", "lower, higher or neither"),
+            ExportColumn("point", "float64", "median of the replicates"),
+            ExportColumn("low", "float64", "95 % interval; none for fewer than two replicates"),
+            ExportColumn("high", "float64", "95 % interval; none for fewer than two replicates"),
+            ExportColumn("smallest", "float64", "of the replicates"),
+            ExportColumn("largest", "float64", "of the replicates"),
+            ExportColumn("spread_log", "float64", "standard deviation of the replicates' natural logarithms"),
+            ExportColumn("n", "int64", "replicates"),
         ),
         _measurements,
         of_outcomes=False,
     ),
-    "samples": Table(
+    "samples": ExportTable(
         "one row per timed iteration",
         (
             *_OUTCOME,
-            Column("block", "int64", "from 0 on, in the order of measuring"),
-            Column("iteration", "int64", "from 0 on, within its block"),
-            Column("duration_ns", "int64", "how long it took"),
+            ExportColumn("block", "int64", "from 0 on, in the order of measuring"),
+            ExportColumn("iteration", "int64", "from 0 on, within its block"),
+            ExportColumn("duration_ns", "int64", "how long it took"),
         ),
         _samples,
     ),
-    "telemetry": Table(
+    "telemetry": ExportTable(
         "one row per reading of one column of one device",
         (
             *_OUTCOME,
-            Column("device", "text", "host, or the GPU"),
-            Column("device_name", "text", "its model"),
-            Column("rung", "text", "where GPU utilisation came from; none for the host"),
-            Column("column", "text", "what was read"),
+            ExportColumn("device", "text", "host, or the GPU"),
+            ExportColumn("device_name", "text", "its model"),
+            ExportColumn("rung", "text", "where GPU utilisation came from; none for the host"),
+            ExportColumn("column", "text", "what was read"),
             _UNIT,
-            Column("row", "int64", "from 0 on, within the recording"),
-            Column("started_ns", "int64", "begin of the reading on CLOCK_MONOTONIC"),
-            Column("ended_ns", "int64", "its end"),
-            Column("value", "float64", "none where there was none"),
+            ExportColumn("row", "int64", "from 0 on, within the recording"),
+            ExportColumn("started_ns", "int64", "begin of the reading on CLOCK_MONOTONIC"),
+            ExportColumn("ended_ns", "int64", "its end"),
+            ExportColumn("value", "float64", "none where there was none"),
         ),
         _telemetry,
     ),

@@ -9,9 +9,9 @@ from typing import Any
 from analysis.metrics import Better
 
 from ..accumulator import Gathered, moment_in, moment_in_milliseconds
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import head
-from ..foreign_runs import Origin, Point, case_key
+from ..foreign_runs import ForeignOrigin, Point, case_key
 from ..imported import Imported
 from ..reading import At, json_of, text_of
 from ..units import unit_slug
@@ -48,10 +48,10 @@ def knows(path: Path) -> bool:
 def read(path: Path) -> Imported:
     """One run for each entry of each suite; the script is never run, what it assigns is read as JSON."""
     text = text_of(path)
-    place = Place(path.name)
+    place = SourcePlace(path.name)
     script = _SCRIPT.match(text)
     if script is None:
-        raise BadFile(Place(path.name, 1), "does not begin with window.BENCHMARK_DATA =")
+        raise BadFile(SourcePlace(path.name, 1), "does not begin with window.BENCHMARK_DATA =")
     # Blanks for the assignment, so that an error's line and column are those of the file.
     blanks = re.sub(r"[^\n]", " ", script[0])
     document = json_of(blanks + text[script.end() :].rstrip().removesuffix(";"), place)
@@ -94,7 +94,7 @@ def _add(gathered: Gathered, entry: At, suite: str, repository: str) -> None:
         beside = {name: _text(bench.get(name)) for name in ("range", "extra")}
         if any(beside.values()):
             about[point.case] = {name: text for name, text in beside.items() if text}
-    origin = Origin(
+    origin = ForeignOrigin(
         format=NAME,
         suite=suite or NAME,
         started_at=_time(entry, commit),

@@ -12,8 +12,8 @@ from pathlib import Path
 from analysis.metrics import Better
 
 from ..accumulator import Gathered, moment_in_milliseconds
-from ..errors import BadFile, Place
-from ..foreign_runs import Failure, Origin, Point, case_key
+from ..errors import BadFile, SourcePlace
+from ..foreign_runs import Failure, ForeignOrigin, Point, case_key
 from ..imported import Imported
 from ..reading import At, json_of, text_of
 from ..units import unit_slug
@@ -81,7 +81,7 @@ def read(path: Path) -> Imported:
             _add(gathered, _document(file, name), benchmarks)
         except BadFile as error:
             gathered.refuse(error)
-    return gathered.imported(Place(path.name))
+    return gathered.imported(SourcePlace(path.name))
 
 
 def _catalogue_of(path: Path) -> Path:
@@ -89,7 +89,7 @@ def _catalogue_of(path: Path) -> Path:
     for folder in (path, path.parent) if path.is_dir() else (path.parent, path.parent.parent):
         if (folder / _CATALOGUE).is_file():
             return folder / _CATALOGUE
-    raise BadFile(Place(path.name), f"has no {_CATALOGUE} in it or above it")
+    raise BadFile(SourcePlace(path.name), f"has no {_CATALOGUE} in it or above it")
 
 
 def _result_files(path: Path, results: Path) -> list[Path]:
@@ -102,9 +102,9 @@ def _result_files(path: Path, results: Path) -> list[Path]:
         files = (file for folder in folders for file in folder.iterdir() if file.suffix == ".json")
         found = list(itertools.islice(files, _MOST_FILES + 1))
     except OSError as error:
-        raise BadFile(Place(path.name), error.strerror or str(error)) from None
+        raise BadFile(SourcePlace(path.name), error.strerror or str(error)) from None
     if len(found) > _MOST_FILES:
-        raise BadFile(Place(path.name), f"holds more than {_MOST_FILES} files")
+        raise BadFile(SourcePlace(path.name), f"holds more than {_MOST_FILES} files")
     return sorted(file for file in found if file.name not in (_CATALOGUE, _MACHINE))
 
 
@@ -113,8 +113,8 @@ def _document(path: Path, name: str) -> At:
         text = text_of(path)
     except BadFile as error:
         # Many files of a results folder share one name.
-        raise BadFile(Place(name), error.sentence) from None
-    return json_of(text, Place(name))
+        raise BadFile(SourcePlace(name), error.sentence) from None
+    return json_of(text, SourcePlace(name))
 
 
 def _benchmarks(gathered: Gathered, document: At) -> Iterator[tuple[str, _Benchmark]]:
@@ -267,12 +267,12 @@ def _environment(document: At) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _origin(document: At) -> Origin:
+def _origin(document: At) -> ForeignOrigin:
     params = document.get("params") or At({}, document.place)
     commit = document.need("commit_hash").text()
     environment = _text(document, "env_name")
     requirements = document.get("requirements") or At({}, document.place)
-    return Origin(
+    return ForeignOrigin(
         format=NAME,
         suite=NAME,
         started_at=_date(document.need("date")),

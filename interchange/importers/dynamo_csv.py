@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ..accumulator import Gathered
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import head, made_at
-from ..foreign_runs import Failure, Origin, Point, case_key, slug
-from ..imported import Imported, Problem
+from ..foreign_runs import Failure, ForeignOrigin, Point, case_key, slug
+from ..imported import Imported, ImportProblem
 from ..reading import At, number_in, text_of
-from .dynamo_table import ABOUT, TARGET, Name, Row, Table, is_target, kind_of, table_of
-from .dynamo_words import AS_GIVEN, COLUMNS, Column, status_of
+from .dynamo_table import ABOUT, TARGET, DynamoRow, DynamoTable, Name, is_target, kind_of, table_of
+from .dynamo_words import AS_GIVEN, COLUMNS, DynamoColumn, status_of
 
 NAME = "dynamo-csv"
 TITLE = "tables of PyTorch's benchmarks/dynamo (CSV)"
@@ -43,13 +43,13 @@ class _Found:
     points: list[Point] = field(default_factory=list[Point])
     failures: list[Failure] = field(default_factory=list[Failure])
     cases: set[str] = field(default_factory=set[str])
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[ImportProblem] = field(default_factory=list[ImportProblem])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def aside(self, place: Place, sentence: str) -> None:
-        self.problems.append(Problem(place, sentence))
+    def aside(self, place: SourcePlace, sentence: str) -> None:
+        self.problems.append(ImportProblem(place, sentence))
 
-    def again(self, case: str, place: Place) -> bool:
+    def again(self, case: str, place: SourcePlace) -> bool:
         """Whether an earlier row was about this case: then this one is set aside."""
         if case in self.cases:
             self.aside(place, f"{case} is there twice; the first row counts")
@@ -84,14 +84,14 @@ def read(path: Path) -> Imported:
         for problem in found.problems:
             gathered.keep(problem)
         origin = _origin(path, text, table, name, found)
-        gathered.add(origin, Place(path.name), found.points, found.failures)
-    return gathered.imported(Place(path.name))
+        gathered.add(origin, SourcePlace(path.name), found.points, found.failures)
+    return gathered.imported(SourcePlace(path.name))
 
 
-def _origin(path: Path, text: str, table: Table, name: Name, found: _Found) -> Origin:
+def _origin(path: Path, text: str, table: DynamoTable, name: Name, found: _Found) -> ForeignOrigin:
     started, note, dated = made_at(path)
     parts = ("dynamo", name.suite or table.kind, *(("targets",) if is_target(table, name) else ()))
-    return Origin(
+    return ForeignOrigin(
         format=NAME,
         suite=".".join(dict.fromkeys(parts)),
         started_at=started,
@@ -104,7 +104,10 @@ def _origin(path: Path, text: str, table: Table, name: Name, found: _Found) -> O
 
 
 def _each_row(
-    table: Table, found: _Found, case_of: Callable[[Row], str], take: Callable[[Row, str], None]
+    table: DynamoTable,
+    found: _Found,
+    case_of: Callable[[DynamoRow], str],
+    take: Callable[[DynamoRow, str], None],
 ) -> list[_Found]:
     """Take row by row, the first of each case; a bad one is set aside, a disabled one was skipped."""
     for row in table.rows:
@@ -123,11 +126,11 @@ def _each_row(
     return [found]
 
 
-def _performance(table: Table, name: Name) -> list[_Found]:
+def _performance(table: DynamoTable, name: Name) -> list[_Found]:
     found = _Found()
     prefix = _prefix(table, name)
 
-    def take(row: Row, case: str) -> None:
+    def take(row: DynamoRow, case: str) -> None:
         headline = [row.cells[column] for column in ("speedup", "abs_latency") if column in row.cells]
         if any(_is_positive(cell) for cell in headline):
             _numbers(row, case, prefix, found)
@@ -139,11 +142,11 @@ def _performance(table: Table, name: Name) -> list[_Found]:
     return _each_row(table, found, name.case, take)
 
 
-def _accuracy(table: Table, name: Name) -> list[_Found]:
+def _accuracy(table: DynamoTable, name: Name) -> list[_Found]:
     found = _Found()
     prefix = _prefix(table, name)
 
-    def take(row: Row, case: str) -> None:
+    def take(row: DynamoRow, case: str) -> None:
         word = row.need("accuracy")
         status = status_of(word)
         if status is None:
@@ -157,15 +160,15 @@ def _accuracy(table: Table, name: Name) -> list[_Found]:
     return _each_row(table, found, name.case, take)
 
 
-def _compilation(table: Table, name: Name) -> list[_Found]:
+def _compilation(table: DynamoTable, name: Name) -> list[_Found]:
     found = _Found()
     return _each_row(table, found, name.case, lambda row, case: _numbers(row, case, "dynamo.compile.", found))
 
 
-def _graph_breaks(table: Table, name: Name) -> list[_Found]:
+def _graph_breaks(table: DynamoTable, name: Name) -> list[_Found]:
     """Each row is one break; the user's stack is not taken."""
     reasons: dict[str, Counter[str]] = {}
-    places: dict[str, Place] = {}
+    places: dict[str, SourcePlace] = {}
     found = _Found()
     for row in table.rows:
         try:
@@ -175,9 +178,9 @@ def _graph_breaks(table: Table, name: Name) -> list[_Found]:
             continue
         places.setdefault(model, row.place)
         reasons.setdefault(model, Counter())[row.text("reason") or ""] += 1
-    about = Column("count", "lower", "Rows in the table of graph breaks")
+    about = DynamoColumn("count", "lower", "Rows in the table of graph breaks")
     for model, own in reasons.items():
-        case = name.key(Row(places[model], {}), model)
+        case = name.key(DynamoRow(places[model], {}), model)
         _point(float(own.total()), places[model], case, "dynamo.graph_break_rows", about, found)
     kept = [[model, text[:_LONGEST_REASON], n] for model, own in reasons.items() for text, n in own.items()]
     found.facts["reasons"] = kept[:_MOST_REASONS]
@@ -185,12 +188,12 @@ def _graph_breaks(table: Table, name: Name) -> list[_Found]:
     return [found]
 
 
-def _operators(table: Table, name: Name) -> list[_Found]:
+def _operators(table: DynamoTable, name: Name) -> list[_Found]:
     found = _Found()
     prefix = _prefix(table, name)
-    time = Column("µs", "lower", "Time of one call, by operator_benchmark", True)
+    time = DynamoColumn("µs", "lower", "Time of one call, by operator_benchmark", True)
 
-    def case_of(row: Row) -> str:
+    def case_of(row: DynamoRow) -> str:
         backward = (row.text("run_backward") or "").lower() == "true"
         about = {
             "framework": row.text("Benchmarking Framework"),
@@ -203,7 +206,7 @@ def _operators(table: Table, name: Name) -> list[_Found]:
         }
         return case_key(row.need("Case Name"), "call", about)
 
-    def take(row: Row, case: str) -> None:
+    def take(row: DynamoRow, case: str) -> None:
         row.need(_TIME)
         _number(row.cells[_TIME], case, f"{prefix}operator_time", time, found)
         _numbers(row, case, f"{prefix}operator.", found)
@@ -211,10 +214,10 @@ def _operators(table: Table, name: Name) -> list[_Found]:
     return _each_row(table, found, case_of, take)
 
 
-def _targets(table: Table, name: Name) -> list[_Found]:
+def _targets(table: DynamoTable, name: Name) -> list[_Found]:
     """One run for each machine that has a column of targets."""
 
-    def case_of(row: Row) -> str:
+    def case_of(row: DynamoRow) -> str:
         more = {
             "precision": row.text("data_type"),
             "shapes": row.text("shape"),
@@ -226,7 +229,7 @@ def _targets(table: Table, name: Name) -> list[_Found]:
     for column in dict.fromkeys(column for column in table.header if column.startswith(TARGET)):
         found = _Found(hardware=column.removeprefix(TARGET) or "unknown")
 
-        def take(row: Row, case: str, column: str = column, found: _Found = found) -> None:
+        def take(row: DynamoRow, case: str, column: str = column, found: _Found = found) -> None:
             row.need(column)
             _number(row.cells[column], case, "dynamo.target.speedup", COLUMNS["speedup"], found)
 
@@ -234,28 +237,28 @@ def _targets(table: Table, name: Name) -> list[_Found]:
     return every
 
 
-def _instructions(table: Table, name: Name) -> list[_Found]:
+def _instructions(table: DynamoTable, name: Name) -> list[_Found]:
     found = _Found()
 
-    def case_of(row: Row) -> str:
+    def case_of(row: DynamoRow) -> str:
         about = {"benchmark": "pr_time_benchmarks", "counted": row.need("metric"), **name.others()}
         return case_key(row.need("name"), "call", about)
 
-    def take(row: Row, case: str) -> None:
+    def take(row: DynamoRow, case: str) -> None:
         metric = row.need("metric")
         row.need("expected")
         unit = "instructions" if metric.endswith("instruction_count") else AS_GIVEN
-        counted = Column(unit, "neither" if unit == AS_GIVEN else "lower", metric, True)
+        counted = DynamoColumn(unit, "neither" if unit == AS_GIVEN else "lower", metric, True)
         target = f"dynamo.target.{slug(metric) or 'value'}"
         _number(row.cells["expected"], case, target, counted, found)
         if margin := row.cells.get("noise_margin"):
-            about = Column("share", "neither", f"Noise that is allowed for {metric}")
+            about = DynamoColumn("share", "neither", f"Noise that is allowed for {metric}")
             _number(margin, case, f"{target}.margin", about, found)
 
     return _each_row(table, found, case_of, take)
 
 
-_READERS: dict[str, Callable[[Table, Name], list[_Found]]] = {
+_READERS: dict[str, Callable[[DynamoTable, Name], list[_Found]]] = {
     "performance": _performance,
     "accuracy": _accuracy,
     "compilation": _compilation,
@@ -266,11 +269,11 @@ _READERS: dict[str, Callable[[Table, Name], list[_Found]]] = {
 }
 
 
-def _prefix(table: Table, name: Name) -> str:
+def _prefix(table: DynamoTable, name: Name) -> str:
     return _TARGET_PREFIX if is_target(table, name) else "dynamo."
 
 
-def _failed(row: Row, case: str, status: str, reason: str, found: _Found) -> None:
+def _failed(row: DynamoRow, case: str, status: str, reason: str, found: _Found) -> None:
     """A model without a valid answer has no measurements: what its row says beyond noughts is set aside."""
     found.failures.append(Failure(case, status, reason))
     for column, cell in row.cells.items():
@@ -292,15 +295,15 @@ def _is_nought(cell: At) -> bool:
         return False
 
 
-def _numbers(row: Row, case: str, prefix: str, found: _Found) -> None:
+def _numbers(row: DynamoRow, case: str, prefix: str, found: _Found) -> None:
     """The measurements of a row: every column that does not say which case it is."""
     for column, cell in row.cells.items():
         if column not in _NO_NUMBERS:
-            unknown = Column(AS_GIVEN, "neither", f"{column}, in the table's unit")
+            unknown = DynamoColumn(AS_GIVEN, "neither", f"{column}, in the table's unit")
             _number(cell, case, prefix + (slug(column) or "value"), COLUMNS.get(column, unknown), found)
 
 
-def _number(cell: At, case: str, metric: str, column: Column, found: _Found) -> None:
+def _number(cell: At, case: str, metric: str, column: DynamoColumn, found: _Found) -> None:
     try:
         value = number_in(cell)
     except BadFile as error:
@@ -312,7 +315,9 @@ def _number(cell: At, case: str, metric: str, column: Column, found: _Found) -> 
     _point(value, cell.place, case, metric, column, found)
 
 
-def _point(value: float, place: Place, case: str, metric: str, column: Column, found: _Found) -> None:
+def _point(
+    value: float, place: SourcePlace, case: str, metric: str, column: DynamoColumn, found: _Found
+) -> None:
     title = f"Target: {column.title}" if metric.startswith(_TARGET_PREFIX) else column.title
     found.points.append(
         Point(

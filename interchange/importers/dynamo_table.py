@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import times_in
 from ..foreign_runs import case_key, plain
-from ..imported import Problem
+from ..imported import ImportProblem
 from ..reading import At, number_in, refuse_twice
 from .dynamo_words import status_of
 
@@ -100,11 +100,11 @@ class Name:
         """The parameters of a case for what the name tells and no rule knows."""
         return {"file": self.file, "folder": self.folder}
 
-    def case(self, row: "Row") -> str:
+    def case(self, row: "DynamoRow") -> str:
         """The key of the case that a row is about; raises BadFile for a row without a name."""
         return self.key(row, row.need("name"))
 
-    def key(self, row: "Row", model: str, more: Mapping[str, str | None] | None = None) -> str:
+    def key(self, row: "DynamoRow", model: str, more: Mapping[str, str | None] | None = None) -> str:
         """The key of a compiled model's case."""
         batch = row.text("batch_size")
         own = {
@@ -139,10 +139,10 @@ def _words(letters: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DynamoRow:
     """The cells of a row that are not empty, by column; `disabled` by a `#` before it."""
 
-    place: Place
+    place: SourcePlace
     cells: Mapping[str, At]
     disabled: bool = False
 
@@ -157,13 +157,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DynamoTable:
     """A table under the header it is known by."""
 
     kind: str
     header: tuple[str, ...]
-    rows: tuple[Row, ...]
-    problems: tuple[Problem, ...]
+    rows: tuple[DynamoRow, ...]
+    problems: tuple[ImportProblem, ...]
 
 
 def kind_of(header: tuple[str, ...], stem: str) -> str | None:
@@ -188,43 +188,43 @@ def kind_of(header: tuple[str, ...], stem: str) -> str | None:
 
 def _is_number(text: str) -> bool:
     try:
-        number_in(At(text, Place("")))
+        number_in(At(text, SourcePlace("")))
     except BadFile:
         return False
     return True
 
 
-def table_of(text: str, path: Path) -> Table:
+def table_of(text: str, path: Path) -> DynamoTable:
     """The rows of a file under its header, which the table of instruction counts lacks; raises BadFile."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: tuple[str, ...] = ()
     kind = ""
-    rows: list[Row] = []
-    problems: list[Problem] = []
+    rows: list[DynamoRow] = []
+    problems: list[ImportProblem] = []
     try:
         for cells in reader:
             own = tuple(cell.strip() for cell in cells)
             if not any(own) or own == header:
                 continue
-            place = Place(path.name, reader.line_num)
+            place = SourcePlace(path.name, reader.line_num)
             if not header:
                 header, kind = _header(own, path.stem, place)
                 if kind != "instructions":
                     continue
             if len(own) > len(header):
                 sentence = f"has {len(own)} cells under a header of {len(header)}: set aside"
-                problems.append(Problem(place, sentence))
+                problems.append(ImportProblem(place, sentence))
                 continue
             if _is_cut_short(own, header, kind):
                 sentence = f"is cut short: {len(own)} cells under a header of {len(header)}"
-                problems.append(Problem(place, sentence))
+                problems.append(ImportProblem(place, sentence))
                 continue
             rows.append(_row(own, header, place))
     except csv.Error as error:
-        raise BadFile(Place(path.name, reader.line_num), f"is no CSV: {error}") from None
+        raise BadFile(SourcePlace(path.name, reader.line_num), f"is no CSV: {error}") from None
     if not header:
-        raise BadFile(Place(path.name), "is empty")
-    return Table(kind, header, tuple(rows), tuple(problems))
+        raise BadFile(SourcePlace(path.name), "is empty")
+    return DynamoTable(kind, header, tuple(rows), tuple(problems))
 
 
 def _is_cut_short(cells: tuple[str, ...], header: tuple[str, ...], kind: str) -> bool:
@@ -237,7 +237,7 @@ def _is_cut_short(cells: tuple[str, ...], header: tuple[str, ...], kind: str) ->
     return kind != "performance" or status_of(cells[-1]) is None
 
 
-def _header(first: tuple[str, ...], stem: str, place: Place) -> tuple[tuple[str, ...], str]:
+def _header(first: tuple[str, ...], stem: str, place: SourcePlace) -> tuple[tuple[str, ...], str]:
     kind = kind_of(first, stem)
     if kind is None:
         shown = ",".join(first)[:100]
@@ -249,14 +249,14 @@ def _header(first: tuple[str, ...], stem: str, place: Place) -> tuple[tuple[str,
     return header, kind
 
 
-def _row(cells: tuple[str, ...], header: tuple[str, ...], place: Place) -> Row:
+def _row(cells: tuple[str, ...], header: tuple[str, ...], place: SourcePlace) -> DynamoRow:
     disabled = cells[0].startswith("#")
     cells = (cells[0].lstrip("# "), *cells[1:])
     named = zip(header, cells, strict=False)
-    return Row(place, {column: At(cell, place.at(column)) for column, cell in named if cell}, disabled)
+    return DynamoRow(place, {column: At(cell, place.at(column)) for column, cell in named if cell}, disabled)
 
 
-def is_target(table: Table, name: Name) -> bool:
+def is_target(table: DynamoTable, name: Name) -> bool:
     """Whether the numbers are hand-kept expectations: those are never one series with what was measured."""
     never = table.kind in ("graph_breaks", "compilation")
     always = table.kind in ("targets", "instructions") or (

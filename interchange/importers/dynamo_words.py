@@ -7,7 +7,7 @@ from analysis.metrics import Better
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DynamoColumn:
     """One column. Where it is `positive`, nought is what a model that failed leaves, and no measurement."""
 
     unit: str
@@ -20,28 +20,30 @@ class Column:
 AS_GIVEN = "as given"
 
 #: The columns of a performance table. Latency is the median over pairs of eager and compiled.
-COLUMNS: dict[str, Column] = {
-    "speedup": Column("x", "higher", "Speed-up over eager: median eager / median compiled", True),
-    "abs_latency": Column("ms", "lower", "Latency compiled, for all calls of one timed iteration", True),
-    "compilation_latency": Column(
+COLUMNS: dict[str, DynamoColumn] = {
+    "speedup": DynamoColumn("x", "higher", "Speed-up over eager: median eager / median compiled", True),
+    "abs_latency": DynamoColumn(
+        "ms", "lower", "Latency compiled, for all calls of one timed iteration", True
+    ),
+    "compilation_latency": DynamoColumn(
         "s", "lower", "Compilation: five compiled warm-up calls less five eager ones", True
     ),
-    "compression_ratio": Column("x", "higher", "Peak memory eager / compiled, with compilation", True),
-    "eager_peak_mem": Column("GB", "lower", "Peak memory eager (1 GB = 1e9 bytes)", True),
-    "dynamo_peak_mem": Column(
+    "compression_ratio": DynamoColumn("x", "higher", "Peak memory eager / compiled, with compilation", True),
+    "eager_peak_mem": DynamoColumn("GB", "lower", "Peak memory eager (1 GB = 1e9 bytes)", True),
+    "dynamo_peak_mem": DynamoColumn(
         "GB", "lower", "Peak memory compiled, with compilation (1 GB = 1e9 bytes)", True
     ),
-    "speedup_vs_baseline": Column("x", "higher", "Speed-up over the baseline", True),
-    "baseline": Column("x", "higher", "Speed-up over eager in the baseline's table", True),
-    "cache_lookup_latency": Column(AS_GIVEN, "lower", "Cache look-up"),
-    "calls_captured": Column("count", "neither", "Calls captured"),
-    "unique_graphs": Column("count", "neither", "Unique graphs"),
-    "fallbacks_to_eager": Column("count", "lower", "Fallbacks to eager"),
-    "graph_breaks": Column("count", "lower", "Graph breaks over the whole benchmark"),
-    "unique_graph_breaks": Column("count", "lower", "Graph breaks, each reason once"),
-    "autograd_captures": Column("count", "neither", "Autograd captures"),
-    "autograd_compiles": Column("count", "neither", "Autograd compiles"),
-    "cudagraph_skips": Column("count", "lower", "CUDA graphs skipped over the whole benchmark"),
+    "speedup_vs_baseline": DynamoColumn("x", "higher", "Speed-up over the baseline", True),
+    "baseline": DynamoColumn("x", "higher", "Speed-up over eager in the baseline's table", True),
+    "cache_lookup_latency": DynamoColumn(AS_GIVEN, "lower", "Cache look-up"),
+    "calls_captured": DynamoColumn("count", "neither", "Calls captured"),
+    "unique_graphs": DynamoColumn("count", "neither", "Unique graphs"),
+    "fallbacks_to_eager": DynamoColumn("count", "lower", "Fallbacks to eager"),
+    "graph_breaks": DynamoColumn("count", "lower", "Graph breaks over the whole benchmark"),
+    "unique_graph_breaks": DynamoColumn("count", "lower", "Graph breaks, each reason once"),
+    "autograd_captures": DynamoColumn("count", "neither", "Autograd captures"),
+    "autograd_compiles": DynamoColumn("count", "neither", "Autograd compiles"),
+    "cudagraph_skips": DynamoColumn("count", "lower", "CUDA graphs skipped over the whole benchmark"),
 }
 
 #: Words for how the check of the answers ended.

@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 from ..accumulator import Gathered
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import head, made_at
-from ..foreign_runs import Failure, Origin, Point, plain, slug
+from ..foreign_runs import Failure, ForeignOrigin, Point, plain, slug
 from ..imported import Imported
 from ..reading import At, json_of, text_of
 from .dynamo_words import status_of
@@ -29,8 +29,8 @@ __all__ = ["NAME", "TITLE", "knows", "read"]
 class _Group:
     """The records of one run."""
 
-    origin: Origin
-    place: Place
+    origin: ForeignOrigin
+    place: SourcePlace
     points: list[Point] = field(default_factory=list[Point])
     failures: list[Failure] = field(default_factory=list[Failure])
     ended: set[str] = field(default_factory=set[str])
@@ -63,7 +63,7 @@ def read(path: Path) -> Imported:
             gathered.refuse(error)
     for group in groups.values():
         _add(group, gathered)
-    return gathered.imported(Place(path.name))
+    return gathered.imported(SourcePlace(path.name))
 
 
 def _records(text: str, name: str, gathered: Gathered) -> Iterator[At]:
@@ -75,17 +75,17 @@ def _records(text: str, name: str, gathered: Gathered) -> Iterator[At]:
     if len(lines) > 1 and _is_whole(lines[0][1]):
         for number, line in lines:
             try:
-                yield from _elements(json_of(line, Place(name, number)))
+                yield from _elements(json_of(line, SourcePlace(name, number)))
             except BadFile as error:
                 gathered.refuse(error)
         return
-    yield from _elements(json_of(text, Place(name)))
+    yield from _elements(json_of(text, SourcePlace(name)))
 
 
 def _is_whole(line: str) -> bool:
     """Whether a line is a JSON document: no first line of a longer one is."""
     try:
-        json_of(line, Place(""))
+        json_of(line, SourcePlace(""))
     except BadFile:
         return False
     return True

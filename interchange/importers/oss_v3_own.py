@@ -12,7 +12,7 @@ from records.machines import Machine
 from records.outcomes import Measurement, Outcome
 from records.runs import Profile
 
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..foreign_runs import Failure, digest
 from ..imported import ImportedRun
 from ..reading import At, json_of
@@ -178,7 +178,7 @@ def _in_turn(endings: Sequence[_Ending]) -> Iterator[int]:
     yield from (number for number in count() if number not in used)
 
 
-def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place: Place) -> None:
+def _ended_well(numbers: Iterable[int], endings: Sequence[_Ending] | None, place: SourcePlace) -> None:
     """Raise BadFile where a process has a value that did not end well, or that is not among the `endings`."""
     well = {each.replicate for each in endings or () if each.status == "ok"}
     for number in numbers:

@@ -11,8 +11,8 @@ from typing import Any
 from analysis.metrics import Better
 
 from ..accumulator import moment, moment_in
-from ..errors import BadFile, Place
-from ..foreign_runs import Origin, case_key, plain, slug
+from ..errors import BadFile, SourcePlace
+from ..foreign_runs import ForeignOrigin, case_key, plain, slug
 from ..reading import At
 from ..units import slug_apart
 from .dynamo_words import AS_GIVEN, COLUMNS
@@ -68,7 +68,7 @@ class Meaning:
 class Record:
     """A record, its tuples taken apart; members that are missing are so in `top` and in the tuples."""
 
-    place: Place
+    place: SourcePlace
     top: Members
     benchmark: Members
     model: Members
@@ -143,7 +143,7 @@ class Record:
             return Meaning(own, unit, "lower" if unit in _TIMES else "neither", title)
         return Meaning(own, AS_GIVEN, "neither", title)
 
-    def origin(self, file: FileTime) -> Origin:
+    def origin(self, file: FileTime) -> ForeignOrigin:
         """The run it belongs to; raises BadFile for a time that is none."""
         job = {name: self.top[name].value for name in _JOB if name in self.top}
         started, note = self._started(file)
@@ -155,7 +155,7 @@ class Record:
         runners, exported = self._runners(), self._exported()
         identity = [exported or job, about, file.digest if note == file.note else ""]
         tested = {"repo": repo, "head_sha": sha} if sha and not self.is_ours else {}
-        return Origin(
+        return ForeignOrigin(
             format=NAME,
             suite=f"oss.{slug(text(self.benchmark, 'name')) or 'unnamed'}",
             started_at=started,

@@ -9,9 +9,9 @@ from typing import Any
 from analysis.metrics import Better
 
 from ..accumulator import Gathered, moment_in
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import head, made_at
-from ..foreign_runs import Origin, Point, case_key
+from ..foreign_runs import ForeignOrigin, Point, case_key
 from ..imported import Imported
 from ..reading import At, json_of, text_of
 
@@ -44,7 +44,7 @@ def knows(path: Path) -> bool:
 
 def read(path: Path) -> Imported:
     """The file's benchmarks: a run, or one for each PyTorch if `extra_info` tells of several."""
-    document = json_of(text_of(path), Place(path.name))
+    document = json_of(text_of(path), SourcePlace(path.name))
     benchmarks = document.need("benchmarks").list()
     machine = document.need("machine_info")
     shared = _torch_version(machine)
@@ -78,14 +78,14 @@ def _add(gathered: Gathered, path: Path, document: At, torch_version: str, bench
     gathered.add(origin, document.place.at("benchmarks"), points)
 
 
-def _origin(path: Path, document: At, torch_version: str, facts: Mapping[str, Any]) -> Origin:
+def _origin(path: Path, document: At, torch_version: str, facts: Mapping[str, Any]) -> ForeignOrigin:
     machine = document.need("machine_info")
     commit = document.get("commit_info")
     written = document.get("datetime")
     started, note, dated = (moment_in(written), "", True) if written else made_at(path)
     content = "" if dated else hashlib.sha256(json.dumps(document.value).encode()).hexdigest()
     commit_facts = {name: at.value for name, at in commit.object().items()} if commit else {}
-    return Origin(
+    return ForeignOrigin(
         format=NAME,
         suite=_text(commit, "project") or NAME,
         started_at=started,

@@ -14,8 +14,8 @@ from records.outcomes import MetricDefinition, Outcome
 from records.runs import Profile
 
 from ..errors import BadFile
-from ..foreign_runs import SUBMITTED, Failure, Origin, Point, assembled, case_key, plain
-from ..imported import Imported, ImportedRun, Problem
+from ..foreign_runs import SUBMITTED, Failure, ForeignOrigin, Point, assembled, case_key, plain
+from ..imported import Imported, ImportedRun, ImportProblem
 from ..reading import At
 from ..value_checks import objection
 
@@ -101,7 +101,7 @@ def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine
         runs.setdefault(part.run, []).append(part)
     done: list[ImportedRun] = []
     metrics: dict[str, MetricDefinition] = {}
-    problems: list[Problem] = []
+    problems: list[ImportProblem] = []
     for own in runs.values():
         run, definitions, aside = _assembled(own, machine(own[0].gpus))
         done.append(run)
@@ -112,9 +112,9 @@ def imported(parts: list[Submission], machine: Callable[[Sequence[Gpu]], Machine
 
 def _assembled(
     own: list[Submission], machine: Machine
-) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[Problem, ...]]:
+) -> tuple[ImportedRun, tuple[MetricDefinition, ...], tuple[ImportProblem, ...]]:
     first = own[0]
-    origin = Origin(
+    origin = ForeignOrigin(
         format=NAME,
         suite=first.suite,
         started_at=first.started_at,

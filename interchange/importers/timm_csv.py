@@ -10,9 +10,9 @@ from typing import Any, Literal
 from analysis.metrics import Better
 
 from ..accumulator import Gathered
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import head, made_at
-from ..foreign_runs import Failure, Origin, Point, case_key
+from ..foreign_runs import Failure, ForeignOrigin, Point, case_key
 from ..imported import Imported
 from ..reading import At, csv_rows, number_in, text_of
 
@@ -57,7 +57,7 @@ def read(path: Path) -> Imported:
     text = text_of(path)
     if not _is_table(text):
         raise BadFile(
-            Place(path.name, 1),
+            SourcePlace(path.name, 1),
             "has no column model, or neither infer_samples_per_sec nor train_samples_per_sec",
         )
     name = _parse_file_name(path.stem)
@@ -73,7 +73,7 @@ def read(path: Path) -> Imported:
     started, note, dated = made_at(path)
     # A table with a time in its name is the same when it has grown.
     content = "" if dated else hashlib.sha256(text.encode()).hexdigest()
-    origin = Origin(
+    origin = ForeignOrigin(
         format=NAME,
         suite="timm",
         started_at=started,
@@ -87,8 +87,8 @@ def read(path: Path) -> Imported:
             "notes": [note, "PyTorch, hardware, precision and layout are those in the file's name"],
         },
     )
-    gathered.add(origin, Place(path.name), points, failures)
-    return gathered.imported(Place(path.name))
+    gathered.add(origin, SourcePlace(path.name), points, failures)
+    return gathered.imported(SourcePlace(path.name))
 
 
 def _points(gathered: Gathered, row: Mapping[str, At], name: _Name) -> Iterator[Point]:
@@ -128,7 +128,7 @@ def _case(row: Mapping[str, At], phase: str, name: _Name) -> str:
     """The model with batch and image size: timm takes a smaller batch where memory runs out."""
     if "model" not in row:
         place = next(iter(row.values())).place
-        raise BadFile(Place(place.file, place.line, "model"), "is missing")
+        raise BadFile(SourcePlace(place.file, place.line, "model"), "is missing")
     given = {
         "batch": _whole(row, f"{phase}_batch_size"),
         "image": _whole(row, f"{phase}_img_size"),

@@ -9,9 +9,9 @@ from typing import Any
 from analysis.metrics import Better
 
 from ..accumulator import Gathered
-from ..errors import BadFile, Place
+from ..errors import BadFile, SourcePlace
 from ..files import head, made_at
-from ..foreign_runs import Failure, Origin, Point, case_key, plain, slug
+from ..foreign_runs import Failure, ForeignOrigin, Point, case_key, plain, slug
 from ..imported import Imported
 from ..reading import At, json_of, text_of
 from .dynamo_words import AS_GIVEN, status_of
@@ -67,7 +67,7 @@ def read(path: Path) -> Imported:
     An error text is the outcome of its case, unless the case has numbers as well: then it is set aside.
     """
     text = text_of(path)
-    document = json_of(text, Place(path.name))
+    document = json_of(text, SourcePlace(path.name))
     name = document.need("name").text()
     environ = document.get("environ")
     about = environ.object() if environ else {}
@@ -180,9 +180,9 @@ def _failures(found: _Found, gathered: Gathered) -> list[Failure]:
     return failures
 
 
-def _origin(path: Path, text: str, name: str, about: dict[str, At]) -> Origin:
+def _origin(path: Path, text: str, name: str, about: dict[str, At]) -> ForeignOrigin:
     started, note, dated = made_at(path)
-    return Origin(
+    return ForeignOrigin(
         format=NAME,
         suite=f"{NAME}.{slug(name) or 'unnamed'}",
         started_at=started,

@@ -1,20 +1,14 @@
 """A command of a build: under the supervisor, its output in a log that is read as it grows."""
 
-import json
 import os
-import select
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..execution.supervised_popen import start_held
+from common.processes import SupervisedProcess
 
-_SUPERVISOR = Path(__file__).parents[1] / "execution" / "supervisor.py"
 _LOOK_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
 
@@ -51,40 +45,18 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileNotFoundError):
         log.unlink()
-    supervisor, reader, lifeline = _start(command, log, variables, deadline_seconds)
+    process = SupervisedProcess(command, log, variables=variables, deadline_seconds=deadline_seconds)
     lines, free = _Lines(log, on_line), _free(log.parent)
     try:
-        with suppress(OSError):
-            # Nobody wants to know how much memory this takes.
-            os.write(lifeline, b"q")
-        while not select.select([reader], [], [], _LOOK_SECONDS)[0]:
+        while not process.has_ended(_LOOK_SECONDS):
             if cancelled is not None and cancelled.is_set():
                 raise Cancelled
             lines.read()
             free = min(free, _free(log.parent))
-        report = _report(reader)
     finally:
-        # Closed, the lifeline has the supervisor kill whatever still runs.
-        os.close(lifeline)
-        os.close(reader)
-        _wait(supervisor)
+        report = process.end(_PATIENCE_SECONDS)
     lines.read()
     return Ending(report.get("exit_code"), lines.text or str(report.get("failed", "")), free)
-
-
-def _start(
-    command: Sequence[str], log: Path, variables: Mapping[str, str], deadline_seconds: float
-) -> tuple[subprocess.Popen[bytes], int, int]:
-    """The supervisor with the command under it, where its report is read, and our end of its lifeline."""
-
-    def supervised(held: int, reporter: int) -> list[str]:
-        return [
-            *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
-            *("--lifeline", str(held), "--report", str(reporter), "--log", str(log)),
-            *("--deadline", str(deadline_seconds), "--", *command),
-        ]
-
-    return start_held(supervised, variables)
 
 
 class _Lines:
@@ -109,21 +81,6 @@ class _Lines:
             return self._path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
-
-
-def _report(descriptor: int) -> dict[str, Any]:
-    text = b""
-    while not text.endswith(b"\n") and (data := os.read(descriptor, 1 << 16)):
-        text += data
-    return dict(json.loads(text)) if text else {"failed": "the supervisor was killed"}
-
-
-def _wait(supervisor: subprocess.Popen[bytes]) -> None:
-    try:
-        supervisor.wait(_PATIENCE_SECONDS)
-    except subprocess.TimeoutExpired:
-        supervisor.kill()
-        supervisor.wait()
 
 
 def _free(folder: Path) -> int:

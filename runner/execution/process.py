@@ -1,18 +1,16 @@
 """A worker as the controller holds it: started under the supervisor, spoken to over private pipes."""
 
 import contextlib
-import json
 import os
 import select
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from common.processes import SupervisedProcess
 
 from ..multi_node.nodes import Node
 from ..worker.messages import Message, ProtocolError, parse
@@ -21,7 +19,6 @@ from .harness import Harness
 
 #: Set in every worker's environment: what carries it belongs to that attempt and may be killed.
 TOKEN_VARIABLE = "PYROMETER_TOKEN"
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 #: What must never reach a measured process: our own settings, credentials included.
 _OURS = "PYROMETER_"
 _LOG_TAIL_BYTES = 4000
@@ -67,33 +64,26 @@ class WorkerProcess:
         self._log = launch.log
         to_worker, self._send = os.pipe()
         self._receive, from_worker = os.pipe()
-        lifeline, self._lifeline = os.pipe()
-        self._report, report = os.pipe()
         self._buffer = bytearray()
         self._exit: dict[str, Any] | None = None
-        self._lifeline_lock = threading.Lock()
         launch.log.parent.mkdir(parents=True, exist_ok=True)
-        handed = (to_worker, from_worker, lifeline, report)
         command = [
-            *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
-            *("--lifeline", str(lifeline), "--report", str(report), "--keep", f"{to_worker},{from_worker}"),
-            *("--log", str(launch.log), "--deadline", str(launch.deadline_seconds)),
-            *("--cpus", listed(launch.cpus), "--own-cpus", listed(launch.own_cpus), "--"),
             *(*launch.prefix, launch.python, "-I", str(launch.harness.path), mode),
             *("--in", str(to_worker), "--out", str(from_worker)),
         ]
         try:
-            self._supervisor = subprocess.Popen(
+            self._process = SupervisedProcess(
                 command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=worker_environment(launch),
-                pass_fds=handed,
-                start_new_session=True,
+                launch.log,
+                deadline_seconds=launch.deadline_seconds,
+                sample_memory=True,
+                cpus=launch.cpus,
+                own_cpus=launch.own_cpus,
+                keep=(to_worker, from_worker),
+                variables=worker_environment(launch),
             )
         finally:
-            for descriptor in handed:
+            for descriptor in (to_worker, from_worker):
                 os.close(descriptor)
 
     def __enter__(self) -> "WorkerProcess":
@@ -106,7 +96,7 @@ class WorkerProcess:
     @property
     def root(self) -> int:
         """The supervisor's process id: everything below it is measured."""
-        return self._supervisor.pid
+        return self._process.pid
 
     def send(self, message: Message) -> None:
         """Send one message; raises WorkerGone when nobody reads any more."""
@@ -126,13 +116,13 @@ class WorkerProcess:
             left = give_up - time.monotonic()
             if left <= 0:
                 raise WorkerSilent
-            ready, _, _ = select.select([self._receive, self._report], [], [], left)
+            ready, _, _ = select.select([self._receive, self._process], [], [], left)
             if self._receive in ready:
                 data = os.read(self._receive, 1 << 20)
                 if not data:
                     raise WorkerGone
                 self._buffer += data
-            elif self._report in ready:
+            elif self._process in ready:
                 # The worker is dead, though a grandchild may still hold its end of the pipe.
                 raise WorkerGone
         line = bytes(self._buffer[:end])
@@ -144,42 +134,25 @@ class WorkerProcess:
 
     def ends(self, seconds: float) -> bool:
         """Whether the worker's end is reported within `seconds`."""
-        return bool(select.select([self._report], [], [], seconds)[0])
+        return self._process.has_ended(seconds)
 
     def stop_sampling(self) -> None:
         """Have the supervisor sample the tree's memory no longer."""
-        self._order(b"q")
+        self._process.stop_sampling()
 
     def kill(self) -> None:
         """Have the whole tree killed; safe to call from another thread, and more than once."""
-        self._order(b"k")
+        self._process.kill()
 
     def close(self, patience: float = 30.0) -> dict[str, Any]:
         """Wait for the end and answer the supervisor's report; kills the supervisor if it does not end."""
         if self._exit is not None:
             return self._exit
         os.close(self._send)
-        text = b""
-        give_up = time.monotonic() + patience
-        while b"\n" not in text and (left := give_up - time.monotonic()) > 0:
-            ready, _, _ = select.select([self._report], [], [], left)
-            data = os.read(self._report, 1 << 16) if ready else b""
-            if ready and not data:
-                break
-            text += data
-        with self._lifeline_lock:
-            os.close(self._lifeline)
-            self._lifeline = -1
-        try:
-            self._supervisor.wait(timeout=patience)
-        except subprocess.TimeoutExpired:
-            self._supervisor.kill()
-            self._supervisor.wait()
-        for descriptor in (self._receive, self._report):
-            os.close(descriptor)
-        report: dict[str, Any] = json.loads(text) if text else {"failed": "the supervisor was killed"}
-        self._exit = report
-        return report
+        self._process.has_ended(patience)
+        self._exit = self._process.end(patience)
+        os.close(self._receive)
+        return self._exit
 
     def log_tail(self) -> str:
         """The end of what the worker printed."""
@@ -189,11 +162,6 @@ class WorkerProcess:
                 return file.read().decode(errors="replace")
         except OSError:
             return ""
-
-    def _order(self, order: bytes) -> None:
-        with self._lifeline_lock, contextlib.suppress(OSError):
-            if self._lifeline >= 0:
-                os.write(self._lifeline, order)
 
 
 def worker_environment(launch: Launch) -> dict[str, str]:

@@ -1,24 +1,8 @@
 """What a case is set against, so that a ratio says what its technique brings."""
 
-from dataclasses import dataclass
+from records.references import Baseline
 
 from ..worker.case_key import CaseKey, CaseKeyError
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The first of `cases` that was measured is the baseline of a gain of this `kind`.
-
-    `speed-up`, `memory` and `size` are against eager fp32 of the same workload, `efficiency` against the
-    same technique on one rank, `one process` against a single process with all the CPUs and threads of
-    several. `ranks` is how many ranks the case has for each of the baseline's. `estimator` is what a speed-up
-    is made of: nothing synchronises instances, so they have a throughput but no step in common.
-    """
-
-    kind: str
-    cases: tuple[str, ...]
-    ranks: int = 1
-    estimator: str = "latency_floor"
 
 
 def baselines(case: str) -> tuple[Baseline, ...]:

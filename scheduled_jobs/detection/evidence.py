@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.comparison.verdict import Verdict
 from analysis.metrics import METRICS
-from analysis.operators import KERNEL, Origin, difference, operators, unlike
+from analysis.operators import KERNEL, OperatorOrigin, difference, operators, unlike
 from db.connection.engine import Database
 from db.runs.traces import newest_operator_table
 from records.findings import Finding
@@ -113,8 +113,8 @@ def operator_difference(
     }
 
 
-def _origin(table: OperatorTable) -> Origin:
-    return Origin(table.workload, table.hardware, table.profile, table.device, table.harness)
+def _origin(table: OperatorTable) -> OperatorOrigin:
+    return OperatorOrigin(table.workload, table.hardware, table.profile, table.device, table.harness)
 
 
 def bisect_offer(old_torch: str, new_torch: str, case: str, options: Sequence[str] = ()) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from analysis.detection.nights import Change, Decision, Judged
+from analysis.detection.nights import Change, Decision, JudgedSeries
 from db.connection.engine import Database
 from db.findings import store as stored
 from records.findings import Finding, NewFinding
@@ -79,7 +79,7 @@ class Seen:
     returned: tuple[int, ...]
 
 
-def seen(track: Track, series: MachineSeries, judged: Judged, known: Sequence[Finding]) -> Seen:
+def seen(track: Track, series: MachineSeries, judged: JudgedSeries, known: Sequence[Finding]) -> Seen:
     """What is to be done about a series; `known` are its findings on this track, of any state."""
     places = series.places
     indices = {change.index for change in judged.candidates}
@@ -216,7 +216,7 @@ def _finding(
     track: Track,
     series: MachineSeries,
     change: Change,
-    judged: Judged,
+    judged: JudgedSeries,
     known: Sequence[Finding],
 ) -> NewFinding:
     points = series.points

@@ -20,11 +20,12 @@ from db.findings.counts import open_regressions
 from db.findings.notices import notices
 from db.findings.store import findings
 from db.queue.queries import fires, schedulers, tasks
-from db.runs.outcome_counts import Ending, endings
+from db.runs.outcome_counts import endings
 from db.runs.queries import run_summary
 from db.runs.run_changes import run_changes
 from records.deliveries import DeliveryState
 from records.findings import Finding, Notice
+from records.outcomes import OutcomeCount
 from records.tasks import Fire, Task
 from workflows import fleet_status
 from workflows.fleet_status import Patience
@@ -106,7 +107,7 @@ def gather(
     still = findings(database, states=("confirmed",), triage=("open",), newest=_FINDINGS)
     tonight = [task.run_id for _, task in own if task.run_id]
     ended = endings(database, [*tonight, *(run for runs in history.values() for run in runs)])
-    by_run: dict[str, list[Ending]] = defaultdict(list)
+    by_run: dict[str, list[OutcomeCount]] = defaultdict(list)
     for ending in ended:
         by_run[ending.run].append(ending)
     here = [ending for task in _runs(own) for ending in by_run[task.run_id or ""]]
@@ -205,7 +206,7 @@ def _histories(database: Database, own: Sequence[Task]) -> dict[tuple[str, str],
     return found
 
 
-def _ran(task: Task, by_run: dict[str, list[Ending]]) -> Ran:
+def _ran(task: Task, by_run: dict[str, list[OutcomeCount]]) -> Ran:
     cases: dict[str, bool] = {}
     for ending in by_run.get(task.run_id or "", ()):
         cases[ending.case] = cases.get(ending.case, True) and ending.status == "ok"
@@ -268,7 +269,7 @@ def _machine_of(database: Database, run: str) -> str:
 def _fallen(
     history: dict[tuple[str, str], list[str]],
     own: Sequence[tuple[Fire, Task]],
-    by_run: dict[str, list[Ending]],
+    by_run: dict[str, list[OutcomeCount]],
 ) -> list[Fallen]:
     """What fell in the newest run of each part that was done tonight."""
     newest: dict[tuple[str, str], Task] = {}
@@ -283,7 +284,7 @@ def _fallen(
     return found
 
 
-def _disturbed(own: Sequence[tuple[Fire, Task]], by_run: dict[str, list[Ending]]) -> list[Disturbed]:
+def _disturbed(own: Sequence[tuple[Fire, Task]], by_run: dict[str, list[OutcomeCount]]) -> list[Disturbed]:
     machines: dict[str, list[dict[str, int]]] = defaultdict(list)
     for task in _runs(own):
         counts = [{ending.status: ending.count} for ending in by_run[task.run_id or ""]]

@@ -1,8 +1,7 @@
-"""A command of `pyrometer` as a child of the service: guarded, logged, and listened to while it works."""
+"""A command of `pyrometer` as a child of the service: supervised, logged, and its events received."""
 
 import json
 import os
-import select
 import shutil
 import sys
 import threading
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from runner.execution.supervised_popen import start_held
+from common.processes import SupervisedProcess
 
 from ..jobs.context import Ended, OnEvent, Stopped, unheard
 
@@ -22,7 +21,6 @@ OURSELVES = (sys.executable, "-P", "-c", "from cli.app import main; main()")
 #: How long a child may take to keep what it has when it is asked to end.
 PATIENCE_SECONDS = 75.0
 _LOOK_SECONDS = 0.2
-_GUARD = "scheduled_jobs.scheduler.child_guard"
 #: So many of the newest folders of logs are kept, and all in which something changed so lately: what they are
 #: of may still run.
 _MOST_LOGS = 1000
@@ -83,7 +81,7 @@ def run_child(
 
 
 class Child:
-    """A command under its guard, from its start to the death of its last descendant.
+    """A command under its supervisor, from its start to the death of its last descendant.
 
     It starts in `folder` with these variables as its whole environment; None is ours. Any thread may wait
     for it, but `ask` and `end` must not meet. Raises OSError when it cannot be started.
@@ -98,38 +96,30 @@ class Child:
     ) -> None:
         make_room(logs.folder)
         self._log, self._told = logs.log, _size(logs.log)
-
-        def guarded(held: int, reporter: int) -> list[str]:
-            return [
-                *(sys.executable, "-P", "-m", _GUARD, "--lifeline", str(held), "--report", str(reporter)),
-                *("--out", str(logs.events), "--log", str(logs.log)),
-                *("--patience", str(PATIENCE_SECONDS), "--", *command),
-            ]
-
-        self._guard, self._reader, self._lifeline = start_held(guarded, variables, folder)
+        self._process = SupervisedProcess(
+            command,
+            logs.log,
+            out=logs.events,
+            patience_seconds=PATIENCE_SECONDS,
+            variables=variables,
+            folder=folder,
+        )
 
     def over(self, seconds: float | None) -> bool:
         """Whether it has ended; waits for that so long, None for ever."""
-        # Not select: a service with a thousand places has descriptors that select cannot tell apart.
-        poller = select.poll()
-        poller.register(self._reader, select.POLLIN)
-        return bool(poller.poll(None if seconds is None else seconds * 1000))
+        return self._process.has_ended(seconds)
 
     def ask(self) -> None:
         """Ask it to keep what it has and end."""
-        with suppress(OSError):
-            os.write(self._lifeline, b"t")
+        self._process.terminate()
 
     def end(self) -> Ended:
         """How it ended. Whatever still runs of it is asked to end first, and waited for."""
-        os.close(self._lifeline)
-        try:
-            report = _report(self._reader)
-        finally:
-            os.close(self._reader)
-            self._guard.wait()
-        sentence = str(report.get("failed", "")) or last_sentence(self._log, self._told)
-        return Ended(report.get("exit_code"), report.get("signal"), sentence)
+        report = self._process.end()
+        code, number = report.get("exit_code"), report.get("signal")
+        if code is None and number is None:
+            return Ended(None, None, str(report.get("failed", "it cannot be killed")))
+        return Ended(code, number, last_sentence(self._log, self._told))
 
 
 def last_sentence(log: Path, start: int = 0) -> str:
@@ -167,13 +157,6 @@ class Lines:
                 event = json.loads(line)
                 if isinstance(event, dict):
                     self._on_event(cast(dict[str, Any], event))
-
-
-def _report(descriptor: int) -> dict[str, Any]:
-    text = b""
-    while not text.endswith(b"\n") and (data := os.read(descriptor, 1 << 16)):
-        text += data
-    return dict(json.loads(text)) if text else {"failed": "its guard was killed"}
 
 
 def _size(path: Path) -> int:

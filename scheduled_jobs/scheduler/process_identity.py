@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.execution.supervisor import name_and_fields
+from common.processes import name_and_fields
 
 #: Start time of a process in /proc/PID/stat, in clock ticks since boot, counted from the state (proc(5): 22).
 _STAT_STARTED = 19

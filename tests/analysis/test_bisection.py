@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.bisection import Answer, End, Question, Said, answer, left, walk
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.bisection import Answer, BisectionEnd, Question, Said, answer, left, walk
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.verdict import Verdict, not_comparable
 
 Judge = Callable[[Question], Said]
 
 
-def walked(count: int, judge: Judge) -> tuple[End, list[Answer]]:
+def walked(count: int, judge: Judge) -> tuple[BisectionEnd, list[Answer]]:
     """Answer every question until the end; no question comes again unless it was unclear."""
     answers: list[Answer] = []
     while isinstance(step := walk(count, answers), Question):
@@ -76,13 +76,13 @@ def test_whatever_is_answered_the_walk_ends_between_what_is_known(count: int, da
 
 def test_six_between_take_three_steps_and_the_pair_itself() -> None:
     end, answers = walked(8, lambda step: "bad" if step.old < 6 <= step.new else "good")
-    assert end == End("pair", 5, 6)
+    assert end == BisectionEnd("pair", 5, 6)
     assert [(one.old, one.new) for one in answers] == [(0, 7), (0, 4), (0, 6), (0, 5), (5, 6)]
 
 
 def test_next_to_the_good_end_the_walk_has_made_the_comparison_already() -> None:
     end, answers = walked(4, lambda step: "bad")
-    assert end == End("pair", 0, 1)
+    assert end == BisectionEnd("pair", 0, 1)
     assert [(one.old, one.new) for one in answers] == [(0, 3), (0, 2), (0, 1)]
 
 
@@ -99,7 +99,7 @@ def test_there_are_two_ends() -> None:
 
 
 def a_result(old: str, new: str, *verdicts: Verdict) -> CaseResult:
-    return CaseResult("k", "eager", Side(old), Side(new), {one.metric: one for one in verdicts})
+    return CaseResult("k", "eager", CaseSide(old), CaseSide(new), {one.metric: one for one in verdicts})
 
 
 def said_by(word: str) -> Said:

@@ -3,7 +3,7 @@
 import pytest
 from builders import an_outcome
 
-from analysis.claims_check import Finding, finding
+from analysis.claims_check import ClaimMeasurement, finding
 from analysis.speedups import Gain
 
 CASE, EAGER = "resnet50/infer/batch=8/precision=int8-static", "resnet50/infer/batch=8/eager"
@@ -56,7 +56,7 @@ def test_a_case_that_was_wrong_or_ran_something_else_has_no_value(status: str) -
     well = an_outcome(replicate=0, metrics={"new_shape": 1.0})
     bad = an_outcome(replicate=1, status=status, metrics={})
     reason = f"1 of 2 replicates ended {status}"
-    assert finding("value", "new_shape", GAINS, [well, bad]) == Finding(None, reason=reason)
+    assert finding("value", "new_shape", GAINS, [well, bad]) == ClaimMeasurement(None, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_a_case_that_was_wrong_or_ran_something_else_has_no_value(status: str) -
     ],
 )
 def test_what_is_not_measured_says_so(kind: str, metric: str, reason: str) -> None:
-    assert finding(kind, metric, GAINS, []) == Finding(None, reason=reason)
+    assert finding(kind, metric, GAINS, []) == ClaimMeasurement(None, reason=reason)
 
 
 def test_a_gain_that_there_is_not_hands_its_reason_on() -> None:
     found = finding("ratio", "latency_floor", [a_gain("speed-up", "latency_floor", None, None, None)], [])
-    assert found == Finding(None, reason="the baseline was not measured")
+    assert found == ClaimMeasurement(None, reason="the baseline was not measured")

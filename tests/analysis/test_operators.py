@@ -7,8 +7,8 @@ import pytest
 from analysis.operators import (
     KERNEL,
     OPERATOR,
-    Change,
-    Origin,
+    OperatorChange,
+    OperatorOrigin,
     difference,
     operators,
     total_us,
@@ -45,8 +45,8 @@ def test_a_difference_is_b_minus_a_with_the_rows_of_one_side_in_it() -> None:
         ("copy_", -4.0),
         ("gemm", 1.0),
     ]
-    assert changes[1] == Change("relu", OPERATOR, None, 2.0, None, 7.0)
-    assert changes[2] == Change("copy_", OPERATOR, 1.0, None, 4.0, None)
+    assert changes[1] == OperatorChange("relu", OPERATOR, None, 2.0, None, 7.0)
+    assert changes[2] == OperatorChange("copy_", OPERATOR, 1.0, None, 4.0, None)
 
 
 def test_the_other_way_round_every_sign_changes() -> None:
@@ -70,6 +70,6 @@ def test_a_kernel_and_an_operator_of_one_name_are_two() -> None:
 def test_tables_that_differ_are_refused_with_the_reason(name: str) -> None:
     same = {"workload": "mlp/infer/-", "hardware": "H200", "profile": "quiet", "device": "cpu"}
     same["harness"] = "0123456789ab"
-    one, other = Origin(**same), Origin(**{**same, name: "another"})
+    one, other = OperatorOrigin(**same), OperatorOrigin(**{**same, name: "another"})
     assert unlike(one, one) == ""
     assert unlike(one, other) == f"they differ in their {name}: {same[name]} and another"

@@ -19,7 +19,7 @@ from analysis.staleness import (
     unplanned_since,
     waiting,
 )
-from db.runs.outcome_counts import Ending
+from records.outcomes import OutcomeCount
 from records.tasks import SUPERSEDED, SchedulerSeen, Task
 from reports.text import staleness_text
 from reports.text.staleness_text import in_words
@@ -114,8 +114,8 @@ def test_back_is_what_was_seen_since_and_not_what_is_merely_forgotten() -> None:
     assert not is_back("night", name, DUE, [], [a_task(due_at=DUE - timedelta(days=1))])
 
 
-def endings(run: str, **statuses: str) -> tuple[str, list[Ending]]:
-    return run, [Ending(run, case, status, 2, f"why {status}") for case, status in statuses.items()]
+def endings(run: str, **statuses: str) -> tuple[str, list[OutcomeCount]]:
+    return run, [OutcomeCount(run, case, status, 2, f"why {status}") for case, status in statuses.items()]
 
 
 def test_coverage_fell_where_a_case_was_measured_in_half_of_the_nights_and_is_not_now() -> None:
@@ -138,7 +138,7 @@ def test_coverage_fell_where_a_case_was_measured_in_half_of_the_nights_and_is_no
 
 def test_a_case_of_which_one_replicate_is_left_is_still_measured() -> None:
     by_run = dict([endings("run-9", a="oom"), endings("run-8", a="ok")])
-    by_run["run-9"].append(Ending("run-9", "a", "ok", 1, ""))
+    by_run["run-9"].append(OutcomeCount("run-9", "a", "ok", 1, ""))
     assert fallen(a_task(), ["run-8"], by_run) == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configuration.data_dirs import Places, resolve_places
+from configuration.data_dirs import DataDirs, resolve_places
 from configuration.errors import UnwritablePlace
 from configuration.settings import load_settings
 
@@ -45,7 +45,7 @@ def world() -> Iterator[Path]:
         shutil.rmtree(root)
 
 
-def resolve(cwd: Path, home: Path, **variables: str) -> Places:
+def resolve(cwd: Path, home: Path, **variables: str) -> DataDirs:
     """The places found from `cwd` by somebody whose home is `home`."""
     environ = {"HOME": str(home), **variables}
     return resolve_places(load_settings(cwd=cwd, environ=environ), environ=environ)
@@ -53,7 +53,7 @@ def resolve(cwd: Path, home: Path, **variables: str) -> Places:
 
 def test_a_writable_folder_is_taken_as_it_is(tmp_path: Path) -> None:
     places = resolve(tmp_path, tmp_path / "home")
-    assert places == Places(tmp_path / ".pyrometer", f"sqlite:///{tmp_path}/pyrometer.db", ())
+    assert places == DataDirs(tmp_path / ".pyrometer", f"sqlite:///{tmp_path}/pyrometer.db", ())
     assert list(tmp_path.iterdir()) == [tmp_path / ".pyrometer"]
     assert list(places.data_dir.iterdir()) == []
 
@@ -176,7 +176,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_still_the_right_place(full_disk: Path, tmp_path: Path) -> None:
     places = resolve(full_disk, tmp_path)
-    assert places == Places(full_disk / ".pyrometer", f"sqlite:///{full_disk}/pyrometer.db", ())
+    assert places == DataDirs(full_disk / ".pyrometer", f"sqlite:///{full_disk}/pyrometer.db", ())
 
 
 def test_a_server_has_no_folder_to_try(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.metric_definitions import save_metrics
 from db.runs.store import save_measurements, save_outcomes, save_run
-from interchange.errors import Place
-from interchange.foreign_runs import Failure, Origin, Point, assembled, case_key
+from interchange.errors import SourcePlace
+from interchange.foreign_runs import Failure, ForeignOrigin, Point, assembled, case_key
 from records.kinds import RunSource
 from records.runs import RunSummary
 
@@ -28,7 +28,7 @@ HOSTILE = "<img src=x onerror=alert(1)> **b** [x](javascript:alert(1)) :red[r] $
 
 def put(url: str, format: str, suite: str, told: str, hardware: str, failed: int, started: datetime) -> str:
     """Store a run of another tool in which every text is `told` and `failed` cases crashed; its id."""
-    origin = Origin(
+    origin = ForeignOrigin(
         format=format,
         suite=suite,
         started_at=started,
@@ -38,7 +38,7 @@ def put(url: str, format: str, suite: str, told: str, hardware: str, failed: int
         environment=told,
         facts={"file": f"{told}.csv"},
     )
-    place = Place("a.csv")
+    place = SourcePlace("a.csv")
     case = case_key(told, "infer", {"batch": told})
     points = [
         Point(case=case, metric="latency", unit="ms", better="lower", values=(3.0, 4.0), place=place),

@@ -21,7 +21,7 @@ from dashboard.machines import timetable
 from db.connection.engine import Database
 from db.queue import commands as queue
 from db.runs import store
-from interchange.errors import Place
+from interchange.errors import SourcePlace
 from records.tasks import LastFire, NewTask
 from workflows.transfer import submit
 
@@ -223,7 +223,7 @@ def test_what_a_script_submits_hides_no_run_of_the_machine_where_that_was_typed(
     own = a_run("own-run", started_at=begun, state="running", machine=here)
     store.save_run(database, own)
     sent = json.dumps({"suite": "team", "case": "mine/train", "metrics": {"latency": {"value": 12.5}}})
-    (later,), _ = submit.submit(sent, Place("stdin"), begun + HOUR, database, submit.machine_of)
+    (later,), _ = submit.submit(sent, SourcePlace("stdin"), begun + HOUR, database, submit.machine_of)
     page = open_page(url, PAGE)
     (machine,) = rows(page, "Machines")
     assert machine.startswith(here.name) and "– by hand" in machine and "own-run by hand" in machine

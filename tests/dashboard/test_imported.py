@@ -14,7 +14,7 @@ from dashboard.components import markup, parts, wording
 from db.connection.engine import open_database
 from db.runs import queries
 from db.runs.metric_definitions import metric_definitions
-from interchange.errors import Place
+from interchange.errors import SourcePlace
 from interchange.formats import FORMATS
 from records.outcomes import MetricDefinition
 from workflows.transfer.import_runs import arrive
@@ -36,7 +36,7 @@ def imported_url(tmp_path_factory: pytest.TempPathFactory) -> str:
             if name != "pyrometer":
                 arrive(written(folder / name, sample), None, database, lambda stored: None)
         text = of_json("results.json", SUBMITTED)[0]["results.json"].decode()
-        submit(text, Place("results.json"), None, database, machine_of)
+        submit(text, SourcePlace("results.json"), None, database, machine_of)
     return url
 
 

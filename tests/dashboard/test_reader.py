@@ -11,7 +11,7 @@ from postgres_server import PostgresServer
 from sqlalchemy import make_url
 
 from cli.output.reporter import TerminalReporter
-from configuration.data_dirs import Places
+from configuration.data_dirs import DataDirs
 from configuration.settings import load_settings
 from db.connection.engine import open_database
 from db.runs import queries, store
@@ -40,7 +40,7 @@ def test_a_reader_serves_and_leaves_journals_to_others(
 
     path = write_journal(tmp_path, "run-2")
     settings = load_settings(environ={}, cwd=tmp_path)
-    store_pending(AppContext(settings, Places(tmp_path, reader, ()), TerminalReporter(), ""))
+    store_pending(AppContext(settings, DataDirs(tmp_path, reader, ()), TerminalReporter(), ""))
     said = capsys.readouterr().err
     assert said.startswith("note: The database postgresql://pyrometer_reader@") and said.count("\n") == 1
     assert "may only be read by this account: permission denied for" in said

@@ -35,7 +35,7 @@ from dashboard.upgrades.rules import RuleChanges
 from db.connection.engine import open_database
 from db.runs import queries
 from db.schema import core_tables as tables
-from reports.upgrade_report import FORMATS, Judged
+from reports.upgrade_report import FORMATS, JudgedUpgrade
 from workflows.load_run import judge_told, retell
 
 PAGE = "app_pages/upgrade.py"
@@ -68,7 +68,7 @@ def filled(stored: Callable[..., Path], tmp_path: Path) -> Filled:
     return fill
 
 
-def judged(url: str, changed: RuleChanges | None = None) -> Judged:
+def judged(url: str, changed: RuleChanges | None = None) -> JudgedUpgrade:
     """What the page judges, by the rules of its address."""
     return load.judged_by(url, RUN, 0, "complete", changed or RuleChanges()).judged
 

@@ -8,20 +8,20 @@ import pytest
 from builders import a_run
 from report_builders import a_result, an_exact_verdict, reported
 
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from dashboard.upgrades.sections import Report, report
 from reports import sentences, wording
 from reports.text.reason_text import decision_body, sentence
-from reports.upgrade_report import Judged
+from reports.upgrade_report import JudgedUpgrade
 
-GONE = a_result("gone/infer/-/eager", new=Side("crashed", "no"), verdicts={})
+GONE = a_result("gone/infer/-/eager", new=CaseSide("crashed", "no"), verdicts={})
 NOISE = {"noise": 0.3}
 
 
 def told(cases: Sequence[CaseResult], policy: Policy | None = None) -> Report:
-    return report(a_run(), Judged(*reported(cases, policy)))
+    return report(a_run(), JudgedUpgrade(*reported(cases, policy)))
 
 
 def section(found: Report, title: str) -> str:
@@ -94,7 +94,7 @@ def test_why_the_interval_of_a_mean_over_one_case_is_not_the_cases_own() -> None
     assert told_once in section(told(cases), "Over all")
     subject, results, upgrade = reported(cases)
     one_look = replace(subject, plan=replace(subject.plan, smallest=6, largest=6))
-    assert told_once not in section(report(a_run(), Judged(one_look, results, upgrade)), "Over all")
+    assert told_once not in section(report(a_run(), JudgedUpgrade(one_look, results, upgrade)), "Over all")
 
 
 def test_what_a_case_may_do_is_no_ground_to_go() -> None:

@@ -23,7 +23,7 @@ from builders import MLP, RESNET, a_night, a_recording, a_run, an_environment, a
 from sqlalchemy import Connection, create_engine, func, insert, inspect, select
 
 from db.connection.connection import make_engine, parse_url
-from db.connection.engine import Database, Upgrade, open_database, upgrade
+from db.connection.engine import Database, SchemaUpgrade, open_database, upgrade
 from db.errors import DamagedTelemetry, DatabaseError, DatabaseUnavailable, SchemaTooNew, SchemaTooOld
 from db.findings import notices
 from db.findings import store as findings
@@ -520,14 +520,14 @@ def test_no_copy_no_migration(old_file: Path, next_revision: Path) -> None:
 def test_postgres_migrates_only_on_request(old_url: str, next_revision: Path) -> None:
     with pytest.raises(SchemaTooOld, match=rf"has schema {TODAY}, .* needs 9999: run `pyrometer db upgrade`"):
         open_database(old_url)
-    assert upgrade(old_url) == Upgrade(before=TODAY, after="9999", backup=None)
-    assert upgrade(old_url) == Upgrade(before="9999", after="9999", backup=None)
+    assert upgrade(old_url) == SchemaUpgrade(before=TODAY, after="9999", backup=None)
+    assert upgrade(old_url) == SchemaUpgrade(before="9999", after="9999", backup=None)
     with open_database(old_url) as database:
         _assert_filled(database)
 
 
 def test_an_upgrade_says_what_it_did(empty_url: str) -> None:
-    assert upgrade(empty_url) == Upgrade(before=None, after=schema.head(), backup=None)
+    assert upgrade(empty_url) == SchemaUpgrade(before=None, after=schema.head(), backup=None)
     with open_database(empty_url, create=False) as database:
         assert queries.count_runs(database) == 0
 

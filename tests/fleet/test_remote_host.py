@@ -177,9 +177,9 @@ def test_a_killed_child_and_a_killed_guard_are_told(
     node = engine.nodes_here["two"]
     with under_way(lambda: head.measure("patient", name="two", run=other)) as future:
         midway(node)
-        (guard,) = processes(node.folder, "scheduled_jobs.scheduler.child_guard")
+        (guard,) = processes(node.folder, "common.supervisor")
         guard.kill()
-    assert future.result() == Ended(None, None, "its guard was killed")
+    assert future.result() == Ended(None, None, "the supervisor was killed")
     # Its child is asked by the kernel, and keeps what it has; the next one waits for that.
     node.go_on()
     assert head.resume(name="two", run=other) == WELL

@@ -8,12 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interchange.errors import Place
-from interchange.foreign_runs import Failure, Origin, Point, assembled, case_key, is_undated, plain, slug
+from interchange.errors import SourcePlace
+from interchange.foreign_runs import (
+    Failure,
+    ForeignOrigin,
+    Point,
+    assembled,
+    case_key,
+    is_undated,
+    plain,
+    slug,
+)
 
 WHEN = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
-ORIGIN = Origin(format="tool", suite="nightly", started_at=WHEN, machine="box", hardware="A100")
-HERE = Place("results.json", 3, "metrics.speed")
+ORIGIN = ForeignOrigin(format="tool", suite="nightly", started_at=WHEN, machine="box", hardware="A100")
+HERE = SourcePlace("results.json", 3, "metrics.speed")
 SPEED = Point(
     case="net/infer/-/eager",
     metric="tool.speed",
@@ -74,7 +83,7 @@ def test_what_cannot_be_used_is_set_aside_with_its_place(points: list[Point], se
 
 
 def test_the_same_origin_is_the_same_run_and_any_other_is_another() -> None:
-    def run(origin: Origin) -> str:
+    def run(origin: ForeignOrigin) -> str:
         return assembled(origin, [SPEED])[0].run.id
 
     elsewhere = WHEN.astimezone(timezone(timedelta(hours=5)))

@@ -7,13 +7,13 @@ import pytest
 from exchange_samples import SAMPLES, written
 
 from interchange import formats
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.files import NO_TIME
 from interchange.imported import Imported
 from interchange.overrides import restated
 
 DATE = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
-HERE = Place("file")
+HERE = SourcePlace("file")
 
 
 def sample(folder: Path, name: str) -> Imported:

@@ -10,12 +10,12 @@ import pytest
 
 from interchange import reading
 from interchange.accumulator import MOST_PROBLEMS, Gathered
-from interchange.errors import BadFile, Place
-from interchange.foreign_runs import Origin
+from interchange.errors import BadFile, SourcePlace
+from interchange.foreign_runs import ForeignOrigin
 from interchange.importers import action_benchmark, pytest_benchmark
 from interchange.reading import At, bytes_of, csv_rows, json_of, number_in
 
-HERE = Place("here")
+HERE = SourcePlace("here")
 
 
 def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_key_that_is_there_twice_is_refused() -> None:
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
-    def aside(place: Place, sentence: str) -> None:
+    def aside(place: SourcePlace, sentence: str) -> None:
         raise AssertionError(sentence)
 
     with pytest.raises(BadFile, match='line 1: has two columns "a"'):
@@ -101,7 +101,7 @@ def test_problems_that_were_there_at_first_count_too() -> None:
     gathered = Gathered("x")
     for _ in range(MOST_PROBLEMS):
         gathered.aside(HERE, "no")
-    gathered.add(Origin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), HERE, ())
+    gathered.add(ForeignOrigin(format="x", suite="s", started_at=datetime(2026, 9, 1, tzinfo=UTC)), HERE, ())
     assert (len(gathered.set_aside), gathered.more) == (MOST_PROBLEMS, 1)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from report_builders import NASTY, Report, a_large_upgrade, a_mixed_upgrade, a_result, every_kind, reported
 
-from analysis.comparison.case_results import Side
+from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
 from reports.markdown import upgrade_markdown
 from reports.text.reason_text import sentence
@@ -22,7 +22,7 @@ UPGRADES = {
     "large": a_large_upgrade(),
     "unclear": an_unclear_upgrade(),
     "empty": reported([]),
-    "broken": reported([a_result("a/infer/-/eager", new=Side("wrong"), verdicts={})]),
+    "broken": reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
 }
 
 

@@ -15,7 +15,7 @@ from report_builders import (
     reported,
 )
 
-from analysis.comparison.case_results import Side
+from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold
 from reports.page import upgrade_html
@@ -28,7 +28,7 @@ UPGRADES = {
     "empty": reported([]),
     "go": reported([a_result(f"case{n}/infer/-/eager", -3.0) for n in range(3)]),
     "unclear": reported([a_result(f"case{n}/infer/-/eager", 0.4, noise=5.0) for n in range(6)]),
-    "broken": reported([a_result("a/infer/-/eager", new=Side("wrong"), verdicts={})]),
+    "broken": reported([a_result("a/infer/-/eager", new=CaseSide("wrong"), verdicts={})]),
     "counts": reported(
         [
             a_result(f"c{n}/infer/-/eager", verdicts={"graph_breaks": an_exact_verdict("graph_breaks", n, 2)})

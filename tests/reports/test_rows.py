@@ -10,7 +10,7 @@ from report_builders import (
     reported,
 )
 
-from analysis.comparison.case_results import Side
+from analysis.comparison.case_results import CaseSide
 from analysis.comparison.policy import Policy
 from reports.rows import grid, left_out, rows, standings, table_rows, techniques, without_ratio
 
@@ -42,7 +42,8 @@ def test_the_weight_of_a_case_is_part_of_its_impact() -> None:
 
 def test_a_case_ends_in_words_without_its_last_ones() -> None:
     each = {
-        row.case: row for row in rows(*reported([a_result("a", new=Side("crashed", "x" * 500), verdicts={})]))
+        row.case: row
+        for row in rows(*reported([a_result("a", new=CaseSide("crashed", "x" * 500), verdicts={})]))
     }
     assert each["a"].summary == "broken: new ended crashed"
 

@@ -14,9 +14,11 @@ import pytest
 from measuring import alive, wait_until
 from measuring_site import PATIENCE_SECONDS
 
-from runner.execution import supervisor
+from common.processes import descendants
+from common.supervisor import Log
 from runner.execution.contender import explain
-from runner.execution.supervisor import Log
+
+SUPERVISOR = (sys.executable, "-m", "common.supervisor")
 
 
 class Supervised:
@@ -31,9 +33,9 @@ class Supervised:
         more = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-I", "-S", supervisor.__file__),
+                *SUPERVISOR,
                 *("--lifeline", str(lifeline), "--report", str(report), "--log", str(self.log)),
-                *("--deadline", str(deadline), *more, "--", "/bin/sh", "-c", script),
+                *("--sample", "--deadline", str(deadline), *more, "--", "/bin/sh", "-c", script),
             ],
             pass_fds=(lifeline, report),
         )
@@ -153,7 +155,7 @@ def test_forking_without_end_ends(supervise: Supervise, tmp_path: Path) -> None:
     supervised.order(b"k")
     report = supervised.report()
     assert report["left_over"] == []
-    assert list(supervisor.descendants(supervised.process.pid)) == []
+    assert list(descendants(supervised.process.pid)) == []
 
 
 def test_the_memory_of_the_tree_counts_children(supervise: Supervise) -> None:
@@ -179,7 +181,7 @@ def test_a_program_that_does_not_exist_fails_in_a_sentence(tmp_path: Path) -> No
     read, report = os.pipe()
     options = ("--lifeline", str(lifeline), "--report", str(report), "--log", str(tmp_path / "log"))
     subprocess.run(
-        [sys.executable, supervisor.__file__, *options, "--deadline", "60", "--", "/no/such/program"],
+        [*SUPERVISOR, *options, "--deadline", "60", "--", "/no/such/program"],
         pass_fds=(lifeline, report),
         check=True,
     )

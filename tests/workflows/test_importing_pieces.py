@@ -17,7 +17,7 @@ from db.connection.engine import Database, open_database
 from db.errors import DatabaseUnavailable
 from db.runs import queries, store
 from interchange import own
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.imported import Imported, ImportedRun
 from records.outcomes import Measurement, Outcome, Replicate
 from records.runs import Run
@@ -28,7 +28,7 @@ from workflows.transfer.import_runs import Amount, Arrived, arrive, keep
 from workflows.transfer.merge_runs import UNFINISHED
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACE = Place("runs.jsonl")
+PLACE = SourcePlace("runs.jsonl")
 OURS, FOREIGN = "20260901-020000-1f3a", "20260901-020000-tool-0123abcd"
 
 

@@ -9,7 +9,7 @@ from builders import MLP, a_run, an_outcome, measurements_for
 
 from db.connection.engine import Database
 from db.runs import queries, store
-from interchange.errors import Place
+from interchange.errors import SourcePlace
 from interchange.foreign_runs import machine_called
 from interchange.imported import Imported, ImportedRun
 from records.outcomes import Outcome
@@ -22,7 +22,7 @@ RUN = "20260901-020000-tool-0123abcd"
 
 def kept(database: Database, *outcomes: Outcome) -> Arrived:
     one = ImportedRun(a_run(RUN, planned=1), outcomes, tuple(measurements_for(outcomes)))
-    return keep("tool", [Imported("tool", (one,))], Place("f"), database, lambda stored: None)
+    return keep("tool", [Imported("tool", (one,))], SourcePlace("f"), database, lambda stored: None)
 
 
 def an_end(status: str = "ok", **metrics: float) -> Outcome:
@@ -99,7 +99,7 @@ def test_a_piece_that_tells_only_numbers_is_held_against_the_processes_as_well(s
         ImportedRun(run, (), tuple(measurements_for(outcomes))),
     ]
     parts = [Imported("tool", (each,)) for each in pieces]
-    arrived = keep("tool", parts, Place("f"), sqlite, lambda stored: None)
+    arrived = keep("tool", parts, SourcePlace("f"), sqlite, lambda stored: None)
     assert arrived.new == Amount(0, 1, 0) and len(arrived.set_aside) == 2
     assert numbers(sqlite) == [(4.9, 1)]
 

@@ -21,7 +21,7 @@ from db.runs.upgrades import upgrade_runs
 from records.kinds import RunKind
 from reports.body import upgrade_json
 from reports.text.reason_text import sentence
-from reports.upgrade_report import Judged, judged
+from reports.upgrade_report import JudgedUpgrade, judged
 from runner import journal
 from runner.errors import JournalError
 from runner.journal import Journal
@@ -44,7 +44,7 @@ STORIES = {
 }
 
 
-def from_journal(data_dir: Path) -> Judged:
+def from_journal(data_dir: Path) -> JudgedUpgrade:
     """The verdict as `pyrometer report` makes it where the journal lies."""
     told = retell(data_dir, RUN, lambda: open_database("sqlite://"))
     assert told.header is not None
@@ -53,7 +53,7 @@ def from_journal(data_dir: Path) -> Judged:
     return found
 
 
-def from_database(database: Database) -> Judged:
+def from_database(database: Database) -> JudgedUpgrade:
     """The verdict of what the database holds, and nothing else."""
     run = queries.run_record(database, RUN)
     assert run is not None
@@ -62,7 +62,7 @@ def from_database(database: Database) -> Judged:
     return judged(run, comparison, queries.outcomes_of_run(database, RUN))
 
 
-def as_json(found: Judged) -> dict[str, Any]:
+def as_json(found: JudgedUpgrade) -> dict[str, Any]:
     """The report, but for its end, which a journal that is told of later does not tell."""
     body = upgrade_json(found.subject, found.results, found.upgrade)
     del body["run"]["ended_at"]

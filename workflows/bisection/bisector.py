@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from analysis.bisection import End, Question, answer, walk
+from analysis.bisection import BisectionEnd, Question, answer, walk
 from analysis.comparison.comparison import MOST_PAIRS, Comparison
 from analysis.comparison.plan import Plan
 from analysis.comparison.policy import Policy
@@ -159,7 +159,7 @@ class Bisector:
         """Whether there is anything to go on with."""
         return bool(self.bisection.steps or self.bisection.current)
 
-    def to_its_end(self) -> End | None:
+    def to_its_end(self) -> BisectionEnd | None:
         """Compare until the walk ends; None where somebody interrupted it.
 
         Raises UsageError, RunnerError or JobError for what only people can mend.
@@ -172,7 +172,7 @@ class Bisector:
             asked = walk(len(self.bisection.candidates), self.bisection.answers)
             if self.bisection.current:
                 step = self._left_over(self.bisection.current)
-            elif isinstance(asked, End):
+            elif isinstance(asked, BisectionEnd):
                 return asked
             else:
                 step = None if self._interrupts.asked() else self._compared(asked)
@@ -194,7 +194,7 @@ class Bisector:
     def _forgive(self) -> None:
         """Try those again that could not be had, where the walk has ended for want of them."""
         end = walk(len(self.bisection.candidates), self.bisection.answers)
-        if isinstance(end, End):
+        if isinstance(end, BisectionEnd):
             kept = [step for step in self.bisection.steps if step.run or step.new not in end.between]
             self.bisection = replace(self.bisection, steps=tuple(kept))
 

@@ -15,8 +15,8 @@ from db.connection.transaction import together
 from db.errors import DatabaseError
 from db.runs import queries
 from interchange import formats, own
-from interchange.errors import BadFile, Place
-from interchange.imported import Imported, ImportedRun, Problem
+from interchange.errors import BadFile, SourcePlace
+from interchange.imported import Imported, ImportedRun, ImportProblem
 from interchange.overrides import JOURNAL
 from interchange.reading import refuse_streams
 from runner import journal
@@ -35,7 +35,7 @@ _SNIFFED = 64
 #: Called with how many runs of a file are stored.
 Progress = Callable[[int], None]
 #: Called with each part of what was read, and where; answers what is stored of it. May raise BadFile.
-Restate = Callable[[Imported, Place], Imported]
+Restate = Callable[[Imported, SourcePlace], Imported]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Arrived:
     format: str
     held: Amount
     new: Amount
-    set_aside: tuple[Problem, ...] = ()
+    set_aside: tuple[ImportProblem, ...] = ()
 
 
 def files(path: Path, name: str | None = None) -> Iterator[Path]:
@@ -66,7 +66,7 @@ def _is_one(folder: Path, name: str | None) -> bool:
     return formats.is_one(folder, name) and not any(folder.rglob(journal.FILE))
 
 
-def _as_told(imported: Imported, place: Place) -> Imported:
+def _as_told(imported: Imported, place: SourcePlace) -> Imported:
     return imported
 
 
@@ -84,7 +84,7 @@ def arrive(
     Without a `database` everything is new; with `dry_run` nothing is kept. `restate` may say more of what was
     read than the file does. Raises UnknownFormat, BadFile, and DatabaseError.
     """
-    place = Place(path.name)
+    place = SourcePlace(path.name)
     try:
         # Before anybody looks into it: whoever opens a pipe waits for who writes to it.
         refuse_streams(path)
@@ -106,7 +106,7 @@ def arrive(
 def keep(
     name: str,
     parts: Iterable[Imported],
-    place: Place,
+    place: SourcePlace,
     database: Database | None,
     progress: Progress,
     *,
@@ -158,10 +158,10 @@ def _whole(database: Database | None, dry_run: bool) -> Generator[Database | Non
 class _Keeping:
     """The runs of one file on their way in."""
 
-    def __init__(self, place: Place, database: Database | None, dry_run: bool) -> None:
+    def __init__(self, place: SourcePlace, database: Database | None, dry_run: bool) -> None:
         self.held = Amount()
         self.new = Amount()
-        self.problems: list[Problem] = []
+        self.problems: list[ImportProblem] = []
         self._place = place
         self._database = database
         self._dry_run = dry_run
@@ -227,7 +227,7 @@ class _Keeping:
         return f"here only in part, and {_REST}"
 
     def _problem(self, sentence: str) -> None:
-        self.problems.append(Problem(self._place, sentence))
+        self.problems.append(ImportProblem(self._place, sentence))
 
 
 def _with_a_look_ahead(pieces: Iterable[_Taken]) -> Iterator[tuple[_Taken, bool]]:
@@ -270,7 +270,7 @@ def _journal(path: Path) -> Path | None:
 
 def _from_journal(path: Path, database: Database | None, dry_run: bool) -> Arrived:
     """Store a journal through the same door as our own."""
-    place = Place(path.name)
+    place = SourcePlace(path.name)
     if journal.in_use(path):
         raise BadFile(place, "a run is writing it just now")
     with tempfile.TemporaryDirectory(prefix="pyrometer-") as folder:
@@ -297,7 +297,7 @@ def _stored(database: Database, run: str) -> Amount:
     return Amount(int(known), len(outcomes), len(numbers))
 
 
-def _torn(place: Place, line: str) -> Problem:
+def _torn(place: SourcePlace, line: str) -> ImportProblem:
     """A line that a journal set aside: `line 3: torn`."""
     number, _, reason = line.removeprefix("line ").partition(": ")
-    return Problem(replace(place, line=int(number)), reason)
+    return ImportProblem(replace(place, line=int(number)), reason)

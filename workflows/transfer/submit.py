@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from db.connection.engine import Database
-from interchange.errors import Place
+from interchange.errors import SourcePlace
 from interchange.foreign_runs import digest, machine_called
 from interchange.importers import submitted
 from interchange.importers.submitted import Gpu
@@ -17,7 +17,7 @@ from .import_runs import Arrived, keep
 
 def submit(
     text: str,
-    place: Place,
+    place: SourcePlace,
     written_at: datetime | None,
     database: Database,
     named: Callable[[Sequence[Gpu]], Machine],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.reading import At
 
 #: Deeper settings are refused.
@@ -41,9 +41,9 @@ def settings(text: str, name: str) -> dict[str, At]:
         return _scalars(text, name)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise BadFile(Place(name, line), f"is not YAML: {error.problem}") from None
+        raise BadFile(SourcePlace(name, line), f"is not YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise BadFile(Place(name), f"is not YAML: {' '.join(str(error).split())}") from None
+        raise BadFile(SourcePlace(name), f"is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _scalars(text: str, name: str) -> dict[str, At]:
@@ -52,7 +52,7 @@ def _scalars(text: str, name: str) -> dict[str, At]:
     stack: list[_Collection] = []
     documents = 0
     for event in yaml.parse(text, yaml.SafeLoader):
-        place = Place(name, event.start_mark.line + 1)
+        place = SourcePlace(name, event.start_mark.line + 1)
         documents += isinstance(event, yaml.DocumentStartEvent)
         if documents > 1:
             raise BadFile(place, "is a second document")
@@ -63,7 +63,7 @@ def _scalars(text: str, name: str) -> dict[str, At]:
                 stack[-1].key = _key(event, place)
                 continue
             path = stack[-1].next_path() if stack else ""
-            place = Place(name, place.line, path)
+            place = SourcePlace(name, place.line, path)
             if path in keys:
                 raise BadFile(place, "is there twice")
             keys.add(path)
@@ -75,13 +75,13 @@ def _scalars(text: str, name: str) -> dict[str, At]:
     return found
 
 
-def _key(event: yaml.NodeEvent, place: Place) -> str:
+def _key(event: yaml.NodeEvent, place: SourcePlace) -> str:
     if not isinstance(event, yaml.ScalarEvent):
         raise BadFile(place, "has a key that is no text")
     return event.value
 
 
-def _check(event: yaml.NodeEvent, stack: list[_Collection], place: Place) -> None:
+def _check(event: yaml.NodeEvent, stack: list[_Collection], place: SourcePlace) -> None:
     """Raise BadFile for a node that settings do not have."""
     if isinstance(event, yaml.AliasEvent) or event.anchor or getattr(event, "tag", None):
         raise BadFile(place, "has an alias or a tag")

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from interchange.accumulator import Gathered
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.files import head, made_at
 from interchange.foreign_runs import Failure
-from interchange.imported import Imported, Problem
+from interchange.imported import Imported, ImportProblem
 from interchange.reading import At, csv_rows, json_of, text_of
 
 from . import points as optimum_points
 from .hydra_yaml import settings as hydra_settings
-from .settings import Settings, flattened
+from .settings import OptimumSettings, flattened
 
 NAME = "optimum"
 TITLE = "optimum-benchmark reports"
@@ -45,10 +45,10 @@ class _File:
         try:
             return text_of(self.path)
         except BadFile as error:
-            raise BadFile(Place(self.name), error.sentence) from None
+            raise BadFile(SourcePlace(self.name), error.sentence) from None
 
     def json(self) -> At:
-        return json_of(self.text(), Place(self.name))
+        return json_of(self.text(), SourcePlace(self.name))
 
 
 def knows(path: Path) -> bool:
@@ -83,16 +83,16 @@ def read(path: Path) -> Imported:
         _compare(gathered, tables)
     else:
         _read_file(gathered, _File(path, path.name))
-    return gathered.imported(Place(path.name))
+    return gathered.imported(SourcePlace(path.name))
 
 
 def _folders(gathered: Gathered, path: Path) -> Iterator[tuple[Path, set[str]]]:
     def unreadable(error: OSError) -> None:
-        gathered.aside(Place(os.path.relpath(error.filename, path)), error.strerror or str(error))
+        gathered.aside(SourcePlace(os.path.relpath(error.filename, path)), error.strerror or str(error))
 
     for number, (folder, folders, files) in enumerate(os.walk(path, onerror=unreadable)):
         if number >= _MOST_FOLDERS:
-            raise BadFile(Place(path.name), f"holds more than {_MOST_FOLDERS} folders")
+            raise BadFile(SourcePlace(path.name), f"holds more than {_MOST_FOLDERS} folders")
         folders.sort()
         yield Path(folder), set(files)
 
@@ -112,12 +112,12 @@ def _read_folder(gathered: Gathered, folder: Path, names: set[str], root: Path) 
     # These two hold the same run.
     if _BENCHMARK in names and is_read(_BENCHMARK):
         if _REPORT in names:
-            repeat = Problem(Place(file(_REPORT).name), f"{_BENCHMARK} beside it holds the run")
+            repeat = ImportProblem(SourcePlace(file(_REPORT).name), f"{_BENCHMARK} beside it holds the run")
             gathered.repeats.append(repeat)
     elif _REPORT in names:
         is_read(_REPORT)
     elif _CONFIG in names:
-        gathered.aside(Place(file(_CONFIG).name), f"has no {_REPORT} beside it")
+        gathered.aside(SourcePlace(file(_CONFIG).name), f"has no {_REPORT} beside it")
     results = [name for name in _RESULTS if name in names]
     for name in results or [_HYDRA] * (_HYDRA in names):
         is_read(name)
@@ -127,13 +127,15 @@ def _compare(gathered: Gathered, tables: Iterable[_File]) -> None:
     """Say of tables made of runs' folders how many of their rows are in none of those that were read."""
     runs = [{(each.metric, each.point) for each in run.measurements} for run in gathered.runs.values()]
     for table in tables:
-        place = Place(table.name)
+        place = SourcePlace(table.name)
         try:
             if table.path.name == _SHORT:
                 if _names(table) - _names(table.beside(_SUMMARIES[0])):
                     gathered.aside(place, _NO_SETTINGS)
                 else:
-                    gathered.repeats.append(Problem(place, f"{_SUMMARIES[0]} beside it has the same rows"))
+                    gathered.repeats.append(
+                        ImportProblem(place, f"{_SUMMARIES[0]} beside it has the same rows")
+                    )
                 continue
             scratch = Gathered(NAME)
             rows = [
@@ -147,7 +149,7 @@ def _compare(gathered: Gathered, tables: Iterable[_File]) -> None:
         if missing:
             gathered.aside(place, f"has {missing} of {len(rows)} rows in no folder here: import it by itself")
         else:
-            gathered.repeats.append(Problem(place, "repeats what the runs' folders hold"))
+            gathered.repeats.append(ImportProblem(place, "repeats what the runs' folders hold"))
 
 
 def _names(table: _File) -> set[str]:
@@ -161,7 +163,7 @@ def _names(table: _File) -> set[str]:
 
 def _read_file(gathered: Gathered, file: _File) -> None:
     if file.path.name == _SHORT:
-        raise BadFile(Place(file.name), _NO_SETTINGS)
+        raise BadFile(SourcePlace(file.name), _NO_SETTINGS)
     if file.path.name == _HYDRA or file.path.name in _RESULTS:
         _read_2023(gathered, file)
     elif file.path.suffix == ".csv":
@@ -178,10 +180,10 @@ def _read_report(gathered: Gathered, file: _File) -> None:
         config, report = document, file.beside(_REPORT).json()
     else:
         if not file.beside(_CONFIG).path.is_file():
-            raise BadFile(Place(file.name), f"has no {_CONFIG} beside it")
+            raise BadFile(SourcePlace(file.name), f"has no {_CONFIG} beside it")
         config, report = file.beside(_CONFIG).json(), document
     config.need("backend").object()
-    settings = Settings.of(flattened(config))
+    settings = OptimumSettings.of(flattened(config))
     case = settings.case()
     points = list(optimum_points.of_report(gathered, case, report))
     origin = settings.origin(NAME, made_at(file.path), points)
@@ -193,11 +195,11 @@ def _read_2023(gathered: Gathered, file: _File) -> None:
     """The settings of a folder with its results; a folder without results is a case that was lost."""
     hydra = file.beside(_HYDRA)
     if not hydra.path.is_file():
-        raise BadFile(Place(file.name), f"has no {_HYDRA} beside it, which holds the settings")
+        raise BadFile(SourcePlace(file.name), f"has no {_HYDRA} beside it, which holds the settings")
     values = hydra_settings(hydra.text(), hydra.name)
-    settings = Settings.of({path: at.value for path, at in values.items()})
+    settings = OptimumSettings.of({path: at.value for path, at in values.items()})
     if not settings.first("backend.name"):
-        raise BadFile(Place(hydra.name), "holds no backend.name")
+        raise BadFile(SourcePlace(hydra.name), "holds no backend.name")
     tables = [file] if file.path != hydra.path else [file.beside(name) for name in _RESULTS]
     tables = [table for table in tables if table.path.is_file()]
     for table in tables:
@@ -206,7 +208,7 @@ def _read_2023(gathered: Gathered, file: _File) -> None:
     if not tables:
         reason = f"there is no {' or '.join(_RESULTS)} beside {_HYDRA}"
         failure = Failure(settings.case(), "lost", reason)
-        gathered.add(settings.origin(NAME, made_at(hydra.path), ()), Place(hydra.name), (), [failure])
+        gathered.add(settings.origin(NAME, made_at(hydra.path), ()), SourcePlace(hydra.name), (), [failure])
 
 
 def _read_summary(gathered: Gathered, file: _File) -> None:
@@ -218,16 +220,16 @@ def _read_summary(gathered: Gathered, file: _File) -> None:
             if column.startswith(("backend.", "benchmark.", "launcher.", "environment."))
             or column in ("experiment_name", "model", "device", "task")
         }
-        settings = Settings.of(values)
+        settings = OptimumSettings.of(values)
         if not settings.first("backend.name"):
             place = next(iter(row.values())).place
-            gathered.aside(Place(place.file, place.line, "backend.name"), "is missing")
+            gathered.aside(SourcePlace(place.file, place.line, "backend.name"), "is missing")
             continue
         _add_row(gathered, file, settings, row)
 
 
-def _add_row(gathered: Gathered, file: _File, settings: Settings, row: Mapping[str, At]) -> None:
+def _add_row(gathered: Gathered, file: _File, settings: OptimumSettings, row: Mapping[str, At]) -> None:
     points = list(optimum_points.of_row(gathered, settings.case(), row))
     place = next(iter(row.values())).place
     origin = settings.origin(NAME, made_at(file.path), points)
-    gathered.add(origin, Place(file.name, place.line), points)
+    gathered.add(origin, SourcePlace(file.name, place.line), points)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from interchange.errors import BadFile
-from interchange.foreign_runs import Origin, Point, case_key
+from interchange.foreign_runs import ForeignOrigin, Point, case_key
 from interchange.reading import At
 
 from .hydra_yaml import MOST_LEVELS
@@ -60,13 +60,13 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OptimumSettings:
     """Texts by dotted path, under the names of today."""
 
     values: Mapping[str, str]
 
     @classmethod
-    def of(cls, values: Mapping[str, str]) -> "Settings":
+    def of(cls, values: Mapping[str, str]) -> "OptimumSettings":
         """Settings of any year; what is null or empty is as good as missing."""
         return cls({_renamed(path): value for path, value in values.items() if value})
 
@@ -99,7 +99,7 @@ class Settings:
         """The phase that the scenario is about."""
         return _PHASES.get(self.first("scenario.name"), "call")
 
-    def origin(self, format: str, made: tuple[datetime, str, bool], points: Iterable[Point]) -> Origin:
+    def origin(self, format: str, made: tuple[datetime, str, bool], points: Iterable[Point]) -> ForeignOrigin:
         """The run these settings are of; it is told apart by all of them and by what was measured.
 
         `made` is when its file was, see `files.made_at`.
@@ -113,7 +113,7 @@ class Settings:
             match[1]: value for path, value in self.values.items() if (match := _VERSION.fullmatch(path))
         }
         facts: dict[str, Any] = {"experiment": self.first("name"), "settings": dict(self.values)}
-        return Origin(
+        return ForeignOrigin(
             format=format,
             suite=self.first("backend.task") or format,
             started_at=started_at,

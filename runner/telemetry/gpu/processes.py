@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from runner.execution.supervisor import descendants
+from common.processes import descendants
 
 #: The first pid namespace's inode, the same on every Linux (PROC_PID_INIT_INO).
 _FIRST_NAMESPACE = "pid:[4026531836]"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.execution.supervisor import descendants, name_and_fields
+from common.processes import descendants, name_and_fields
 
 #: Fields of /proc/PID/stat from the state on, which proc(5) counts as the third.
 _USER, _SYSTEM, _THREADS, _STARTED, _PROCESSOR = 11, 12, 17, 19, 36

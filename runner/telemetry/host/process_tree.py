@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from runner.execution.supervisor import below, name_and_fields
+from common.processes import below, name_and_fields
 
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 #: Fields of /proc/PID/stat from the state on, which proc(5) counts as the third.

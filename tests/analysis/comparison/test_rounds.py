@@ -10,7 +10,7 @@ from builders import an_outcome
 from analysis.comparison import rounds
 from analysis.comparison.pairs import pairs_of
 from analysis.speedups import compare
-from runner.suites.reference_cases import Baseline
+from records.references import Baseline
 
 #: The machine's pace in each round; either process sees one it is not alone with.
 PACE = (1.0, 1.0, 1.0, 1.25, 1.25, 1.25, 1.25)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from upgrade_cases import FLOOR, alike, kinds, result, verdict
 
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.comparison import Comparison
 from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
@@ -159,9 +159,9 @@ def test_memory_of_a_case_that_must_not_regress_counts_where_it_is_proved() -> N
 def test_the_pass_rate() -> None:
     cases = [
         *alike(5),
-        result("gone", new=Side("crashed"), verdicts={}),
-        result("back", old=Side("oom"), verdicts={}),
-        result("lost", new=Side("lost"), verdicts={}),
+        result("gone", new=CaseSide("crashed"), verdicts={}),
+        result("back", old=CaseSide("oom"), verdicts={}),
+        result("lost", new=CaseSide("lost"), verdicts={}),
     ]
     rate = decide(cases).scorecard.pass_rate
     assert (rate.state, rate.cases, rate.old, rate.new) == ("no-go", 8, 7, 6)
@@ -173,7 +173,7 @@ def test_the_pass_rate() -> None:
 
 
 def test_a_pass_rate_of_cases_that_were_not_measured_is_not_ok() -> None:
-    skipped = Side("skipped", "it was not measured")
+    skipped = CaseSide("skipped", "it was not measured")
     none = [result(f"{number}", old=skipped, new=skipped, verdicts={}) for number in range(4)]
     assert decide(none).scorecard.pass_rate.state == "not measured"
     half = decide([*alike(4), *(result(f"{number}", new=skipped, verdicts={}) for number in range(4))])

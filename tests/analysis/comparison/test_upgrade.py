@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from upgrade_cases import FLOOR, alike, kinds, result, verdict
 
-from analysis.comparison.case_results import BROKEN, CaseResult, Side, side
+from analysis.comparison.case_results import BROKEN, CaseResult, CaseSide, side
 from analysis.comparison.pairs import Pair
 from analysis.comparison.policy import Policy
 from analysis.comparison.thresholds import Threshold, threshold_of
@@ -28,7 +28,7 @@ def test_nothing_worse_is_a_go() -> None:
 @pytest.mark.parametrize("status", BROKEN)
 def test_a_case_that_broke_outweighs_any_gain(status: str) -> None:
     gains = [result(f"fast{number}", -40.0) for number in range(20)]
-    upgrade = decide([*gains, result("mlp", new=Side(status, "why"), verdicts={})])
+    upgrade = decide([*gains, result("mlp", new=CaseSide(status, "why"), verdicts={})])
     assert upgrade.decision == "no-go"
     assert sentence(upgrade.reasons[0]) == f"mlp broke: {status} (why)"
     assert [one.case for one in upgrade.broken] == ["mlp"]
@@ -38,7 +38,7 @@ def test_a_case_that_broke_outweighs_any_gain(status: str) -> None:
 
 
 def test_what_may_break_may() -> None:
-    broken = result("mlp/infer/-/eager", new=Side("unsupported"), verdicts={})
+    broken = result("mlp/infer/-/eager", new=CaseSide("unsupported"), verdicts={})
     upgrade = decide([*alike(), broken], Policy(may_break=("mlp",)))
     assert upgrade.decision == "go"
     assert upgrade.broken == (broken,)
@@ -52,19 +52,19 @@ def test_what_must_not_regress_may_not_break_whatever_glob_it_matches_besides(
     old: str, new: str, decision: str
 ) -> None:
     policy = Policy(must_not_regress=("resnet50",), may_break=("*compile=*",))
-    guarded = result("resnet50/infer/-/compile=default", old=Side(old), new=Side(new), verdicts={})
+    guarded = result("resnet50/infer/-/compile=default", old=CaseSide(old), new=CaseSide(new), verdicts={})
     upgrade = decide([*alike(20), guarded], policy)
     assert upgrade.decision == decision
     assert not any(
         said in sentence(reason) for reason in upgrade.reasons for said in (", and may", "allowed")
     )
-    other = result("mlp/infer/-/compile=default", new=Side("crashed"), verdicts={})
+    other = result("mlp/infer/-/compile=default", new=CaseSide("crashed"), verdicts={})
     assert decide([*alike(20), other], policy).decision == "go"
 
 
 @pytest.mark.parametrize("status", BROKEN)
 def test_what_works_again_speaks_for_it(status: str) -> None:
-    upgrade = decide([*alike(), result("mlp", old=Side(status), verdicts={})])
+    upgrade = decide([*alike(), result("mlp", old=CaseSide(status), verdicts={})])
     assert (upgrade.decision, kinds(upgrade, "go")) == ("go", ["overall", "repaired", "gained"])
     assert [one.case for one in upgrade.repaired] == ["mlp"]
 
@@ -72,7 +72,7 @@ def test_what_works_again_speaks_for_it(status: str) -> None:
 @pytest.mark.parametrize("status", ["contended", "throttled", "lost", "skipped"])
 @pytest.mark.parametrize("which", ["old", "new"])
 def test_what_was_not_measured_did_not_break(status: str, which: str) -> None:
-    upgrade = decide([result("mlp", 0.0, 1.0, **{which: Side(status)}, verdicts={}), result("conv")])
+    upgrade = decide([result("mlp", 0.0, 1.0, **{which: CaseSide(status)}, verdicts={}), result("conv")])
     assert (upgrade.broken, upgrade.repaired, upgrade.decision) == ((), (), "unclear")
     assert kinds(upgrade, "unclear") == ["unmeasured"]
     assert [(one.case, one.pairs, one.minutes) for one in upgrade.settle] == [("mlp", 12, 1.2)]
@@ -80,15 +80,15 @@ def test_what_was_not_measured_did_not_break(status: str, which: str) -> None:
 
 
 def test_what_never_worked_changes_nothing() -> None:
-    upgrade = decide([*alike(), result("mlp", old=Side("oom"), new=Side("crashed"), verdicts={})])
+    upgrade = decide([*alike(), result("mlp", old=CaseSide("oom"), new=CaseSide("crashed"), verdicts={})])
     assert upgrade.decision == "go"
     assert [exclusion(one) for one in upgrade.exclusions] == ["old ended oom, new ended crashed"]
 
 
 def test_a_few_cases_without_a_number_are_put_up_with() -> None:
-    assert decide([*alike(), result("mlp", new=Side("lost"), verdicts={})]).decision == "go"
+    assert decide([*alike(), result("mlp", new=CaseSide("lost"), verdicts={})]).decision == "go"
     few = Policy(unmeasured_share=0.05)
-    assert decide([*alike(), result("mlp", new=Side("lost"), verdicts={})], few).decision == "unclear"
+    assert decide([*alike(), result("mlp", new=CaseSide("lost"), verdicts={})], few).decision == "unclear"
 
 
 def test_a_case_that_must_not_regress() -> None:
@@ -109,7 +109,7 @@ def test_a_case_that_must_not_regress_and_could_have() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"new": Side("lost"), "verdicts": {}}, {"verdicts": {}}, {"verdicts": {FLOOR: judge(
+    "changes", [{"new": CaseSide("lost"), "verdicts": {}}, {"verdicts": {}}, {"verdicts": {FLOOR: judge(
         FLOOR, [], Threshold(0.01))}}]
 )  # fmt: skip
 def test_a_case_that_must_not_regress_and_has_no_number(changes: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ def test_a_share_beside_its_limit_reads_as_it_was_judged(
         decision,
         f"{text} (policy: at most {100 * limit:.6g} % may be slower)",
     )
-    lost = [result(f"lost{number}", new=Side("lost"), verdicts={}) for number in range(slower)]
+    lost = [result(f"lost{number}", new=CaseSide("lost"), verdicts={}) for number in range(slower)]
     (missing,) = [
         reason
         for reason in decide([*alike(alikes), *lost], Policy(unmeasured_share=limit)).reasons
@@ -255,7 +255,9 @@ def test_a_case_that_is_worse_and_imprecise_counts_whole_against_the_limit() -> 
 
 def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
     def broke(old: int, new: int) -> Upgrade:
-        ends = [Side("ok", f"{many} of 6 replicates ended crashed" if many else "") for many in (old, new)]
+        ends = [
+            CaseSide("ok", f"{many} of 6 replicates ended crashed" if many else "") for many in (old, new)
+        ]
         return decide([*alike(), result("mlp", old=ends[0], new=ends[1], failed=(old, new))])
 
     assert (broke(0, 1).decision, kinds(broke(0, 1), "unclear")) == ("unclear", ["shaky"])
@@ -270,7 +272,7 @@ def test_a_replicate_that_broke_now_and_then_is_unclear() -> None:
 @pytest.mark.parametrize("status", BROKEN)
 @pytest.mark.parametrize("before", ["contended", "throttled", "lost", "skipped"])
 def test_what_broke_and_was_not_seen_to_work_is_unclear(status: str, before: str) -> None:
-    cases = [*alike(20), result("mlp", old=Side(before), new=Side(status, "why"), verdicts={})]
+    cases = [*alike(20), result("mlp", old=CaseSide(before), new=CaseSide(status, "why"), verdicts={})]
     upgrade = decide(cases)
     assert (upgrade.decision, kinds(upgrade, "unclear"), upgrade.broken) == ("unclear", ["broke"], ())
     assert (
@@ -287,8 +289,8 @@ def test_reasons_come_in_order_of_weight() -> None:
         result("a", 3.0),
         result("b", 30.0),
         result("c", 20.0),
-        result("d", new=Side("wrong"), verdicts={}),
-        result("e", new=Side("lost"), verdicts={}),
+        result("d", new=CaseSide("wrong"), verdicts={}),
+        result("e", new=CaseSide("lost"), verdicts={}),
         result("f", -20.0),
     ]
     upgrade = decide(cases)
@@ -313,7 +315,7 @@ def test_no_case_is_no_verdict() -> None:
 
 def test_each_technique_has_its_own_geomean() -> None:
     cases = [*alike(3), result("compiled", -10.0, technique="compile=default")]
-    upgrade = decide([*cases, result("gone", new=Side("crashed"), verdicts={}, technique="x")])
+    upgrade = decide([*cases, result("gone", new=CaseSide("crashed"), verdicts={}, technique="x")])
     assert {name: mean.cases for name, mean in upgrade.techniques.items()} == {
         "compile=default": 1,
         "eager": 3,
@@ -359,7 +361,7 @@ def test_tables_of_their_own() -> None:
     ],
 )
 def test_how_a_case_ended(statuses: Sequence[tuple[str, str]], status: str, reason: str) -> None:
-    assert side(statuses) == Side(status, reason)
+    assert side(statuses) == CaseSide(status, reason)
 
 
 STATUSES = ("ok", "ok", "ok", *BROKEN, "lost", "skipped")
@@ -373,7 +375,7 @@ a_case = st.tuples(
 @given(st.lists(a_case, min_size=1, max_size=8))
 def test_no_case_is_lost_and_nothing_broken_is_a_go(drawn: list[tuple[str, str, float, float]]) -> None:
     cases = [
-        result(f"case{number}", percent, noise, old=Side(old), new=Side(new))
+        result(f"case{number}", percent, noise, old=CaseSide(old), new=CaseSide(new))
         for number, (old, new, percent, noise) in enumerate(drawn)
     ]
     upgrade = decide(cases)

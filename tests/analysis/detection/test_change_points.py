@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from analysis.detection.change_points import Change, Judged, Night, Rules, change_points, judge
+from analysis.detection.change_points import Change, JudgedSeries, Night, Rules, change_points, judge
 from analysis.detection.default_watched_metrics import history_rules, rules_of
 from analysis.metrics import Better
 
@@ -25,7 +25,7 @@ def nights_of(logs: Values, borders: dict[int, str] | None = None) -> list[Night
     return [Night(value, named.get(number, "")) for number, value in enumerate(np.exp(logs).tolist())]
 
 
-def judged(logs: Values, better: Better = "lower", control: Values | None = None) -> Judged:
+def judged(logs: Values, better: Better = "lower", control: Values | None = None) -> JudgedSeries:
     return judge(nights_of(logs), better, None, None if control is None else nights_of(control))
 
 

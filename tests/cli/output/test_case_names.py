@@ -10,8 +10,8 @@ from rich.table import Table
 from cli.output.case_names import CaseName
 from cli.output.foreign_report import print_foreign
 from cli.output.wording import figure
-from interchange.errors import Place
-from interchange.foreign_runs import Origin, Point, assembled
+from interchange.errors import SourcePlace
+from interchange.foreign_runs import ForeignOrigin, Point, assembled
 from records.outcomes import Outcome
 from workflows.load_run import Told
 from workflows.measure import RunResult
@@ -47,15 +47,25 @@ def test_a_table_keeps_every_part_whole_and_takes_no_markup() -> None:
 def test_the_report_of_a_foreign_run_shows_an_interval_where_there_is_one(
     values: tuple[float, ...], told: bool
 ) -> None:
-    origin = Origin(format="torchbench", suite="s", started_at=datetime(2024, 3, 7, tzinfo=UTC))
-    point = Point(case=KEY, metric="latency", unit="ms", better="lower", values=values, place=Place("f"))
+    origin = ForeignOrigin(format="torchbench", suite="s", started_at=datetime(2024, 3, 7, tzinfo=UTC))
+    point = Point(
+        case=KEY, metric="latency", unit="ms", better="lower", values=values, place=SourcePlace("f")
+    )
     run, _, _ = assembled(origin, [point])
     outcomes = tuple(
         Outcome(o.case, o.environment, o.replicate, "ok", metrics=o.metrics) for o in run.outcomes
     )
     result = RunResult(run.run.id, "complete", outcomes, stored=True, seconds=None)
     file = StringIO()
-    print_foreign(Console(width=140, file=file), Told(result, run.run.started_at, 1, traced=False))
+    loaded = Told(
+        result,
+        run.run.started_at,
+        1,
+        traced=False,
+        source=run.run.source,
+        source_format=run.run.source_format,
+    )
+    print_foreign(Console(width=140, file=file), loaded)
     shown = file.getvalue()
     assert ("95 % interval" in shown) == told
     (stored,) = run.measurements

@@ -98,7 +98,7 @@ def test_two_that_both_found_no_tables_make_them_once(
     both = threading.Barrier(2, timeout=60)
     migrate = engine._migrate
 
-    def migrate_together(*arguments: Any) -> engine.Upgrade:
+    def migrate_together(*arguments: Any) -> engine.SchemaUpgrade:
         both.wait()
         return migrate(*arguments)
 

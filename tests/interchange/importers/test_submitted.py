@@ -10,7 +10,7 @@ from builders import a_machine
 from exchange_samples import SUBMITTED
 
 from db.schema.core_tables import STATUSES as OF_THE_DATABASE
-from interchange.errors import BadFile, Place
+from interchange.errors import BadFile, SourcePlace
 from interchange.imported import Imported
 from interchange.importers import submitted
 from interchange.importers.submitted import STATUSES, Gpu
@@ -25,7 +25,7 @@ def machine(gpus: Sequence[Gpu]) -> Machine:
 
 
 def read(document: Any, written: datetime | None = WRITTEN) -> Imported:
-    at = json_of(json.dumps(document), Place("results.json"))
+    at = json_of(json.dumps(document), SourcePlace("results.json"))
     return submitted.imported(submitted.submissions(at, written), machine)
 
 
@@ -200,7 +200,7 @@ NOW = datetime(2026, 11, 21, 20, 10, tzinfo=UTC)
 
 
 def started(moment: Any) -> datetime:
-    at = json_of(json.dumps(changed(started_at=moment)), Place("results.json"))
+    at = json_of(json.dumps(changed(started_at=moment)), SourcePlace("results.json"))
     (one,) = submitted.submissions(at, None, NOW)
     return one.started_at
 

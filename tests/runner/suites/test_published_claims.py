@@ -3,8 +3,9 @@
 import pytest
 
 from analysis.metrics import METRICS
+from records.references import Claim
 from runner.suites.built_in import built_in
-from runner.suites.published_claims import Claim, all_claims, claims_for
+from runner.suites.published_claims import all_claims, claims_for
 
 CASES = {case for suite in built_in().values() for case in suite.cases}
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from measuring import CASE_FILES, Scratch, conditions, measure
 
 from analysis.speedups import gains
-from runner.suites.reference_cases import Baseline, baselines
+from records.references import Baseline
+from runner.suites.reference_cases import baselines
 from runner.worker.axes import AXES
 from runner.worker.case_key import CaseKey
 

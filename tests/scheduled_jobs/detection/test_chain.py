@@ -17,14 +17,14 @@ from builders import MLP, a_night
 from telling_builders import MORNING
 from telling_builders import a_night as a_night_to_report
 
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.pairs import Pair
 from analysis.comparison.plan import Plan
 from analysis.comparison.thresholds import threshold_of
 from analysis.comparison.verdict import Verdict, judge
 from analysis.detection.change_points import Night
 from analysis.detection.change_points import judge as judge_nights
-from analysis.detection.nights import Decision, Judged, Rules
+from analysis.detection.nights import Decision, JudgedSeries, Rules
 from records.findings import Finding, NewFinding
 from records.series import HistoryPoint, HistoryRun, SeriesKey, Track
 from scheduled_jobs.detection.confirmation_verdict import Ruling, ruling
@@ -117,7 +117,7 @@ class Drawn:
             verdict = judge(METRIC, pairs, threshold_of(METRIC), Plan())
             if verdict.word != "unclear":
                 break
-        return CaseResult(MLP, "eager", Side("ok"), Side("ok"), {METRIC: verdict})
+        return CaseResult(MLP, "eager", CaseSide("ok"), CaseSide("ok"), {METRIC: verdict})
 
 
 def kept(new: NewFinding, series: MachineSeries, number: int) -> Finding:
@@ -136,7 +136,7 @@ def kept(new: NewFinding, series: MachineSeries, number: int) -> Finding:
     )
 
 
-def looked_at(values: list[float], recent: int = 1, decisions: Sequence[Decision] = ()) -> Judged:
+def looked_at(values: list[float], recent: int = 1, decisions: Sequence[Decision] = ()) -> JudgedSeries:
     nights = [Night(value, weekly=number % 7 == 2) for number, value in enumerate(values)]
     return judge_nights(nights, "lower", Rules(recent=recent), None, decisions)
 

@@ -7,7 +7,7 @@ import pytest
 from builders import MLP, a_machine, a_night, a_run, an_environment, an_outcome
 from watched_series import known
 
-from analysis.comparison.case_results import CaseResult, Side
+from analysis.comparison.case_results import CaseResult, CaseSide
 from analysis.comparison.verdict import Verdict, Word
 from db.connection.engine import Database
 from db.runs import store
@@ -55,7 +55,7 @@ def test_operators_that_moved_on_that_machine_in_those_nights() -> None:
 
 def a_result(word: Word = "slower", *, old: str = "ok", new: str = "ok") -> CaseResult:
     verdict = Verdict("latency_floor", word, "why", change=0.1)
-    return CaseResult(MLP, "eager", Side(old), Side(new, "signal 11"), {"latency_floor": verdict})
+    return CaseResult(MLP, "eager", CaseSide(old), CaseSide(new, "signal 11"), {"latency_floor": verdict})
 
 
 @pytest.mark.parametrize(

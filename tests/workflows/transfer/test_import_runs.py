@@ -16,7 +16,7 @@ from db.connection.engine import Database, open_database
 from db.runs import queries
 from db.runs.metric_definitions import metric_definitions, save_metrics
 from db.schema import core_tables as tables
-from interchange.errors import Place
+from interchange.errors import SourcePlace
 from interchange.imported import Imported, ImportedRun
 from records.outcomes import Measurement, MetricDefinition
 from records.runs import Run
@@ -42,7 +42,7 @@ def read(path: Path, database: Database | None, **how: Any) -> Arrived:
 
 def kept(database: Database | None, *runs: ImportedRun, metrics: Sequence[MetricDefinition] = ()) -> Arrived:
     imported = Imported("tool", runs, tuple(metrics))
-    return keep("tool", [imported], Place("file.json"), database, lambda stored: None)
+    return keep("tool", [imported], SourcePlace("file.json"), database, lambda stored: None)
 
 
 def a_foreign_run(
@@ -98,9 +98,9 @@ def test_a_run_in_several_parts_is_one_and_left_out_whole_as_well(database: Data
     ]
     outcome = replace(whole.outcomes[1], environment="of-no-run")
     broken = [pieces[0], Imported("tool", (ImportedRun(whole.run, (outcome,), ()),))]
-    assert keep("tool", broken, Place("f"), database, lambda stored: None).held == NOTHING
+    assert keep("tool", broken, SourcePlace("f"), database, lambda stored: None).held == NOTHING
     assert not queries.run_ids(database)
-    assert keep("tool", pieces, Place("f"), database, lambda stored: None).new == Amount(1, 2, 2)
+    assert keep("tool", pieces, SourcePlace("f"), database, lambda stored: None).new == Amount(1, 2, 2)
     assert len(queries.measurements_of_run(database, whole.run.id)) == 2
 
 
@@ -188,7 +188,7 @@ def test_definitions_of_a_run_that_is_left_out_go_in_with_the_next(database: Dat
         Imported("tool", (good,)),
         Imported("tool", (last,), (definition_of("tool.three"),)),
     ]
-    arrived = keep("tool", parts, Place("f"), database, lambda stored: None)
+    arrived = keep("tool", parts, SourcePlace("f"), database, lambda stored: None)
     assert arrived.new == Amount(2, 2, 3)
     (problem,) = arrived.set_aside
     assert f"run {bad.run.id} is left out" in problem.sentence
@@ -203,7 +203,7 @@ def test_of_a_metric_that_a_file_defines_twice_the_first_meaning_stays(sqlite: D
     parts = [Imported("tool", (run,), (each,)) for run, each in zip(runs, (SPEED, other), strict=True)]
 
     def stored(database: Database | None, dry_run: bool) -> Arrived:
-        return keep("tool", parts, Place("f"), database, lambda stored: None, dry_run=dry_run)
+        return keep("tool", parts, SourcePlace("f"), database, lambda stored: None, dry_run=dry_run)
 
     dry, wet = stored(sqlite, True), stored(sqlite, False)
     assert dry == wet and wet.new == Amount(2, 2, 1)

@@ -9,8 +9,8 @@ from exchange_samples import SAMPLES, written
 
 from db.connection.engine import Database
 from db.runs import queries
-from interchange.errors import BadFile, Place
-from interchange.imported import Problem
+from interchange.errors import BadFile, SourcePlace
+from interchange.imported import ImportProblem
 from records.outcomes import Outcome
 from runner import journal
 from workflows.run_header import Header
@@ -84,7 +84,7 @@ def test_a_torn_journal_goes_in_as_far_as_it_can_be_read(tmp_path: Path, sqlite:
     path = a_journal(tmp_path, cut=20)
     arrived = read(path, sqlite)
     assert arrived.new == Amount(1, 1, 1)
-    assert arrived.set_aside == (Problem(Place(journal.FILE, 3), "torn or not a journal line"),)
+    assert arrived.set_aside == (ImportProblem(SourcePlace(journal.FILE, 3), "torn or not a journal line"),)
     assert queries.recent_runs(sqlite)[0].state == "interrupted"
     assert read(a_journal(tmp_path / "whole"), sqlite).new == Amount(0, 1, 0)
     assert queries.recent_runs(sqlite)[0].state == "complete"

@@ -1,0 +1,48 @@
+"""What the numbers of a case are held against: its baselines, and what others claim."""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+#: How a claim's value compares: `ratio` is eager fp32 / case, `saved` is 1 - case / eager fp32, `value` the
+#: metric itself in the catalogue's unit, `efficiency` that of scaling against one rank.
+ClaimKind = Literal["ratio", "saved", "value", "efficiency"]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The first of `cases` that was measured is the baseline of a gain of this `kind`.
+
+    `speed-up`, `memory` and `size` are against eager fp32 of the same workload, `efficiency` against the
+    same technique on one rank, `one process` against a single process with all the CPUs and threads of
+    several. `ranks` is how many ranks the case has for each of the baseline's. `estimator` is what a speed-up
+    is made of: nothing synchronises instances, so they have a throughput but no step in common.
+    """
+
+    kind: str
+    cases: tuple[str, ...]
+    ranks: int = 1
+    estimator: str = "latency_floor"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One published or circulated claim about the cases that match one of `cases` (globs).
+
+    It says that `metric` ("" while it is not measured) lies between `low` and `high`, read as `kind`
+    says; the two are equal for a claim of one number. `url` is empty where the origin could not be found.
+    """
+
+    cases: tuple[str, ...]
+    statement: str
+    metric: str
+    kind: ClaimKind
+    low: float
+    high: float
+    hardware: str
+    source: str
+    url: str
+
+    def concerns(self, case: str) -> bool:
+        """Whether the claim is about this case key."""
+        return any(fnmatchcase(case, pattern) for pattern in self.cases)
