@@ -58,10 +58,6 @@ _PLACES = {
     "serve": _Place("serve:serve", "Scheduler and dashboard together, until Ctrl-C or SIGTERM."),
     "alerts": _Place("digest:alerts", "Who is told, and whether it arrives."),
     "fleet": _Place("fleet:app", "Several machines that measure for one head."),
-    "lend": _Place(
-        "lend:lend",
-        "Lend this machine to cases that are spread over several (axis nodes), until Ctrl-C or SIGTERM.",
-    ),
     "export": _Place(
         "export:export", "Write runs into a file: whole, to be imported elsewhere, or as tables."
     ),

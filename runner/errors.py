@@ -10,7 +10,7 @@
   * IndexFailed          a package index does not answer, or offers no PyTorch
   * JournalError         a journal cannot be opened, or belongs to something else
   * MachineBusy          another run measures this machine
-  * NeighbourFailed      a neighbour is not to be reached, or lends nothing to this run
+  * NodeFailed           a node of a run over several is not reached, or has another environment
 
 How a *case* goes wrong is never an exception on this side: it is an outcome.
 """
@@ -90,5 +90,5 @@ class MachineBusy(RunnerError):
     """Another run measures this machine at present."""
 
 
-class NeighbourFailed(RunnerError):
-    """A machine that was to lend itself is not to be reached, or lends nothing to this run."""
+class NodeFailed(RunnerError):
+    """A node of a run over several is not reached, or has another environment."""

@@ -27,7 +27,6 @@ FOLDER_MODULES = 15
 CROWDED = {
     "cli/commands": 22,
     "runner/cases": 22,
-    "runner/worker": 34,
 }
 
 #: Public classes that several modules define; the list only gets shorter.

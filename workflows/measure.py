@@ -19,7 +19,7 @@ from runner.execution.harness import Harness
 from runner.execution.process import sweep
 from runner.execution.session import MAX_LOST, Conditions
 from runner.journal import Journal
-from runner.multi_node.client import Neighbours
+from runner.multi_node.nodes import Node
 from runner.profile import Profile
 from runner.session_plan import SessionPlan
 from runner.telemetry.sampler_client import Sampler
@@ -73,15 +73,14 @@ def measure(
     watcher: Watcher,
     interrupted: Callable[[], bool] = lambda: False,
     kept: Kept = FOR_EVER,
-    neighbours: Neighbours | None = None,
+    nodes: tuple[Node, ...] = (),
 ) -> RunResult:
     """Measure what `header` plans and `known` does not hold yet, in `folder`, the run's own.
 
-    `neighbours` are the machines that lend themselves to it.
-    It ends cleanly, keeping what is measured, soon after `interrupted` answers True. At its end raw rows of
-    old runs are deleted, as `kept` says. Raises JournalError when another process measures the same run, or
-    when its journal cannot be begun. Whatever else is raised, by whoever looks on for instance, carries as a
-    note where that is kept which the journal could not take.
+    `nodes` are those of a run over several machines, this one first. It ends cleanly, keeping what is
+    measured, soon after `interrupted` answers True. At its end raw rows of old runs are deleted, as `kept`
+    says. Raises JournalError when another process measures the same run, or when its journal cannot be begun.
+    Any other exception carries as a note where that is kept which the journal could not take.
     """
     with _begun(folder, header) as writing:
         # What an earlier, killed controller left running would disturb us now.
@@ -100,7 +99,7 @@ def measure(
             device=header.device,
             gpus=header.gpus,
             telemetry=Sampler,
-            neighbours=neighbours,
+            nodes=nodes,
         )
         started = time.monotonic()
         executor = LocalExecutor(conditions, str(header.machine["name"]))

@@ -97,9 +97,10 @@ class Header:
             raise JournalError(f"run {self.run} holds {error}") from error
 
     @property
-    def neighbours(self) -> tuple[Mapping[str, Any], ...]:
-        """The machines that took part beside this one (see `borrowing.Neighbours.facts`)."""
-        return tuple(self.machine.get("neighbours", ()))
+    def nodes(self) -> tuple[Mapping[str, Any], ...]:
+        """The machines that take part beside this one (see `multi_node.nodes.NodeMachines.facts`)."""
+        # In journals of 0.1.0 they are called neighbours.
+        return tuple(self.machine.get("nodes", self.machine.get("neighbours", ())))
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -164,7 +165,7 @@ class Header:
                 "pyrometer": self.version,
                 **({"telemetry": self.telemetry} if self.telemetry else {}),
                 **({COMPARED: self.comparison} if self.comparison else {}),
-                **({"neighbours": self.neighbours} if self.neighbours else {}),
+                **({"nodes": self.nodes} if self.nodes else {}),
             },
             kind=self.kind,
             source=self.source,
@@ -178,9 +179,9 @@ def _target(environment: Mapping[str, Any]) -> Target:
     return Target(environment["name"], environment["python"], environment["fingerprint"], build)
 
 
-def machine_body(machine: MachineFacts, neighbours: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """A machine as plain JSON values, with what is known of its `neighbours` where there are any."""
-    return asdict(machine) | ({"neighbours": list(neighbours)} if neighbours else {})
+def machine_body(machine: MachineFacts, nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A machine as plain JSON values, with what is known of the other `nodes` where there are any."""
+    return asdict(machine) | ({"nodes": list(nodes)} if nodes else {})
 
 
 def telemetry_body(gpus: Probe, cpu: Iterable[Capability]) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def _watched(app: AppContext, prepared: Prepared, interrupts: Interrupts) -> Run
             watcher,
             interrupts.asked,
             Kept(app.settings.telemetry_days, app.settings.samples_days),
-            prepared.neighbours,
+            prepared.nodes,
         )
         watcher.finished(result)
     return result

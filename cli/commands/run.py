@@ -1,9 +1,7 @@
 """`pyrometer run`: measure this machine."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,22 +12,20 @@ from common.interrupts import Interrupts, interruptible
 from configuration.settings import DEFAULT_ENVIRONMENT
 from runner import environment as environments
 from runner.execution import harness as harnesses
-from runner.multi_node.client import Neighbours
+from runner.multi_node import nodes as multi_node
 from runner.suites import plan
 from runner.suites.composing import with_baselines
 from workflows.app_context import AppContext
 from workflows.errors import NothingToMeasure, UsageError
 from workflows.ingest import store_pending
 from workflows.load_run import Told
-from workflows.measure import RunResult, new_run_id
+from workflows.measure import RunResult
 from workflows.planning.plan_run import (
     Chosen,
     Plan,
     Prepared,
-    Side,
     ask,
     find_run,
-    gpus_in_use,
     prepare,
     prepare_again,
     resumable,
@@ -55,7 +51,6 @@ from ..context import FAILED, INTERRUPTED, context, in_one_sentence, refused_for
 from ..options import CaseFiles, Cases, Device, RunId, finite
 from ..output.reporter import concluding
 from ..output.upgrade_result import UpgradeConclusion
-from ..workflows.neighbours import Beside, SecretFile, borrowed, check_addresses, check_needed
 from .report import print_told
 
 HELP = """Measure this machine with a suite and keep every number.
@@ -75,6 +70,10 @@ with --resume also 4, where that run can never be gone on with.
 """
 
 
+#: Names the file of `--nodes`; the job of a fleet sets it.
+NODES_VARIABLE = "PYROMETER_NODES_FILE"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What was typed."""
@@ -92,8 +91,7 @@ class RunRequest:
     json: bool = False
     trace_steps: int = 0
     run_id: str | None = None
-    neighbours: tuple[str, ...] = ()
-    secret_file: Path | None = None
+    nodes: Path | None = None
     yes: bool = False
 
 
@@ -118,8 +116,14 @@ def run(
         float | None, typer.Option(min=1, callback=finite, help="seconds one replicate may take")
     ] = None,
     resume: Annotated[str | None, typer.Option(help="go on with this run: its id, or `latest`")] = None,
-    neighbour: Beside = None,
-    secret_file: SecretFile = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar=NODES_VARIABLE,
+            help="the nodes of this job, for cases with axis nodes; a fleet sets it",
+        ),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="measure chosen cases however long they take")
     ] = False,
@@ -139,8 +143,7 @@ def run(
         budget=budget,
         deadline=deadline,
         run_id=run_id,
-        neighbours=tuple(neighbour or ()),
-        secret_file=secret_file,
+        nodes=nodes,
         yes=yes,
         json=as_json,
     )
@@ -149,7 +152,7 @@ def run(
 
 
 def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> int:
-    if resumed is not None and request != RunRequest(json=request.json, secret_file=request.secret_file):
+    if resumed is not None and request != RunRequest(json=request.json, nodes=request.nodes):
         raise UsageError("--resume goes on with what was planned; it takes no other selection")
     if resumed is not None:
         with refused_for_good():
@@ -162,11 +165,11 @@ def _run(request: RunRequest, resumed: str | None, interrupts: Interrupts) -> in
 def start(here: AppContext, request: RunRequest, interrupts: Interrupts) -> RunResult:
     """Plan and measure a new run; raises UsageError, RunnerError or JobError with one sentence."""
     # What can be refused at once is not refused after a wait for another run's end.
-    check_addresses(request.neighbours)
+    nodes = multi_node.read(request.nodes) if request.nodes else ()
     chosen = _choose(here, request)
     store_pending(here)
-    with alone(here.reporter), ExitStack() as held:
-        prepared = _prepare(here, request, chosen, held)
+    with alone(here.reporter):
+        prepared = _prepare(here, request, chosen, nodes)
         return measured(here, prepared, interrupts, _conclude(here, request.json))
 
 
@@ -180,8 +183,9 @@ def resume(here: AppContext, run: str, request: RunRequest, interrupts: Interrup
     # First, for a run that is complete may still wait to be stored.
     store_pending(here)
     resumable(folder)
-    with alone(here.reporter), ExitStack() as held:
-        prepared = prepare_again(here, folder, partial(_borrow_again, here, request.secret_file, held))
+    nodes = multi_node.read(request.nodes) if request.nodes else ()
+    with alone(here.reporter):
+        prepared = prepare_again(here, folder, nodes)
         conclude = _conclude(here, json)
         if prepared.header.comparison is not None:
             conclude = UpgradeConclusion(as_json=json)
@@ -236,16 +240,9 @@ def _check_environment(here: AppContext, request: RunRequest) -> None:
         environments.check_interpreter(meant.name, meant.python)
 
 
-def _borrow_again(
-    here: AppContext, secret: Path | None, held: ExitStack, header: Header, side: Side
-) -> Neighbours | None:
-    addresses = [str(each["address"]) for each in header.neighbours]
-    cases = [planned.case for planned in header.replicates]
-    return held.enter_context(borrowed(here, addresses, secret, header.run, cases, side))
-
-
-def _prepare(here: AppContext, request: RunRequest, chosen: Chosen, held: ExitStack) -> Prepared:
-    """The run; `held` gives its neighbours back at its end."""
+def _prepare(
+    here: AppContext, request: RunRequest, chosen: Chosen, nodes: tuple[multi_node.Node, ...]
+) -> Prepared:
     settings, suite = here.settings, chosen.suite
     asked = ask(chosen, [Ready(*choose_environment(here, request.environment, request.python))])
     (described,) = asked.environments
@@ -261,12 +258,7 @@ def _prepare(here: AppContext, request: RunRequest, chosen: Chosen, held: ExitSt
     if suite.name == CHOSEN and not (request.yes or request.budget or request.run_id):
         refuse_long(patterns, planned, timing)
     budget, device = request.budget or suite.budget_seconds, request.device or suite.device
-    check_needed(cases, request.neighbours)
-    # Neighbours have to know a run by its name before it begins.
-    run = request.run_id or new_run_id()
-    side = Side(chosen.harness, described, chosen.profile, bool(gpus_in_use(described, device)))
-    neighbours = held.enter_context(borrowed(here, request.neighbours, request.secret_file, run, cases, side))
-    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), run, neighbours)
+    return prepare(here, chosen, asked, Plan(planned, timing, budget, device), request.run_id, nodes)
 
 
 def _beside_baselines(cases: list[str]) -> list[str]:

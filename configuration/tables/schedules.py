@@ -53,7 +53,6 @@ ZoneName = Annotated[str, AfterValidator(_zone_name)]
 #: One that a machine is asked by; parts of tasks end with it.
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
 #: Where a machine lends itself: a name, an address, or one of IPv6 in brackets.
-Address = Annotated[str, StringConstraints(pattern=r"^(\[[^\s\[\]]+\]|[^\s:\[\]]+):[0-9]{1,5}$")]
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
 Some = Annotated[Texts, Field(min_length=1)]
 
@@ -64,9 +63,9 @@ class ScheduleSettings(ConfigTable):
     `measure` follows the `environments` over the nights, one task for each and for each label of
     `machines` (default: any machine); `latest` is the newest release. `baseline` is the pinned one.
     `watch` are the metrics that are judged. `upgrade` compares `new` with `old`. `case_files` are
-    relative to the `pyrometer.toml` of the machine that measures. `neighbours` run `pyrometer lend`, for
-    cases with axis `nodes`. Anything else is left to the suite by default. `enabled = false` keeps a
-    schedule for being triggered by hand.
+    relative to the `pyrometer.toml` of the machine that measures. `nodes` is how many nodes a fleet gives to
+    each run, for cases with axis `nodes`. Anything else is left to the suite by default. `enabled = false`
+    keeps a schedule for being triggered by hand.
     """
 
     cron: Annotated[str, AfterValidator(_cron)] = Field(
@@ -89,9 +88,7 @@ class ScheduleSettings(ConfigTable):
     case_files: Some | None = Field(
         default=None, description="a list of files with cases of your own, at least one"
     )
-    neighbours: Annotated[tuple[Address, ...], Field(min_length=1)] | None = Field(
-        default=None, description="a list of machines that lend themselves, each as HOST:PORT, at least one"
-    )
+    nodes: Annotated[Count, Field(ge=2)] | None = Field(default=None, description="a whole number, 2 or more")
     replicates: Count | None = Field(default=None, description=COUNT)
     budget_seconds: Seconds | None = Field(default=None, description=SECONDS)
     device: Literal["auto", "cpu"] | None = Field(default=None, description='"auto" or "cpu"')
@@ -103,7 +100,7 @@ class ScheduleSettings(ConfigTable):
 _ALWAYS = frozenset({"cron", "job", "enabled"})
 _RUN = frozenset({"suite", "machines", "profile", "cases", "case_files", "budget_seconds", "device"})
 _KEYS: dict[Job, frozenset[str]] = {
-    MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "neighbours", "replicates", "watch"},
+    MEASURE: _ALWAYS | _RUN | {"environments", "baseline", "nodes", "replicates", "watch"},
     "upgrade": _ALWAYS | _RUN | {"old", "new"},
 }
 

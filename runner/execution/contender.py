@@ -4,6 +4,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ from ..worker.messages import (
     Hello,
     Measure,
     Message,
-    Neighbours,
+    Nodes,
     Observe,
     Phase,
     Prepare,
@@ -111,10 +112,10 @@ class Contender:
         cold = planned.replicate < timing.cold_replicates
         self._cache_state = prepare_cache(cache, cold=cold) if cache else ""
         self._launch_facts = launch.facts
-        self._neighbours = launch.neighbours
+        self._nodes = launch.nodes
         self._cpus = launch.cpus
-        #: Whether it ended because a machine beside this one, or the way to it, was lost.
-        self.lost_neighbour = False
+        #: Whether it ended because a node, or the connection to it, was lost.
+        self.lost_node = False
         self._worker = WorkerProcess(launch)
         limit = timing.contention_limit
         self._gate = Gate(telemetry, self._worker.root, launch.cpus, launch.own_cpus, limit)
@@ -130,8 +131,8 @@ class Contender:
         if self._build and self._hello.build and self._hello.build != self._build:
             changed = f"torch {self._hello.build}, not {self._build}"
             raise self._over("lost", f"the environment has changed since the run began: {changed}")
-        if self._neighbours:
-            self._send(Neighbours(self._neighbours))
+        if self._nodes:
+            self._send(Nodes(tuple(asdict(node) for node in self._nodes), self._cpus))
         self._ready = self._ask(
             Prepare(
                 case=self.planned.case,
@@ -268,7 +269,7 @@ class Contender:
         if self._window is None or self._telemetry is None or self._ready is None:
             return {}, facts
         # Of other machines' GPUs nothing is read: with theirs left out there is no energy of an item.
-        items = None if self._neighbours else float(self._ready.facts["items"])
+        items = None if self._nodes else float(self._ready.facts["items"])
         metrics, notes = summarise(self._recordings, self._window, items)
         if notes := [*facts.get("telemetry_notes", ()), *notes]:
             facts["telemetry_notes"] = notes
@@ -357,7 +358,7 @@ class Contender:
             elif isinstance(message, Failed):
                 self._phase = message.phase or self._phase
                 status = message.status if message.status in STATUSES else "crashed"
-                self.lost_neighbour = status == "lost"
+                self.lost_node = status == "lost"
                 raise self._over(status, message.reason, message.traceback)
             elif isinstance(message, kind):
                 return message

@@ -35,7 +35,7 @@ def build(folder: Path, case_files: Iterable[Path] = ()) -> Harness:
     """Write the zip into `folder` unless it is there, whole; raises BadCaseFile for an unusable user file."""
     ours = {
         f"runner/{path.relative_to(_ROOT).as_posix()}": path.read_bytes()
-        for part in ("__init__.py", "worker/*.py", "worker/techniques/*.py", "cases/*.py")
+        for part in ("__init__.py", "worker/**/*.py", "cases/*.py")
         for path in sorted(_ROOT.glob(part))
     }
     users = _user_files(case_files)

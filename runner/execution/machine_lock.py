@@ -49,13 +49,8 @@ def holder() -> str:
 
 
 def _about(process: int) -> str:
-    if run := _run_of(process):
-        return f"run {run}"
-    with suppress(OSError):
-        words = (Path("/proc") / str(process) / "cmdline").read_bytes().split(b"\0")
-        if b"lend" in words:
-            return "which lends it to other machines until it is ended"
-    return "which has no run yet"
+    run = _run_of(process)
+    return f"run {run}" if run else "which has no run yet"
 
 
 def _run_of(process: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from common.processes import SupervisedProcess
 
+from ..multi_node.nodes import Node
 from ..worker.messages import Message, ProtocolError, parse
 from ..worker.variables import relevant_variables
 from .harness import Harness
@@ -40,7 +41,7 @@ class Launch:
     """Everything one worker needs. `cpus` and `own_cpus` are the worker's and the supervisor's.
 
     `prefix` stands before the worker's command and ends by executing it; `facts` say in the outcome how
-    the worker was started. `neighbours` are the machines that it may have members on.
+    the worker was started. `nodes` are those that a case over several has.
     """
 
     python: str
@@ -53,7 +54,7 @@ class Launch:
     token: str
     prefix: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    neighbours: tuple[Mapping[str, str], ...] = ()
+    nodes: tuple[Node, ...] = ()
 
 
 class WorkerProcess:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from records.outcomes import Outcome, Planned
 
-from ..errors import NeighbourFailed
-from ..multi_node.client import Neighbours
+from ..multi_node.nodes import Node
 from ..profile import Profile
 from ..session_plan import SessionPlan, Target, Timing
 from ..telemetry.telemetry_interface import OwnGpus, StartTelemetry, Telemetry
@@ -31,8 +30,8 @@ MEASURED_ALONE = "measured_alone"
 
 #: What infrastructure lost is tried again this often; what a case did itself is a result and is not.
 MAX_LOST = 3
-#: How long to wait for a machine that was lost once, and twice: it may come up again, or have to notice first
-#: that the line to us is dead.
+#: How long to wait for a node that was lost once, and twice: it may come up again, or have to notice first
+#: that the connection to us is dead.
 _RECOVERY_SECONDS = (5.0, 20.0)
 
 #: Called with each outcome as soon as it is known.
@@ -44,7 +43,8 @@ class Conditions:
     """What all sessions of one run share. `folder` is the run's: logs and compile caches live there.
 
     `gpus` are the UUIDs of the devices in use, in the order in which PyTorch counts them; `telemetry` starts
-    what looks at the machine during a session, None for nothing. `neighbours` are the machines lent to it.
+    what looks at the machine during a session, None for nothing. `nodes` are those of a run over several,
+    this machine first.
     """
 
     run: str
@@ -56,7 +56,7 @@ class Conditions:
     device: str
     gpus: tuple[str, ...] = ()
     telemetry: StartTelemetry | None = None
-    neighbours: Neighbours | None = None
+    nodes: tuple[Node, ...] = ()
 
 
 class Session:
@@ -78,8 +78,8 @@ class Session:
 
         Every contender gets exactly one outcome, unless cancelled: then those that had not ended get none.
         Who runs out of memory beside others is measured once more when they are gone, and its outcome says
-        so: what does not fit at once takes turns as whole processes. Who loses a machine beside this one is
-        measured again likewise, as a whole, until it was lost MAX_LOST times.
+        so: what does not fit at once takes turns as whole processes. A case that loses a node is likewise
+        measured again, as a whole, until it was lost MAX_LOST times.
         """
         spool = self._conditions.folder / "telemetry" / "rows"
         try:
@@ -141,12 +141,7 @@ class Session:
             try:
                 contender = self._start(planned, on_phase)
             except CannotLaunch as error:
-                on_outcome(_never_started(planned, "unsupported", str(error)))
-                continue
-            except NeighbourFailed as error:
-                outcome = _never_started(planned, "lost", str(error))
-                if not self._tried_again(outcome):
-                    on_outcome(self._told(outcome))
+                on_outcome(_never_started(planned, str(error)))
                 continue
             self._alive.append(contender)
             self._guarded(contender, contender.prepare, on_outcome)
@@ -194,12 +189,12 @@ class Session:
             self._crowded[outcome.planned] = f"beside {beside} of its session ({outcome.reason})"
             self._waiting.append(outcome.planned)
             return
-        if contender.lost_neighbour and self._tried_again(outcome):
+        if contender.lost_node and self._tried_again(outcome):
             return
         on_outcome(self._told(outcome))
 
     def _tried_again(self, outcome: Outcome) -> bool:
-        """Whether one that lost its neighbour is to be measured again, when the others are gone."""
+        """Whether one that lost a node is to be measured again, when the others are gone."""
         losses = self._losses.setdefault(outcome.planned, [])
         losses.append(outcome.reason)
         if len(losses) == MAX_LOST:
@@ -218,11 +213,6 @@ class Session:
         lost = outcome.status == "lost" and len(losses) == MAX_LOST
         reason = f"lost {MAX_LOST} times, at last: {outcome.reason}" if lost else outcome.reason
         return replace(outcome, reason=reason, facts=facts)
-
-    def _neighbours(self, key: CaseKey) -> tuple[Mapping[str, str], ...]:
-        """Machines for a case that needs any; raises NeighbourFailed where one is gone."""
-        lent = self._conditions.neighbours
-        return lent.lent(key.count("nodes") - 1) if lent is not None and key.count("nodes") > 1 else ()
 
     def _start(self, planned: Planned, on_phase: OnPhase) -> Contender:
         conditions = self._conditions
@@ -250,7 +240,7 @@ class Session:
             token=self._token,
             prefix=start.prefix,
             facts=start.facts,
-            neighbours=self._neighbours(key),
+            nodes=conditions.nodes[: key.count("nodes")] if key.count("nodes") > 1 else (),
         )
         traced = tracing.of_replicate(
             conditions.folder, planned.environment, f"{slug}-{planned.replicate}", timing.trace_steps
@@ -261,7 +251,7 @@ class Session:
         )
 
 
-def _never_started(planned: Planned, status: str, reason: str) -> Outcome:
-    """The outcome of a contender that never started: this machine cannot start it so, or another is gone."""
+def _never_started(planned: Planned, reason: str) -> Outcome:
+    """The outcome of a contender that this machine cannot start so."""
     about = (planned.case, planned.environment, planned.replicate)
-    return Outcome(*about, status, reason, "start", datetime.now(UTC))
+    return Outcome(*about, "unsupported", reason, "start", datetime.now(UTC))

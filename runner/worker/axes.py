@@ -114,7 +114,7 @@ _ALL = (
         "nodes",
         "1",
         (),
-        "machines that the ranks are spread over, as many on each; neighbours lend themselves to a run",
+        "nodes that the ranks are spread over, as many on each; a fleet's engine provides them",
         counts=True,
     ),
     Axis(

@@ -1,4 +1,4 @@
-"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`, or (member|mate)."""
+"""The way into the harness: `python -I harness.zip (describe|serve) --in FD --out FD`, or (member|node)."""
 
 import argparse
 import faulthandler
@@ -21,21 +21,20 @@ def main(harness: str, user_cases: list[str]) -> None:
         spoken_to.add_argument("--in", dest="source", type=int, required=True)
         spoken_to.add_argument("--out", dest="sink", type=int, required=True)
     member = modes.add_parser("member")
-    member.add_argument("--leader", required=True)
-    # torchrun tells its children by a variable.
-    member.add_argument("--rank", type=int, default=int(os.environ.get("RANK", "0")))
-    mate = modes.add_parser("mate")
-    mate.add_argument("--leader", required=True)
-    for on_a_neighbour in (member, mate):
-        on_a_neighbour.add_argument("--neighbour", type=int, default=0)
+    member.add_argument("--leader")
+    member.add_argument("--rank", type=int)
+    # Of one that torchrun started, which sets its rank as a variable.
+    member.add_argument("--store")
+    member.add_argument("--shares")
+    modes.add_parser("node").add_argument("--order", required=True)
     arguments = parser.parse_args()
     if arguments.mode == "member":
         _be_member(arguments, user_cases)
-    if arguments.mode == "mate":
-        from .gang_mate import serve
+    if arguments.mode == "node":
+        from .distributed.node_agent import serve
 
-        serve(arguments.leader, arguments.neighbour)
-        return
+        serve(arguments.order)
+        _leave()
     lines, out = _open(arguments.source, "r"), _open(arguments.sink, "w")
     started = time.perf_counter()
     from .messages import Failed
@@ -53,7 +52,7 @@ def main(harness: str, user_cases: list[str]) -> None:
         out.write(_describe(broken) + "\n")
         out.flush()
         return
-    from .serve import Worker
+    from .worker_loop import Worker
 
     worker = Worker(out, lambda: load_user_cases(user_cases))
     worker.hello(harness, seconds)
@@ -62,17 +61,22 @@ def main(harness: str, user_cases: list[str]) -> None:
 
 
 def _be_member(arguments: argparse.Namespace, user_cases: list[str]) -> NoReturn:
-    """Join the gang of its leader, first of all to be on the right CPUs when torch is imported."""
-    if arguments.neighbour:
-        from .gang_mate import join_from_afar
-
-        line = join_from_afar(arguments.leader, arguments.neighbour, arguments.rank)
-    else:
-        from .gang_line import join
+    """Join the leader's group, first of all to be on the right CPUs when torch is imported."""
+    if arguments.store is None:
+        from .distributed.local_channel import join
 
         line = join(arguments.leader, arguments.rank)
+    else:
+        share = arguments.shares.split(";")[int(os.environ["LOCAL_RANK"])]
+        os.sched_setaffinity(0, [int(cpu) for cpu in share.split(",")])
+        from .distributed.store_channel import StoreChannel, client, end_with_input
+
+        end_with_input()
+        host, _, port = arguments.store.rpartition(":")
+        store = client(host, int(port))
+        line = StoreChannel(store, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     load_cases([])
-    from .gang_member import Member
+    from .distributed.member import Member
 
     Member(line, lambda: load_user_cases(user_cases)).serve()
     _leave()

@@ -58,13 +58,14 @@ class Prepare(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours(Message):
-    """Machines that are lent to this run, each as a `gang_lent.Neighbour`; said before `Prepare`, if at all.
+class Nodes(Message):
+    """The nodes of a case over several, each as a `torchrun.NodeSpec`; sent before `Prepare`, if at all.
 
-    The worker answers nothing.
+    Members on other nodes keep to `cpus` (none: all there). The worker answers nothing.
     """
 
-    lent: tuple[Mapping[str, Any], ...]
+    nodes: tuple[Mapping[str, Any], ...]
+    cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class _Registry:
         cls.__name__.lower(): cls
         for cls in (
             Prepare,
-            Neighbours,
+            Nodes,
             Measure,
             Forget,
             Observe,

@@ -23,8 +23,8 @@ from scheduled_jobs.scheduler.planner import labels_of, measure_spec
 #: The kind of a notice that says of a release that it was found; there is one for each, for ever.
 RELEASE = "release"
 UPGRADE = "upgrade"
-#: What a night is told and an upgrade is not, which has no neighbours and knows how many pairs it needs.
-_OF_NIGHTS = ("track", "baseline", "replicates", "neighbours")
+#: What a night is told and an upgrade is not, which is on one node and knows how many pairs it needs.
+_OF_NIGHTS = ("track", "baseline", "replicates", "nodes")
 
 
 @dataclass(frozen=True, slots=True)

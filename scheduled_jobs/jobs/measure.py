@@ -44,8 +44,7 @@ def options(spec: Mapping[str, Any], hands: Hands) -> list[str]:
     """What of a spec stands on the command line."""
     given = [part for key, option in _OPTIONS.items() if spec.get(key) for part in (option, _text(spec[key]))]
     chosen = [part for case in spec.get("cases") or () for part in ("--case", _all_of(str(case)))]
-    beside = [part for each in spec.get("neighbours") or () for part in ("--neighbour", str(each))]
-    return [*given, *chosen, *beside, *case_files(spec.get("case_files") or (), hands)]
+    return [*given, *chosen, *case_files(spec.get("case_files") or (), hands)]
 
 
 def _all_of(pattern: str) -> str:

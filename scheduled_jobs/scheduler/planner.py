@@ -29,7 +29,7 @@ _DEFAULT_SUITE = "smoke"
 _LOOKED_BACK = 200
 _MEASURED_BY = (
     *("suite", "profile", "cases", "case_files"),
-    *("neighbours", "replicates", "budget_seconds", "device"),
+    *("nodes", "replicates", "budget_seconds", "device"),
 )
 
 

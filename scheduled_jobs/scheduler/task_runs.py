@@ -98,7 +98,7 @@ def measured(
             run = new_run_id()
             hands.set_run(run)
         elif before.began:
-            # A neighbour that still boots, a full disk, settings half written: what is measured is kept.
+            # A node that still boots, a full disk, settings half written: what is measured is kept.
             raise ChildLost(f"the run cannot be gone on with just now: {ended.sentence}")
     standing = _standing(hands, run)
     if standing.complete:

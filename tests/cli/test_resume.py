@@ -3,7 +3,7 @@
 import json
 import shutil
 import socket
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ from measuring_site import Done, Site
 
 from cli.context import context
 from runner import journal, machine
-from runner.machine import MachineFacts
-from runner.multi_node.client import Neighbours
-from workflows.errors import CannotResume, NothingToResume
+from runner.multi_node.nodes import Node, NodeMachines
+from workflows.errors import CannotResume, NothingToResume, UsageError
+from workflows.planning import plan_run
 from workflows.planning.plan_run import find_run, machine_of, prepare_again
 
 pytestmark = pytest.mark.torch
@@ -137,34 +137,27 @@ def test_the_latest_is_the_newest_of_this_machine(
     assert find_run(context(), "latest").name == "20990102-000000-ffffffff"
 
 
-def test_with_another_neighbour_of_the_same_kind_a_run_is_not_resumed(
+def test_with_another_node_of_the_same_kind_a_run_is_not_resumed(
     half: tuple[Site, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, run = half
     monkeypatch.chdir(site.folder)
     here = machine.describe([])
-    now = StandIn((replace(here, name="gpu-b", fingerprint="b" * 16),))
-    before = StandIn((replace(here, name="gpu-a", fingerprint="a" * 16),))
+    nodes = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
+    now, before = (
+        NodeMachines(nodes, (replace(here, name=name, fingerprint=name * 8),)) for name in ("gb", "ga")
+    )
     change_header(site.journal(run), lambda body: body.update(machine=machine_of(here, before)))
     folder = site.journal(run).parent
-    assert prepare_again(context(), folder, lambda *_: before).header.run == run
-    refused = f"run {run} had machine gpu-a as neighbour there:7391, where gpu-b lends itself now"
-    with pytest.raises(CannotResume, match=refused):
-        prepare_again(context(), folder, lambda *_: now)
-
-
-class StandIn(Neighbours):
-    """Neighbours that nobody was asked for."""
-
-    def __init__(self, machines: tuple[MachineFacts, ...]) -> None:
-        self._facts = machines
-
-    @property
-    def machines(self) -> tuple[MachineFacts, ...]:
-        return self._facts
-
-    def facts(self) -> list[dict[str, Any]]:
-        return [asdict(each) | {"address": "there:7391"} for each in self._facts]
+    with pytest.raises(UsageError, match="measures together with second: resume it with the same --nodes"):
+        prepare_again(context(), folder)
+    monkeypatch.setattr(plan_run, "reach", lambda *_: before)
+    assert prepare_again(context(), folder, nodes).header.run == run
+    monkeypatch.setattr(plan_run, "reach", lambda *_: now)
+    with pytest.raises(
+        CannotResume, match=f"node second is another machine than second, which run {run} had"
+    ):
+        prepare_again(context(), folder, nodes)
 
 
 def test_what_is_left_is_measured_and_what_is_there_is_kept(half: tuple[Site, str]) -> None:

@@ -33,7 +33,6 @@ MISTAKES = [
     (["run", "--python", "bin/python"], "there is no interpreter at"),
     (["run", "--python", "cases.py"], "is not an executable interpreter"),
     (["run", "--python", "bin/python", "--environment", "default"], "name two different things; give one"),
-    (["lend", "--python", "bin/python", "--environment", "default"], "name two different things; give one"),
     (
         ["profile", "add", "--python", "bin/python", "--environment", "default"],
         "name two different things; give one",

@@ -10,7 +10,7 @@ import pytest
 from measuring_site import measured_python
 
 from runner.worker.case_key import CaseKey
-from runner.worker.communication import MIB, bus_bandwidth, measure
+from runner.worker.distributed.communication import MIB, bus_bandwidth, measure
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).parent / "scripts/parts_of_gangs.py"
@@ -144,12 +144,12 @@ def test_powersgd_over_gloo_needs_one_bucket_for_all_gradients(parts: dict[str, 
 
 
 @pytest.mark.torch
-def test_machines_that_are_wanting_are_counted(parts: dict[str, Any]) -> None:
+def test_nodes_that_are_missing_are_counted(parts: dict[str, Any]) -> None:
     refused: dict[str, str] = parts["refused"]
-    wanting = {case: reason for case, reason in refused.items() if "lends itself" in reason}
+    wanting = {case: reason for case, reason in refused.items() if "nodes and the run" in reason}
     assert [reason.partition(":")[0] for reason in wanting.values()] == [
-        "nodes=2 takes 1 neighbour and none lends itself",
-        "nodes=4 takes 3 neighbours and none lends itself",
+        "nodes=2 takes 2 nodes and the run has 1",
+        "nodes=4 takes 4 nodes and the run has 1",
     ]
 
 

@@ -18,7 +18,7 @@ from runner.worker.messages import (
     Hello,
     Measure,
     Message,
-    Neighbours,
+    Nodes,
     Observe,
     Phase,
     Prepare,
@@ -31,7 +31,7 @@ from runner.worker.messages import (
 )
 
 MESSAGES: list[Message] = [
-    Neighbours(({"address": "10.0.0.2:7391", "loan": "a", "key": "00", "name": "second"},)),
+    Nodes(({"address": "10.0.0.2", "name": "second", "command": ["srun"]},), (2, 3)),
     Prepare("mlp/infer/-/eager", "cuda:1", 3, 0.5, 20, False),
     Measure(10),
     Forget(),

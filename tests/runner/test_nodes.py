@@ -1,23 +1,18 @@
-"""One case over two machines: real gloo between two network namespaces, and what becomes of a loss."""
+"""One case over two nodes: real gloo between two network namespaces, and what becomes of a loss."""
 
-import os
 import signal
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from measuring import CASE_FILES, Scratch, alive, wait_until
-from measuring_site import Done
-from two_machines import ADDRESS, AHEAD_SECONDS, NAME, Machines, next_of, outcomes, stopped, two_machines
+from measuring_site import Done, Running, carriers
+from two_nodes import NAME, TwoNodes, stopped, two_nodes
 
-from db.connection.engine import open_database
-from db.queue.queries import tasks
-from db.runs.queries import outcomes_of_run, run_record
-from runner.worker.gang_wire import DEAD_SECONDS
-
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+from runner.errors import NodeFailed
+from runner.multi_node.nodes import Node, environment_difference, read, write
 
 DDP = "blocks/train/batch=4/nodes=2,parallel=ddp,ranks=2"
 TORCHRUN = "blocks/train/batch=4/launcher=torchrun,nodes=2,parallel=ddp,ranks=2"
@@ -25,170 +20,165 @@ FSDP2 = "blocks/train/batch=4/nodes=2,parallel=fsdp2,ranks=2"
 ZERO1 = "blocks/train/batch=4/nodes=2,parallel=zero1,ranks=2"
 TENSOR = "blocks/train/batch=4/nodes=2,parallel=tp,ranks=2"
 PIPELINE = "blocks/train/batch=4/nodes=2,parallel=pp,ranks=2"
-#: A schedule that is fired by hand.
-PAIR = """
-[schedules.pair]
-cron = "0 0 1 1 *"
-enabled = false
-suite = "smoke"
-replicates = 1
-profile = "as-it-comes"
-case_files = ["{file}"]
-cases = ["{case}"]
-neighbours = ["{address}"]
-"""
 OVER_TWO = [DDP, TORCHRUN, FSDP2, ZERO1, TENSOR, PIPELINE]
 DIES = "ends/train/how=dies/nodes=2,parallel=ddp,ranks=2"
 STOPS = "ends/train/how=stops/nodes=2,parallel=ddp,ranks=2"
 ONCE = "ends/train/how=once/nodes=2,parallel=ddp,ranks=2"
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module")
-def machines(module_scratch: Scratch) -> Iterator[Machines]:
+def nodes(module_scratch: Scratch) -> Iterator[TwoNodes]:
     """Two of them, for all tests here."""
-    yield from two_machines(module_scratch.folder, CASE_FILES / "over_nodes.py")
+    yield from two_nodes(module_scratch.folder, CASE_FILES / "over_nodes.py")
 
 
 @pytest.fixture(scope="module")
-def measured(machines: Machines) -> Done:
+def measured(nodes: TwoNodes) -> Done:
     """One run of everything that ends by itself."""
-    lender, pid = machines.lend()
-    done = machines.run(*OVER_TWO, DIES).end()
-    os.kill(pid, signal.SIGTERM)
-    ended = lender.end()
-    assert (ended.code, ended.events[-1]["event"]) == (0, "stopped"), ended
-    return done
+    return nodes.run(*OVER_TWO, DIES).end()
+
+
+@pytest.fixture(name="stopping")
+def fixture_stopping(nodes: TwoNodes, module_scratch: Scratch) -> Iterator[tuple[Running, int]]:
+    """A run whose rank on the second node has stopped in its tenth step, once, and the id of that process."""
+    for file in module_scratch.folder.glob("once*.pid"):
+        file.unlink()
+    running = nodes.run(ONCE)
+    wait_until(lambda: bool(stopped(module_scratch, "once")), "rank 1 stops")
+    (pid,) = stopped(module_scratch, "once")
+    yield running, pid
 
 
 def outcome_of(done: Done, case: str) -> dict[str, Any]:
     """The outcome of a case, as `--json` tells it."""
-    return outcomes(done.out.splitlines())[case]
+    (body,) = [body for body in done.events if body["event"] == "outcome" and body["case"] == case]
+    return body
 
 
-def lent_processes() -> list[int]:
-    """Whatever was started for another machine and lives."""
-    found: list[int] = []
-    for process in psutil.process_iter():
-        try:
-            token = process.environ().get("PYROMETER_TOKEN", "")
-        except psutil.Error:
-            continue
-        if token.startswith("lent:") and alive(process.pid):
-            found.append(process.pid)
-    return found
-
-
+@pytest.mark.torch
 @pytest.mark.parametrize("case", OVER_TWO)
-def test_ranks_on_two_machines_compute_what_one_process_computes(measured: Done, case: str) -> None:
+def test_ranks_on_two_nodes_compute_what_one_process_computes(measured: Done, case: str) -> None:
     outcome = outcome_of(measured, case)
-    assert (outcome["status"], outcome["reason"]) == ("ok", ""), measured.err
+    assert (outcome["status"], outcome["reason"]) == ("ok", ""), (measured.err, outcome["log_tail"])
     assert outcome["facts"]["check"]["error"] <= outcome["facts"]["check"]["tolerance"]
     assert outcome["facts"]["exit"]["strays"] == []
-    assert lent_processes() == []
+    assert carriers(measured.run) == []
 
 
-def test_who_took_part_and_how_is_told(measured: Done, machines: Machines) -> None:
+@pytest.mark.torch
+def test_the_nodes_of_a_case_are_its_facts(measured: Done, nodes: TwoNodes) -> None:
     facts = outcome_of(measured, DDP)["facts"]
     first, second = facts["members"]
-    assert ("neighbour" not in first, second["neighbour"]) == (True, NAME)
+    assert ("node" not in first, second["node"]) == (True, NAME)
     assert (first["during_block"]["held"], second["during_block"]) == (True, None)
-    (neighbour,) = facts["neighbours"]
-    assert (neighbour["name"], neighbour["address"]) == (NAME, ADDRESS)
-    assert facts["interface"] == machines.interface
-    assert not {"key", "loan"} & neighbour.keys()
+    assert facts["nodes"][0]["name"] == NAME and facts["nodes"][0]["interface"] != nodes.interface
+    assert facts["interface"] == nodes.interface
+    # Their clocks are a day apart, and no number depends on them.
+    assert "started_apart_us" not in facts
 
 
-@pytest.mark.parametrize("case", OVER_TWO)
-def test_the_other_clock_is_known_as_well_as_is_said(measured: Done, case: str) -> None:
-    (neighbour,) = outcome_of(measured, case)["facts"]["neighbours"]
-    # The namespaces share one clock but for the shift that they were made with.
-    wrong = abs(neighbour["clock_offset_ns"] - AHEAD_SECONDS * 1_000_000_000)
-    assert wrong <= neighbour["clock_error_ns"]
-
-
+@pytest.mark.torch
 def test_the_run_belongs_to_the_hardware_of_both(measured: Done) -> None:
     machine = measured.events[0]["about"]["machine"]
-    (neighbour,) = machine["neighbours"]
-    assert machine["hardware_label"] == f"2 x ({neighbour['hardware_label']})"
-    assert machine["hardware_fingerprint"] != neighbour["hardware_fingerprint"]
+    (node,) = machine["nodes"]
+    assert machine["hardware_label"] == f"2 x ({node['hardware_label']})"
+    assert machine["hardware_fingerprint"] != node["hardware_fingerprint"]
     ended = measured.events[-1]
     assert (ended["event"], ended["stored"]) == ("ended", True)
 
 
-def test_a_schedule_measures_with_the_neighbours_that_it_names(machines: Machines) -> None:
-    lender, pid = machines.lend()
-    site = machines.sites[0]
-    before = (site.folder / "pyrometer.toml").read_text()
-    pair = PAIR.format(file=CASE_FILES / "over_nodes.py", case=DDP, address=ADDRESS)
-    (site.folder / "pyrometer.toml").write_text(before + pair)
-    for command in (("schedule", "fire", "pair"), ("scheduler", "--once", "--log", "json")):
-        done = machines.call(*command)
-        assert done.returncode == 0, done.stderr
-    os.kill(pid, signal.SIGTERM)
-    assert lender.end().code == 0
-    with open_database(site.url) as database:
-        (task,) = tasks(database, schedule="pair")
-        assert task.state == "done", done.stdout
-        run = run_record(database, str(task.run_id))
-        assert run is not None and run.machine.hardware.label.startswith("2 x (")
-        measured = [outcome.status for outcome in outcomes_of_run(database, run.id) if outcome.case == DDP]
-    assert measured == ["ok"]
-
-
-def test_a_rank_killed_on_the_other_machine_is_named(measured: Done) -> None:
+@pytest.mark.torch
+def test_a_rank_killed_on_the_other_node_is_named(measured: Done) -> None:
     outcome = outcome_of(measured, DIES)
-    told = (outcome["status"], outcome["reason"])
-    assert told == ("crashed", f"rank 1 on {NAME} was killed by SIGKILL")
+    known = (outcome["status"], outcome["reason"])
+    assert known == ("crashed", f"rank 1 on {NAME} was killed by SIGKILL")
 
 
+@pytest.mark.torch
 def test_a_link_cut_in_mid_step_is_noticed_and_the_case_measured_again(
-    machines: Machines, module_scratch: Scratch
+    nodes: TwoNodes, stopping: tuple[Running, int]
 ) -> None:
-    lender, pid = machines.lend()
-    running = machines.run(ONCE)
-    wait_until(lambda: stopped(module_scratch, "once"), "rank 1 stops")
-    machines.plug(0, "down")
-    # Neither side is told: each has to notice by itself.
-    assert lender.until("ended")["left_over"] == []
-    assert lent_processes() == []
-    # The leader's kernel gives its lines up by itself; plugged in before, the lender would tell it why.
-    time.sleep(2 * DEAD_SECONDS)
-    machines.plug(0, "up")
+    running, pid = stopping
+    nodes.plug(0, "down")
+    # Neither side is told: the leader notices by itself, and ends what it had started there.
+    wait_until(lambda: not alive(pid), "the rank of the lost node is ended")
+    nodes.plug(0, "up")
     outcome = outcome_of(running.end(), ONCE)
-    assert (outcome["status"], outcome["reason"]) == ("ok", "")
-    before = outcome["facts"]["lost_before"][0]
-    assert before.startswith(f"rank 1 on {NAME}: the connection was lost (")
-    os.kill(pid, signal.SIGTERM)
-    assert lender.end().code == 0
+    assert (outcome["status"], outcome["reason"]) == ("ok", ""), outcome["log_tail"]
+    assert outcome["facts"]["lost_before"] == [f"rank 1 on {NAME}: the connection was lost (no answer)"]
 
 
-def test_a_lender_killed_in_mid_step_leaves_nobody(machines: Machines, module_scratch: Scratch) -> None:
-    _, pid = machines.lend()
-    running = machines.run(STOPS)
-    wait_until(lambda: stopped(module_scratch, "stops"), "rank 1 stops")
-    os.kill(pid, signal.SIGKILL)
-    outcome = outcome_of(running.end(), STOPS)
-    assert outcome["status"] == "lost"
-    unreachable = f"neighbour {ADDRESS}: {ADDRESS} cannot be reached: Connection refused"
-    assert outcome["reason"] == f"lost 3 times, at last: {unreachable}"
-    first = outcome["facts"]["lost_before"][0]
-    assert first == f"rank 1 on {NAME}: {NAME} lends itself no longer"
-    wait_until(lambda: lent_processes() == [], "the supervisor has cleared up")
+@pytest.mark.torch
+def test_a_node_killed_in_mid_step_is_lost_and_the_case_measured_again(stopping: tuple[Running, int]) -> None:
+    running, pid = stopping
+    # The command that reaches the node is what torchrun descends from there.
+    (command,) = [each for each in psutil.Process(pid).parents() if each.name() == "unshare"]
+    command.kill()
+    outcome = outcome_of(running.end(), ONCE)
+    assert (outcome["status"], outcome["reason"]) == ("ok", ""), outcome["log_tail"]
+    lost = f"rank 1 on {NAME}: its node was lost (its command ended with code -9)"
+    assert outcome["facts"]["lost_before"] == [lost]
 
 
-def test_a_leader_killed_in_mid_step_gives_the_machine_back(
-    machines: Machines, module_scratch: Scratch
+@pytest.mark.torch
+def test_a_run_killed_in_mid_step_leaves_nothing_on_the_other_node(stopping: tuple[Running, int]) -> None:
+    running, pid = stopping
+    running.process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not alive(pid), "the rank of the other node is ended")
+    run = running.end().run
+    wait_until(lambda: carriers(run) == [], "everything of the run is ended")
+
+
+def test_a_node_that_is_not_reached_ends_the_run_before_it_begins(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lender, pid = machines.lend()
-    for file in module_scratch.folder.glob("stops*.pid"):
-        file.unlink()
-    running = machines.run(STOPS)
-    wait_until(lambda: stopped(module_scratch, "stops"), "rank 1 stops")
-    os.kill(running.process.pid, signal.SIGKILL)
-    # Either may be noticed first: that the run is gone, or its worker.
-    told = [next_of(lender, "ended", "returned") for _ in range(2)]
-    assert sorted(one["event"] for one in told) == ["ended", "returned"]
-    assert [one["left_over"] for one in told if one["event"] == "ended"] == [[]]
-    assert lent_processes() == []
-    os.kill(pid, signal.SIGTERM)
-    assert lender.end().code == 0
+    file = tmp_path / "nodes.json"
+    for command, why in ((("false",), "it ended with code 1"), (("no-such-command",), "No such file")):
+        write(file, [Node("first", "10.77.0.1"), Node("far", "10.77.0.3", command)])
+        monkeypatch.setattr(nodes, "file", file)
+        done = nodes.run(DDP).end()
+        assert (done.code, done.out) == (2, "")
+        sentence = done.err.splitlines()[-1]
+        assert sentence.startswith("pyrometer: node far cannot be reached: ") and why in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "is no list of nodes"),
+        ('[{"name": "a"}]', "is no list of nodes"),
+        ('[{"name": "a", "address": 1}]', "name and address are text"),
+        ('[{"name": "a", "address": "b", "command": "srun"}]', "command is a list of words"),
+        ("[]", "names no node"),
+        ('[{"name": "a", "address": "b"}, {"name": "a", "address": "c", "command": ["d"]}]', "or one twice"),
+        ('[{"name": "a", "address": "b"}, {"name": "c", "address": "d"}]', "by which node c is reached"),
+    ],
+)
+def test_a_file_that_names_no_nodes_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "nodes.json"
+    file.write_text(text)
+    with pytest.raises(NodeFailed, match=why):
+        read(file)
+
+
+def test_a_file_of_nodes_is_read_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.json"
+    written = (Node("a", "10.0.0.1"), Node("b", "10.0.0.2", ("srun", "--nodelist=b")))
+    write(file, written)
+    assert read(file) == written
+    with pytest.raises(NodeFailed, match="No such file"):
+        read(tmp_path / "none.json")
+
+
+def test_what_differs_between_environments_is_said() -> None:
+    ours = {"fingerprint": "a", "torch": "2.13.0", "python": "3.12.3", "packages": ["numpy==2.0"]}
+    assert environment_difference(ours, ours) == ""
+    for changed, said in (
+        ({"torch": "2.12.0"}, "its environment has torch 2.12.0, and 2.13.0 measures here"),
+        ({"python": "3.11.0"}, "its environment has python 3.11.0, and 3.12.3 measures here"),
+        ({"packages": []}, "its environment has other packages (numpy==2.0 is on one side only)"),
+        ({}, "its environment has another build of the same torch"),
+    ):
+        assert environment_difference({**ours, "fingerprint": "b", **changed}, ours) == said

@@ -8,10 +8,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from runner.worker import placement
 from runner.worker.case_key import CaseKey
+from runner.worker.measurements import affinity_check
+from runner.worker.measurements.affinity_check import (
+    NotAsAsked,
+    Placement,
+    allocator,
+    as_asked,
+    cpus_in,
+    pages_local,
+)
 from runner.worker.messages import Block
-from runner.worker.placement import NotAsAsked, Placement, allocator, as_asked, cpus_in, pages_local
 
 SECOND = Block(samples_ns=(1,), wall_ns=10**9, started_ns=0)
 
@@ -88,7 +95,7 @@ def test_moves_between_cpus_are_counted_where_the_kernel_counts_them() -> None:
         place.after(SECOND)
     finally:
         os.sched_setaffinity(0, allowed)
-    if placement.snapshot()[threading.get_native_id()].moves is None:
+    if affinity_check.snapshot()[threading.get_native_id()].moves is None:
         assert "migrations" not in place.metrics("cpu")
     else:
         assert place.metrics("cpu")["migrations"] >= (19 if len(allowed) > 1 else 0)
@@ -108,13 +115,15 @@ def test_lists_of_cpus_are_read() -> None:
 
 
 def test_threads_use_no_more_cpus_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert placement.in_use("cpu", 1) == {"cpus_in_use": 1}
-    assert placement.in_use("cpu", 10_000) == {"cpus_in_use": len(os.sched_getaffinity(0))}
+    assert affinity_check.in_use("cpu", 1) == {"cpus_in_use": 1}
+    assert affinity_check.in_use("cpu", 10_000) == {"cpus_in_use": len(os.sched_getaffinity(0))}
     with one_cpu():
-        assert placement.in_use("cpu", 2) == {"cpus_in_use": 1}
+        assert affinity_check.in_use("cpu", 2) == {"cpus_in_use": 1}
         monkeypatch.setenv("OMP_PROC_BIND", "close")
-        assert placement.in_use("cpu", 2) == {"cpus_in_use": 2}, "the main thread is bound, another is not"
-    assert placement.in_use("cuda:0", 1) == {}
+        assert affinity_check.in_use("cpu", 2) == {"cpus_in_use": 2}, (
+            "the main thread is bound, another is not"
+        )
+    assert affinity_check.in_use("cuda:0", 1) == {}
 
 
 def test_the_allocator_is_known_by_its_mapping() -> None:

@@ -1,7 +1,7 @@
 """Plan a run, or load the plan of an interrupted one."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,12 +22,13 @@ from runner.errors import JournalError
 from runner.execution import canary_runner
 from runner.execution.harness import Harness
 from runner.machine import MachineFacts
-from runner.multi_node.client import Neighbours
+from runner.multi_node.nodes import Node, NodeMachines, inspect
 from runner.profile import Profile
 from runner.session_plan import Timing
 from runner.suites.suite import Suite
 from runner.telemetry.gpu import probe
 from runner.telemetry.host import capability as host
+from runner.worker.case_key import CaseKey
 
 from ..app_context import AppContext
 from ..errors import CannotResume, NothingToMeasure, NothingToResume, UsageError
@@ -54,20 +55,6 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """What a run measures with on this side, and whether on GPUs; a neighbour has to have the same."""
-
-    harness: Harness
-    environment: Environment
-    profile: Profile
-    on_gpus: bool
-
-
-#: Has the neighbours of a run lent to it again.
-Borrow = Callable[[Header, Side], Neighbours | None]
-
-
-@dataclass(frozen=True, slots=True)
 class Prepared:
     """A run that can start: its description, and what stays the same when it is resumed."""
 
@@ -75,7 +62,7 @@ class Prepared:
     profile: Profile
     harness: Harness
     known: tuple[Outcome, ...] = ()
-    neighbours: Neighbours | None = None
+    nodes: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +120,14 @@ def prepare(
     asked: Asked,
     plan: Plan,
     run: str | None = None,
-    neighbours: Neighbours | None = None,
+    nodes: tuple[Node, ...] = (),
 ) -> Prepared:
     """The run that measures `plan`; its environments lie on one machine and see the same GPUs.
 
     `run` is its name where `--run-id` gives one; raises UsageError where a run of that name began already,
     where the environments do not see the same GPUs, and where device `cuda` sees none.
-    `neighbours` are the machines that take part: what is measured is measured on all of them together.
+    `nodes` are those of a run over several machines, this one first: their hardware is that of all together.
+    Raises NodeFailed for one that cannot measure the same.
     """
     begun = app.runs / run / journal.FILE if run is not None else None
     if begun is not None and begun.exists() and begun.stat().st_size:
@@ -154,12 +142,13 @@ def prepare(
             "GPU or nothing: choose a build with CUDA and a machine with its driver, or leave the option out"
         )
     traced = plan.timing.trace_steps > 0
+    machines = reach(nodes, described[0], harness, profile, [p.case for p in plan.planned], bool(gpus))
     header = Header(
         run=run or new_run_id(),
         suite=chosen.suite.name,
         started_at=datetime.now(UTC).isoformat(),
         command=app.command,
-        machine=machine_of(machine.describe(gpus), neighbours),
+        machine=machine_of(machine.describe(gpus), machines),
         environments=tuple(environment_body(one) for one in described),
         profile=profile_body(profile),
         harness=harness.version,
@@ -178,14 +167,35 @@ def prepare(
     )
     if gpus and not header.gpus:
         header = replace(header, notes=(*header.notes, _UNKNOWN_GPUS))
-    return Prepared(header, profile, harness, neighbours=neighbours)
+    return Prepared(header, profile, harness, nodes=nodes)
 
 
-def machine_of(local: MachineFacts, neighbours: Neighbours | None) -> dict[str, Any]:
+def reach(
+    nodes: tuple[Node, ...],
+    environment: Environment,
+    harness: Harness,
+    profile: Profile,
+    cases: Iterable[str],
+    on_gpus: bool,
+) -> NodeMachines:
+    """The machines of the other nodes; raises UsageError for more nodes than any of `cases` is spread over.
+
+    They would stand idle. Raises NodeFailed for one that is not reached, or cannot measure the same.
+    """
+    if not nodes:
+        return NodeMachines()
+    keys = [key for key in map(CaseKey.parse, cases) if key.count("nodes") > 1]
+    most = max((key.count("nodes") for key in keys), default=1)
+    if len(nodes) > most:
+        needs = f"more than {most}" if keys else "any (axis nodes)"
+        raise UsageError(f"--nodes names {len(nodes)} nodes, and no case of this run needs {needs}")
+    gpus = max((key.count("ranks") // key.count("nodes") for key in keys), default=0) if on_gpus else 0
+    return inspect(nodes, environment, harness, profile, gpus)
+
+
+def machine_of(local: MachineFacts, others: NodeMachines) -> dict[str, Any]:
     """This machine, or all that take part as one, for a run's header."""
-    if neighbours is None:
-        return machine_body(local)
-    return machine_body(machine.together(local, neighbours.machines), neighbours.facts())
+    return machine_body(machine.together(local, others.machines), others.facts())
 
 
 def gpus_in_use(environment: Environment, device: str) -> list[Mapping[str, Any]]:
@@ -252,21 +262,21 @@ def _stored_timing(timing: Timing) -> dict[str, Any]:
     return body
 
 
-def _borrow_nobody(header: Header, side: Side) -> None:
-    """For runs that never have neighbours."""
-
-
-def prepare_again(app: AppContext, folder: Path, borrow: Borrow = _borrow_nobody) -> Prepared:
+def prepare_again(app: AppContext, folder: Path, nodes: tuple[Node, ...] = ()) -> Prepared:
     """A run that goes on where it stopped; raises CannotResume where that would be another run.
 
-    `borrow` gets back the neighbours that it had.
+    `nodes` are those that a run over several machines has now.
     """
     header, harness, contents = resumable(folder)
     p = header.profile
     profile = Profile(
         p["name"], p["variables"], tuple(p["cpus"]), tuple(p["housekeeping"]), p["threads"], header.notes
     )
-    neighbours: Neighbours | None = None
+    if header.nodes and len(nodes) != len(header.nodes) + 1:
+        names = ", ".join(str(node["name"]) for node in header.nodes)
+        raise UsageError(f"run {header.run} measures together with {names}: resume it with the same --nodes")
+    nodes = nodes if header.nodes else ()
+    others: NodeMachines | None = None
     known: dict[str, Environment] = {}
     for target in header.targets.values():
         # One that is compared with itself is asked once.
@@ -278,20 +288,21 @@ def prepare_again(app: AppContext, folder: Path, borrow: Borrow = _borrow_nobody
                 f"environment {target.name} has changed since run {header.run} began; start a new run"
             )
         gpus = gpus_in_use(described, header.device)
-        if header.neighbours and neighbours is None:
-            neighbours = borrow(header, Side(harness, described, profile, bool(gpus)))
-        now = machine_of(machine.describe(gpus), neighbours)
+        if others is None:
+            cases = [planned.case for planned in header.replicates]
+            others = reach(nodes, described, harness, profile, cases, bool(gpus))
+        now = machine_of(machine.describe(gpus), others)
         if now["hardware_fingerprint"] != header.machine["hardware_fingerprint"]:
             raise CannotResume(f"run {header.run} belongs to other hardware; start a new run")
-        for before, after in zip(header.neighbours, now.get("neighbours", ()), strict=True):
+        for before, after in zip(header.nodes, now.get("nodes", ()), strict=True):
             if after["fingerprint"] != before["fingerprint"]:
                 raise CannotResume(
-                    f"run {header.run} had machine {before['name']} as neighbour {before['address']}, "
-                    f"where {after['name']} lends itself now; start a new run"
+                    f"node {after['name']} is another machine than {before['name']}, which run {header.run} "
+                    "had; start a new run"
                 )
     for line in contents.set_aside:
         app.reporter.note(f"journal {line}; set aside, its case is measured again")
-    return Prepared(header, profile, harness, contents.outcomes, neighbours)
+    return Prepared(header, profile, harness, contents.outcomes, nodes)
 
 
 def find_run(app: AppContext, run: str) -> Path:

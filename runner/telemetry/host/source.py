@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from records.telemetry import HOST
-from runner.worker.placement import cpus_in, pages_local
+from runner.worker.measurements.affinity_check import cpus_in, pages_local
 
 from ..counters import HostCounters
 from ..sample_log import Spool

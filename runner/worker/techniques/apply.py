@@ -5,7 +5,7 @@ from typing import Any
 
 from ..case import Workload
 from ..case_key import CaseKey
-from ..stage import Act, Stage, UnknownCase, Unsupported, begin, finish, make
+from ..prepared_case import Act, Stage, UnknownCase, Unsupported, begin, finish, make
 from . import compiled, exported, graphs, precision, storage
 
 #: Each changes the act for the axes it knows and leaves it alone where they have their defaults.

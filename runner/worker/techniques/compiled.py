@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from .. import compiling
 from ..case_key import CaseKey
-from ..stage import Act, Unsupported
+from ..measurements import compiling
+from ..prepared_case import Act, Unsupported
 from . import xla
 
 #: Values of axis `compile` that name a backend; the others name a mode of Inductor.

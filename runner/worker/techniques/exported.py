@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from .. import compiling, memory, timing
-from ..stage import Act, Inputs, Unsupported
+from ..measurements import compiling, memory, timing
+from ..prepared_case import Act, Inputs, Unsupported
 from . import onnx_runtime
 
 #: What stands for the model afterwards, and what writes it into a folder (nothing where it lies there).

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import memory, timing
-from ..stage import Act, Turn, Unsupported, make_optimizer, perform
+from ..measurements import memory, timing
+from ..prepared_case import Act, Turn, Unsupported, make_optimizer, perform
 from . import compiled
 
 #: Steps on a side stream before the capture, as PyTorch's notes on CUDA graphs ask for.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..stage import Act, Unsupported
+from ..prepared_case import Act, Unsupported
 
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from .. import memory
 from ..case_key import CaseKey
-from ..stage import Act, Unsupported
+from ..measurements import memory
+from ..prepared_case import Act, Unsupported
 from . import quantised
 
 _AUTOCAST = {"amp-fp16": torch.float16, "amp-bf16": torch.bfloat16}

@@ -11,8 +11,8 @@ from typing import IO, Any, cast
 
 import torch
 
-from .. import memory
-from ..stage import Act, Unsupported
+from ..measurements import memory
+from ..prepared_case import Act, Unsupported
 
 #: Where PyTorch keeps the modules that compute in int8.
 _INT8_MODULES = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..case_key import CaseKey
-from ..stage import Act, Unsupported
+from ..prepared_case import Act, Unsupported
 
 #: The share of the device's memory that axis `memory` leaves to PyTorch's allocator.
 FRACTIONS = {"all": 1.0, "half": 0.5, "quarter": 0.25}

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..stage import Act, Unsupported
+from ..prepared_case import Act, Unsupported
 
 #: Formats in which the whole model is kept; autocast and quantisation are others' business.
 _PRECISIONS = ("fp32", "bf16", "fp16")

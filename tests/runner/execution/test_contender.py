@@ -12,13 +12,14 @@ from records.outcomes import Outcome, Planned
 from records.telemetry import Recording
 from runner.execution.contender import Contender
 from runner.execution.process import Launch
+from runner.multi_node.nodes import Node
 from runner.session_plan import Timing
 from runner.telemetry.counters import GpuCounters, Reading
 from runner.telemetry.telemetry_interface import Telemetry
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 
-NEIGHBOUR = dict.fromkeys(("address", "name", "loan", "key", "hardware", "hardware_label"), "another")
+NODES = (Node("first", "10.0.0.1"), Node("second", "10.0.0.2", ("ssh", "second")))
 
 
 class HundredWatts:
@@ -58,10 +59,8 @@ class ErrorsAfterSixSamples:
     def close(self) -> None: ...
 
 
-def outcome_of(
-    folder: Path, case: str, timing: Timing, telemetry: Telemetry | None, *neighbours: dict[str, str]
-) -> Outcome:
-    """What becomes of a case that such neighbours are lent to."""
+def outcome_of(folder: Path, case: str, timing: Timing, telemetry: Telemetry | None, *nodes: Node) -> Outcome:
+    """What becomes of a case of a run over these nodes."""
     shared = conditions(folder, CASE_FILES / "counts.py", timing=timing)
     (target,) = shared.targets.values()
     launch = Launch(
@@ -73,7 +72,7 @@ def outcome_of(
         log=folder / "log",
         deadline_seconds=timing.deadline_seconds,
         token=shared.run,
-        neighbours=neighbours,
+        nodes=nodes,
     )
     planned = Planned(key(case), target.name, 0)
     contender = Contender(planned, launch, timing, "cpu", None, lambda *_: None, None, telemetry)
@@ -95,7 +94,7 @@ def test_there_is_no_energy_per_item_where_others_gpus_are_not_read(scratch: Scr
     started, ended, iterations = alone.facts["window"]
     joules = 100 * (ended - started) / 1e9
     assert alone.metrics["energy_per_item"] == pytest.approx(joules / iterations, rel=1e-3)
-    beside = outcome_of(scratch.folder / "beside", "counts", timing, HundredWatts(), NEIGHBOUR)
+    beside = outcome_of(scratch.folder / "beside", "counts", timing, HundredWatts(), *NODES)
     assert (beside.status, beside.metrics["power"]) == ("ok", pytest.approx(100))
     assert "energy_per_item" not in beside.metrics
 

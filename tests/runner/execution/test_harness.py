@@ -119,7 +119,7 @@ def test_an_eager_case_pays_for_no_compiler(tmp_path: Path) -> None:
     path = harness.build(tmp_path).path
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from runner.worker.main import load_cases\n"
-        "import runner.worker.serve\n"
+        "import runner.worker.worker_loop\n"
         "load_cases([])\n"
         "print([name for name in ('torch._dynamo', 'torch._inductor') if name in sys.modules])"
     )

@@ -25,7 +25,7 @@ STEPS = 4
 #: The worker's own module, told to keep less: one trace is too large, one has no place to go.
 BOUNDED = """
 import json, sys, torch
-from runner.worker import tracing
+from runner.worker.measurements import tracing
 ones = torch.ones(8)
 step = lambda: ones + ones
 tracing._TRACE_BYTES = 64

@@ -14,14 +14,14 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from runner.cases import mlp
 from runner.worker.case import REGISTER, Workload, case
 from runner.worker.case_key import CaseKey
-from runner.worker.gang import of_all, together
-from runner.worker.gang_shares import NoRoom, share_out
+from runner.worker.distributed.cpu_partition import NoRoom, share_out
+from runner.worker.distributed.data_parallel import ddp
+from runner.worker.distributed.leader import of_all, together
+from runner.worker.distributed.model_parallel import pipeline_parallel
+from runner.worker.distributed.parallel import part, part_key, refuse, whole
+from runner.worker.distributed.rank import judge
 from runner.worker.messages import Block
-from runner.worker.parallel import part, part_key, refuse, whole
-from runner.worker.parallel_data import ddp
-from runner.worker.parallel_model import pipeline_parallel
-from runner.worker.parallel_rank import judge
-from runner.worker.stage import UnknownCase, Unsupported, begin
+from runner.worker.prepared_case import UnknownCase, Unsupported, begin
 
 REFUSED = [
     "mlp_overhead/train/batch=64/ranks=2",

@@ -100,20 +100,20 @@ def test_a_release_is_set_against_the_baseline_once(sqlite: Database, tmp_path: 
     assert known == {"2.12.1", "2.13.0", "2.13.1"}
 
 
-def test_the_upgrade_of_a_schedule_with_neighbours_has_none(
+def test_the_upgrade_of_a_schedule_over_nodes_is_on_one(
     sqlite: Database, tmp_path: Path, wheels: Path
 ) -> None:
     discovery = Discovery(sqlite, tmp_path)
-    discovery.toml = TOML.replace("replicates = 4", 'neighbours = ["gpu-b:7391"]')
+    discovery.toml = TOML.replace("replicates = 4", "nodes = 2")
     discovery.look()
     (task, _) = waiting(sqlite, "upgrade")
-    assert task.spec["suite"] == "cpu" and "neighbours" not in task.spec
+    assert task.spec["suite"] == "cpu" and "nodes" not in task.spec
     child = Child(tmp_path / "data", (nightly(1), nightly(2)), {"resnet50/infer/-/eager": 0.8})
     assert (
         upgrade(claimed(sqlite, a_night(1), task.label), hands(tmp_path, a_night(1), child)).state == "done"
     )
     # `pyrometer upgrade` knows no such option.
-    assert "--neighbour" not in child.commands[0]
+    assert "--nodes" not in child.commands[0]
 
 
 def test_against_another_baseline_a_known_release_is_set_once_more(

@@ -56,15 +56,13 @@ def test_own_cases_lie_beside_the_settings(tmp_path: Path) -> None:
     assert asked(tmp_path, lines, away=True)[:2] == ["--cases", "cases/mine.py"]
 
 
-def test_neighbours_are_called_by_whoever_measures(tmp_path: Path) -> None:
-    lines = 'suite = "scaling"\nneighbours = ["gpu-b:7391", "[fe80::1%eth0]:7391"]'
-    beside = ["--neighbour", "gpu-b:7391", "--neighbour", "[fe80::1%eth0]:7391"]
-    assert asked(tmp_path, lines) == asked(tmp_path, lines, away=True) == ["--suite", "scaling", *beside]
-    for wrong in ("[]", '["gpu-b"]', '["gpu b:7391"]', '["fe80::1:7391"]'):
-        with pytest.raises(ConfigurationError, match="each as HOST:PORT"):
-            asked(tmp_path, f"neighbours = {wrong}")
-    upgrade = 'job = "upgrade"\nold = "2.13.0"\nnew = "latest"\nneighbours = ["gpu-b:7391"]'
-    with pytest.raises(ConfigurationError, match="neighbours is nothing that job upgrade takes"):
+def test_nodes_are_for_the_engine_and_no_option(tmp_path: Path) -> None:
+    assert asked(tmp_path, 'suite = "scaling"\nnodes = 2') == ["--suite", "scaling"]
+    for wrong in ("1", "true", '"two"'):
+        with pytest.raises(ConfigurationError, match="2 or more"):
+            asked(tmp_path, f"nodes = {wrong}")
+    upgrade = 'job = "upgrade"\nold = "2.13.0"\nnew = "latest"\nnodes = 2'
+    with pytest.raises(ConfigurationError, match="nodes is nothing that job upgrade takes"):
         asked(tmp_path, upgrade)
 
 

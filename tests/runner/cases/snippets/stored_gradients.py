@@ -6,7 +6,7 @@ import torch
 
 from runner.cases import optimizer  # noqa: F401
 from runner.worker.case_key import CaseKey
-from runner.worker.stage import LEARNING_RATE, begin, finish, make
+from runner.worker.prepared_case import LEARNING_RATE, begin, finish, make
 
 STEPS = 3
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from runner.worker.answer import compare
 from runner.worker.case import Workload, case
 from runner.worker.case_key import CaseKey
-from runner.worker.stage import Unsupported
+from runner.worker.correctness import compare
+from runner.worker.prepared_case import Unsupported
 from runner.worker.techniques.apply import build
 
 WAYS = ("jit-trace", "jit-script", "export", "aot-inductor", "onnxruntime")

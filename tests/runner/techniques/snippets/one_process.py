@@ -17,13 +17,13 @@ import small_cases
 import torch
 from torch._dynamo.utils import clear_compilation_metrics, counters
 
-from runner.worker import ceiling, compiling, launch_bound, memory, shapes, timing
-from runner.worker.answer import compare
 from runner.worker.case_key import CaseKey
-from runner.worker.serve import failure
-from runner.worker.solo import Solo
-from runner.worker.stage import begin
+from runner.worker.correctness import compare
+from runner.worker.measurements import compiling, launch_bound, matmul_peak, memory, shapes, timing
+from runner.worker.prepared_case import begin
+from runner.worker.single_process import Solo
 from runner.worker.techniques.apply import dress
+from runner.worker.worker_loop import failure
 
 torch.set_num_threads(1)
 
@@ -194,9 +194,9 @@ def ceiling_of(products, then):
 
     with (
         mock.patch.object(timing, "first_call", call),
-        mock.patch.object(ceiling.time, "process_time_ns", lambda: clock[0]),
+        mock.patch.object(matmul_peak.time, "process_time_ns", lambda: clock[0]),
     ):
-        told = ceiling.measure(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
+        told = matmul_peak.measure(CaseKey.parse("layers/infer/-/eager"), "cpu", facts)
     return {"told": told, "facts": facts, "products": next(count)}
 
 

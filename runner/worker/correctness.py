@@ -1,0 +1,241 @@
+"""Is the answer right? A fast wrong answer is `wrong`, never a gain.
+
+The check runs after everything is measured, so that the reference model disturbs no memory peak: the
+case is built once more from the same seed, eager and in fp32, and the two answers are compared.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .case_key import CaseKey
+from .prepared_case import Stage
+from .techniques import precision, storage
+from .techniques.apply import build
+
+#: Largest relative error in the Euclidean norm that still counts as the same answer. fp32: reordered sums
+#: of a deep network stay well below. tf32 and fp16 have 11 bits of significand (2**-11 = 0.05 % a rounding),
+#: bf16 has 8 (0.4 %); either grows by about three through twelve transformer layers. int8: an activation
+#: is rounded to 1/255 of its range, about 1 % of its norm, which twelve layers take to 6 % where the range
+#: is found anew in each call (dynamic) and to 12 % where it was fixed beforehand (static).
+TOLERANCE = {
+    "fp32": 1e-3,
+    "tf32": 2e-2,
+    "amp-fp16": 2e-2,
+    "fp16": 2e-2,
+    "amp-bf16": 5e-2,
+    "bf16": 5e-2,
+    "int8-dynamic": 1e-1,
+    "int8-torchao": 1e-1,
+    "int8-static": 2e-1,
+}
+
+#: Training steps whose losses are compared with the reference's.
+STEPS = 3
+
+#: Weights kept in these formats lose updates smaller than half the distance to the next number they have.
+_LOSES_UPDATES = ("bf16", "fp16")
+
+
+def tolerance(key: CaseKey) -> float:
+    """The relative error a case of this precision may have."""
+    return TOLERANCE[key.axis("precision")]
+
+
+#: Numbers squared at a time.
+_PART = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The verdict: relative errors against the reference, their tolerance, and why it is wrong if it is.
+
+    Of outputs, `error` is in the Euclidean norm, `worst` the largest difference over the largest value and
+    `mean` the mean difference over the mean magnitude. Of a training, `error` is the larger one of the first
+    step's loss and gradient norm, `drift` that of the loss after some steps.
+    """
+
+    error: float | None
+    tolerance: float
+    wrong: str = ""
+    note: str = ""
+    worst: float | None = None
+    mean: float | None = None
+    drift: float | None = None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The errors as metrics."""
+        errors = {
+            "error": self.error,
+            "error_worst": self.worst,
+            "error_mean": self.mean,
+            "loss_drift": self.drift,
+        }
+        return {name: value for name, value in errors.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What the first training steps said: each one's loss and the norm of all its gradients."""
+
+    losses: tuple[float, ...] = ()
+    gradients: tuple[float, ...] = ()
+
+
+def course(stage: Stage, returned: Any, so_far: Course | None = None) -> Course | None:
+    """`so_far` and the training step that has just `returned` its loss; None for inference."""
+    if stage.key.phase != "train" or stage.model is None:
+        return None
+    before = so_far or Course()
+    return Course((*before.losses, float(returned)), (*before.gradients, _gradient_norm(stage.model)))
+
+
+def check(stage: Stage, device: str, seed: int, first: Course | None) -> Check:
+    """Compare the case's answer with an eager fp32 reference built from the same seed."""
+    allowed = tolerance(stage.key)
+    if stage.model is None:
+        return Check(None, allowed, note="a closure has no reference to compare with")
+    storage.lift_limit(stage.key, device)
+    with precision.exact_fp32():
+        reference = build(stage.key.eager, device, seed)
+    if first is None:
+        return _compare_outputs(stage, reference, allowed)
+    if stage.key.axis("precision") not in _LOSES_UPDATES and not _moved(stage.model, reference.model):
+        return Check(None, allowed, wrong="no weight has changed in training")
+    right = Course()
+    with precision.exact_fp32():
+        for _ in first.losses:
+            right = course(reference, reference.step(), right) or right
+    return _compare_courses(stage, first, right, allowed)
+
+
+def _moved(model: torch.nn.Module, fresh: torch.nn.Module | None) -> bool:
+    """Whether training has changed any of the weights it began with, those of a `fresh` model."""
+    if fresh is None:
+        return True
+    pairs = list(zip(model.parameters(), fresh.parameters(), strict=False))
+    return not pairs or any(not torch.equal(now.detach().to(was), was.detach()) for now, was in pairs)
+
+
+def _compare_outputs(stage: Stage, reference: Stage, allowed: float) -> Check:
+    """The outputs for the first inputs of each shape and the second of all; of several, the worst."""
+    stage.rewind()
+    firsts = {stage.shapes.index(shapes) for shapes in set(stage.shapes)}
+    # The second inputs too, for something made from the first ones may answer those only.
+    firsts |= {1} if len(stage.shapes) > 1 else set()
+    checks: list[Check] = []
+    for index in range(max(firsts, default=0) + 1):
+        with precision.exact_fp32():
+            expected = reference.step()
+        got = stage.step()
+        if index in firsts or not firsts:
+            checks.append(compare(got, expected, allowed))
+    return max(checks, key=lambda one: (bool(one.wrong), one.error or 0.0))
+
+
+def _compare_courses(stage: Stage, ours: Course, right: Course, allowed: float) -> Check:
+    """The loss and gradients of the first step, and the loss after some."""
+    scaled = stage.key.axis("precision") == "amp-fp16"
+    # A GradScaler tries its scale by letting gradients overflow: such a step changes no weight.
+    taken = [index for index, norm in enumerate(ours.gradients) if math.isfinite(norm) or not scaled]
+    pairs = [(ours.losses[0], right.losses[0])]
+    pairs += [(ours.gradients[taken[0]], right.gradients[0])] if taken else []
+    if not all(math.isfinite(got) for got, _ in pairs):
+        return Check(
+            None, allowed, wrong=f"loss {ours.losses[0]}, gradient norm {ours.gradients[0]}: not finite"
+        )
+    if not all(math.isfinite(want) for _, want in pairs):
+        return Check(None, allowed, wrong="the reference's loss or gradient is not finite, the case's is")
+    error = max(relative(got, want) for got, want in pairs)
+    skipped = len(ours.losses) - len(taken)
+    if skipped and len(stage.shapes) > 1:
+        note = f"GradScaler skipped {skipped} of {len(ours.losses)} steps: the others had other inputs"
+        return judged(relative(*pairs[0]), allowed, note=note)
+    note = "" if taken else f"gradients not compared: GradScaler skipped the first {skipped} steps"
+    updates = sum(1 for index in taken if index < len(ours.losses) - 1)
+    drift = relative(ours.losses[-1], right.losses[updates])
+    permitted = allowed
+    if stage.key.axis("precision") in _LOSES_UPDATES:
+        # As if it had not trained at all is as bad as the format alone can make it.
+        permitted += relative(right.losses[0], right.losses[updates])
+        if drift > allowed:
+            note = (
+                f"the loss is off by {drift:.2g} after {updates} updates, of which such weights lose a part"
+            )
+    first = judged(error, allowed, note=note, drift=drift if len(ours.losses) > 1 else None)
+    if first.wrong or drift <= permitted:
+        return first
+    wrong = f"loss off by {drift:.2g} after {updates} updates, above the tolerance {permitted:.2g}"
+    return Check(error, allowed, wrong=wrong, note=note, drift=drift if math.isfinite(drift) else None)
+
+
+def relative(got: float, want: float) -> float:
+    """The relative error of a number; of one that should be 0, the number itself."""
+    return abs(got - want) / (abs(want) or 1.0)
+
+
+def compare(got: Any, expected: Any, tolerance: float) -> Check:
+    """Relative errors of `got` against `expected` (tensors, or tuples and dicts of tensors)."""
+    ours, theirs = list(_tensors(got)), list(_tensors(expected))
+    if not ours and not theirs:
+        return Check(None, tolerance, note="the output holds no tensor to compare")
+    if len(ours) != len(theirs):
+        return Check(
+            None, tolerance, wrong=f"{len(ours)} output tensors where the reference has {len(theirs)}"
+        )
+    error = worst = mean = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if a.shape != b.shape:
+            return Check(None, tolerance, wrong=f"shape {tuple(a.shape)} instead of {tuple(b.shape)}")
+        got, want = _plain(a), _plain(b)
+        if bool(got.isnan().any()):
+            return Check(None, tolerance, wrong="the output holds NaN")
+        if bool(want.isnan().any()):
+            return Check(None, tolerance, wrong="the reference holds NaN, the output does not")
+        finite = torch.isfinite(want)
+        # Masked logits are -inf by right, in the places where the reference has them.
+        if not torch.equal(finite, torch.isfinite(got)) or not torch.equal(got[~finite], want[~finite]):
+            return Check(None, tolerance, wrong="infinities stand elsewhere than in the reference")
+        off, want = (got[finite] - want[finite]).abs(), want[finite].abs()
+        if want.numel():
+            error = max(error, float(off.norm()) / (float(want.norm()) or 1.0))
+            worst = max(worst, float(off.max()) / (float(want.max()) or 1.0))
+            mean = max(mean, float(off.mean()) / (float(want.mean()) or 1.0))
+    return judged(error, tolerance, worst=worst, mean=mean)
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers on the CPU, dense, real and in double precision."""
+    dense = (tensor.to_dense() if tensor.layout != torch.strided else tensor).cpu()
+    return (torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense).double()
+
+
+def judged(error: float, tolerance: float, note: str = "", **others: float | None) -> Check:
+    """The verdict on a relative error."""
+    # Written so that an error that is no number is no pass.
+    wrong = "" if error <= tolerance else f"relative error {error:.2g} above the tolerance {tolerance:g}"
+    return Check(error, tolerance, wrong, note, **others)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _tensors(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
+
+
+def square_sum(tensor: torch.Tensor) -> float:
+    """The sum of squares in double precision, part by part: a large copy would show in the memory peaks."""
+    return sum(float(part.double().square().sum()) for part in tensor.flatten().split(_PART))
+
+
+def _gradient_norm(model: torch.nn.Module) -> float:
+    return math.sqrt(sum(square_sum(p.grad) for p in model.parameters() if p.grad is not None))

@@ -1,0 +1,349 @@
+"""Several processes as one case: independent instances, or the ranks of a parallel one.
+
+The worker leads and computes nothing. A step of ranks is one step of all, on however many machines: its time
+is that of its slowest rank; on a CPU each rank has one core, or as many as axis `threads` says. Instances
+divide all CPUs and share no step: the case's latency is that of the slowest of them in each block, and its
+throughput the sum of what each does in its own time.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from math import ceil
+from statistics import median
+from typing import Any
+
+import torch
+
+from .. import correctness
+from ..case_key import CaseKey
+from ..measurements import timing
+from ..messages import Block, Window
+from . import communication
+from .cpu_partition import cores_of, own_cpus, seen
+from .members import GroupSpec, LocalMembers, Members
+from .parallel import BY_DDP, part_key, refuse, store
+from .rank import judge
+from .torchrun import THIS, NodeSpec, TorchrunMembers
+
+_MOMENT_NS = 1_000_000
+#: Steps between two orders while warming up and while observed.
+_ROUND_NS = 50_000_000
+#: Until a step's time is known.
+_FIRST_ROUND = 1
+#: Peaks are of the member that needs most, times and shares of the worst off; what is counted or computed a
+#: second adds up.
+_LARGEST = (
+    *("rss_peak", "cuda_peak", "fragmentation", "data_wait", "launch_bound"),
+    *("export_time", "capture", "instantiate", "first_replay"),
+)
+_SMALLEST = ("pages_local",)
+_ADDED = ("switches", "migrations", "alloc_retries", "ceiling_tflops")
+#: Of instances on one GPU each has all of it, for they measure this one after the other.
+_OF_THE_GPU = ("ceiling_tflops",)
+
+
+class RankGroup:
+    """Leader of the members of one case; raises Unsupported, and MemberFailed for one that fails or dies.
+
+    `nodes` are those of the run, this machine first; members on the others keep to `cpus` (none: all there).
+    """
+
+    def __init__(
+        self,
+        key: CaseKey,
+        device: str,
+        seed: int,
+        nodes: tuple[NodeSpec, ...] = (),
+        cpus: tuple[int, ...] = (),
+    ) -> None:
+        refuse(key, device, max(1, len(nodes)))
+        self._key = key
+        self._device = device
+        self._parallel = key.axis("parallel") != "none"
+        self._count = key.count("ranks" if self._parallel else "instances")
+        part_key(key)
+        spec = GroupSpec(
+            word="rank" if self._parallel else "instance",
+            count=self._count,
+            each=self._cores_each(),
+            threads=None if key.axis("threads") == "profile" else key.count("threads"),
+        )
+        self._torchrun = key.axis("launcher") == "torchrun" or key.count("nodes") > 1
+        self._members: Members
+        if self._torchrun:
+            self._members = TorchrunMembers(spec, (nodes or (THIS,))[: key.count("nodes")], cpus)
+        else:
+            self._members = LocalMembers(spec)
+        # Kept as long as the members need it to find each other.
+        self._store = store(0, leads=True) if self._parallel and not self._torchrun else None
+        self._samples: list[list[int]] = [[] for _ in range(self._count)]
+        self._courses: list[dict[str, Any]] = []
+        self._seen: dict[int, Mapping[str, Any]] = {}
+        self._facts: dict[str, Any] = {}
+        self._late_ns = 0
+        self._iterations = _FIRST_ROUND
+        self._last_samples = 0
+        self._build(device, seed)
+
+    def first_call(self) -> int:
+        """The first step of all; of a training case, losses and gradients are kept for the answer's check."""
+        told = self._members.ask("first_call", start_ns=self._members.soon())
+        self._courses = [one["course"] for one in told if one["course"] is not None]
+        return max(one["ns"] for one in told)
+
+    def warm_up(self, min_seconds: float, max_seconds: float) -> timing.WarmUp:
+        """Rounds of steps until they are steady, judged as one process's are."""
+        steps: list[int] = []
+        started = time.perf_counter_ns()
+        count = _FIRST_ROUND
+        while True:
+            told = self._members.ask("steps", count=count, start_ns=self._members.soon())
+            steps += _slowest(told, ranks=self._parallel)
+            elapsed = (time.perf_counter_ns() - started) / 1e9
+            ended = "steady" if elapsed >= min_seconds and timing.steady(steps) else ""
+            ended = ended or ("cap" if elapsed >= max_seconds else "")
+            last = round(median(steps[-3:]))
+            if ended:
+                self._members.ask("settle")
+                return timing.WarmUp(len(steps), elapsed, ended, last, timing.reached(steps, elapsed))
+            count = max(1, _ROUND_NS // max(1, last))
+
+    def block(self, iterations: int) -> Block:
+        """Timed steps of all members, begun together."""
+        self._iterations = iterations
+        blocks = self._blocks(iterations)
+        for samples, own in zip(self._samples, blocks, strict=True):
+            samples.extend(own.samples_ns)
+        self._last_samples = iterations
+        common = together(blocks, ranks=self._parallel)
+        self._late_ns = max(self._late_ns, max(own.started_ns for own in blocks) - common.started_ns)
+        return common
+
+    def forget(self) -> None:
+        """Leave the last block out of every member's samples and counts."""
+        for samples in self._samples:
+            del samples[len(samples) - self._last_samples :]
+        self._last_samples = 0
+        self._members.ask("forget")
+
+    def observe(self, seconds: float) -> Window:
+        """Free-running steps for `seconds`; the iterations are those of each member, who all do as many.
+
+        In few long rounds: between two of them the members wait, which is no part of what is looked at.
+        """
+        started = self._members.soon() or time.monotonic_ns()
+        ended, iterations, count = started, 0, self._iterations
+        while (left := seconds * 1e9 - (ended - started)) > 0:
+            if iterations:
+                count = max(1, ceil(left * iterations / (ended - started)))
+            self._members.ask("observe", count=count, start_ns=self._members.soon())
+            iterations += count
+            ended = time.monotonic_ns()
+        return Window(started, ended, iterations)
+
+    def facts(self) -> dict[str, Any]:
+        """What describes the case as a whole; `members` says it of each, placement included."""
+        told: list[dict[str, Any]] = self._members.ask("facts")
+        known = {**told[0], **self._facts}
+        if not self._parallel:
+            known["items"] = sum(one["items"] for one in told)
+            known["flops"] = sum(one["flops"] for one in told) if told[0]["flops"] else None
+        # CPU 3 of another machine is not ours.
+        here = [told[number]["affinity"] for number in self._members.own]
+        known["affinity"] = {
+            "allowed": sorted({text for one in here for text in one["allowed"]}),
+            "seen": sorted({cpu for one in here for cpu in one["seen"]}),
+        }
+        known["members"] = [self._facts_of(number, one) for number, one in enumerate(told)]
+        if notes := [one["ceiling_note"] for one in told if "ceiling_note" in one]:
+            # What one of them lacks the case has not.
+            known["ceiling_note"] = notes[0]
+        known["members_pinned_by"] = self._members.pinned_by
+        known |= self._members.facts()
+        if self._members.one_clock:
+            known["started_apart_us"] = self._late_ns / 1e3
+        else:
+            known["looked_at"] = "threads, counters and memory of this machine; of others what members report"
+        if not self._device.startswith("cuda"):
+            known["cpus_in_use"] = self._cpus_in_use(told)
+        return known
+
+    def metrics(self) -> Mapping[str, float]:
+        """Throughput of all members, peaks of the largest, and of ranks what their communication costs."""
+        one_gpu = not self._parallel and self._device.startswith("cuda")
+        if one_gpu:
+            told = [self._members.ask_one(number, "metrics") for number in range(self._count)]
+        else:
+            told = self._members.ask("metrics")
+        known = of_all(told, one_gpu=one_gpu)
+        if not self._parallel:
+            # Where no block counts there is none.
+            known |= {"throughput": self._throughput()} if all(self._samples) else {}
+        elif self._key.axis("parallel") in BY_DDP:
+            found = communication.measure(self, self._key)
+            known |= found.metrics
+            self._facts |= found.facts
+        return known
+
+    def check(self) -> correctness.Check:
+        """Every member's answer; of a training over ranks, the first step of all against one process's."""
+        if self._parallel and self._key.phase == "train":
+            return judge(self._key, self._courses, self._members.ask_one(0, "reference"))
+        checks = [correctness.Check(**one) for one in self._members.ask("check")]
+        compared = [one for one in checks if one.error is not None or one.wrong] or checks
+        wrong = [one for one in compared if one.wrong]
+        return wrong[0] if wrong else max(compared, key=lambda one: one.error or 0.0)
+
+    def close(self) -> None:
+        """Have the members leave."""
+        self._members.close()
+
+    # -- for the cost of communication ----------------------------------------------------
+
+    @property
+    def ranks(self) -> int:
+        """How many members there are."""
+        return self._count
+
+    def common_steps(self) -> list[int]:
+        """Nanoseconds of as many steps as the last block had, the slowest rank's each."""
+        return list(together(self._blocks(self._iterations), ranks=self._parallel).samples_ns)
+
+    def local_steps(self) -> list[list[int]]:
+        """The same steps of every rank without communication."""
+        return self._members.ask("local", iterations=self._iterations, start_ns=self._members.soon())
+
+    def all_reduce(self, sizes: list[int]) -> list[float]:
+        """Seconds of an all-reduce of each size in bytes, the slowest rank's."""
+        return [max(own) for own in zip(*self._members.ask("all_reduce", sizes=sizes), strict=True)]
+
+    def gradient_bytes(self) -> int:
+        """The size of all gradients of one rank."""
+        return self._members.ask_one(0, "facts")["gradient_bytes"]
+
+    # -- members --------------------------------------------------------------------------
+
+    def _cores_each(self) -> int | None:
+        """Of ranks always as many, or scaling would compare unlike things; None divides all there are."""
+        if not self._parallel:
+            return None
+        if self._device.startswith("cuda"):
+            return max(1, len(cores_of(own_cpus())) // torch.cuda.device_count())
+        return 1 if self._key.axis("threads") == "profile" else self._key.count("threads")
+
+    def _build(self, device: str, seed: int) -> None:
+        store_port = None if self._store is None else self._store.port
+        about = {"case": str(self._key), "device": device, "seed": seed, "world": self._count}
+        for number in range(self._count):
+            local = self._members.local_number(number)
+            self._members.order_one(number, "build", rank=number, local=local, store_port=store_port, **about)
+        self._members.gather()
+
+    def _blocks(self, iterations: int) -> list[Block]:
+        # Ranks wait for each other in every step; instances keep each other company to the end.
+        on = not self._parallel
+        start = self._members.soon()
+        self._members.order("block", iterations=iterations, start_ns=start, on=on)
+        looked = 0 if self._seen else self._look_at_threads(start)
+        if on:
+            self._members.gather()
+            self._members.order("halt")
+        blocks = self._in_our_time(self._members.gather())
+        if looked:
+            here = [blocks[number] for number in self._members.own]
+            within = all(one.started_ns <= looked <= one.started_ns + one.wall_ns for one in here)
+            self._facts["seen_within_block"] = within
+        return blocks
+
+    def _look_at_threads(self, start_ns: int) -> int:
+        """See where every thread is, a moment after `start_ns`; answers when that was.
+
+        Once, in the first block: it costs the members a millisecond or so.
+        """
+        start_ns = start_ns or time.monotonic_ns()
+        time.sleep(max(0.0, (start_ns + _MOMENT_NS - time.monotonic_ns()) / 1e9))
+        looked = time.monotonic_ns()
+        pids, shares = self._members.pids, self._members.shares
+        self._seen = {number: seen(pids[number], shares[number]) for number in self._members.own}
+        return looked
+
+    def _in_our_time(self, reports: list[dict[str, Any]]) -> list[Block]:
+        """The members' blocks. Those of other machines have begun, by our clock, when the first here did.
+
+        That is right to what a message takes: members wait for each other before a block.
+        """
+        own = self._members.own
+        began = min(reports[number]["started_ns"] for number in own)
+        blocks: list[Block] = []
+        for number, report in enumerate(reports):
+            samples, started = report.pop("samples_ns"), report.pop("started_ns")
+            started = started if number in own else began
+            blocks.append(Block(samples_ns=tuple(samples), started_ns=started, **report))
+        return blocks
+
+    def _throughput(self) -> float:
+        """Items a second of all instances, each in its own time."""
+        items = [one["items"] for one in self._members.ask("facts")]
+        latencies = [median(samples) / 1e9 for samples in self._samples]
+        return sum(own / seconds for own, seconds in zip(items, latencies, strict=True))
+
+    def _cpus_in_use(self, told: list[dict[str, Any]]) -> int:
+        """On how many CPUs the members compute at once, at most."""
+        pairs = zip(told, self._members.shares, strict=True)
+        return sum(min(one["threads"], len(share)) for one, share in pairs)
+
+    def _facts_of(self, number: int, report: Mapping[str, Any]) -> dict[str, Any]:
+        samples = self._samples[number]
+        node = self._members.node_of(number)
+        return {
+            **({"node": node} if node else {}),
+            "pid": self._members.pids[number],
+            "cpus": list(self._members.shares[number]),
+            "threads": report["threads"],
+            "latency_ms": median(samples) / 1e6 if samples else None,
+            "during_block": dict(self._seen[number]) if number in self._seen else None,
+        }
+
+
+def of_all(told: Sequence[Mapping[str, float]], *, one_gpu: bool) -> dict[str, float]:
+    """What all members told as one; `one_gpu` where they share it.
+
+    Of what not all could tell, the worst is that of those who did, a sum is none; the rest is the first's.
+    """
+    known = dict(told[0])
+    for name in dict.fromkeys(name for one in told for name in one):
+        values = [one[name] for one in told if name in one]
+        if name.startswith(_LARGEST) or (one_gpu and name in _OF_THE_GPU):
+            known[name] = max(values)
+        elif name in _SMALLEST:
+            known[name] = min(values)
+        elif name in _ADDED and len(values) == len(told):
+            known[name] = sum(values)
+        elif name in _ADDED:
+            known.pop(name, None)
+    return known
+
+
+def together(blocks: Sequence[Block], *, ranks: bool) -> Block:
+    """The blocks of all members as one, in samples as long as those of the slowest; counts are sums.
+
+    But CPU time of instances is what all of them would have had with the share of a core of the worst off:
+    summed up, two with half a core each would pass for one with a core of its own. Of ranks it is a sum,
+    for a rank sleeps while it waits for the others.
+    """
+    started = min(own.started_ns for own in blocks)
+    wall = max(own.started_ns + own.wall_ns for own in blocks) - started
+    least = min(own.cpu_ns / own.wall_ns for own in blocks)
+    return Block(
+        samples_ns=tuple(_slowest([own.samples_ns for own in blocks], ranks=ranks)),
+        wall_ns=wall,
+        started_ns=started,
+        minor_faults=sum(own.minor_faults for own in blocks),
+        involuntary_switches=sum(own.involuntary_switches for own in blocks),
+        cpu_ns=sum(own.cpu_ns for own in blocks) if ranks else round(wall * least),
+    )
+
+
+def _slowest(told: Sequence[Sequence[int]], *, ranks: bool) -> Sequence[int]:
+    """Of ranks the slowest in each step, of instances the one whose steps were slowest."""
+    return [max(step) for step in zip(*told, strict=True)] if ranks else max(told, key=median)

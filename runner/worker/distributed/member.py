@@ -1,0 +1,164 @@
+"""A member of a group: builds its part of the case and does what the leader orders, step for step."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from ..case import REGISTER
+from ..case_key import CaseKey
+from ..measurements import memory, timing
+from ..measurements.affinity_check import Placement
+from ..messages import Block
+from ..prepared_case import Unsupported
+from ..single_process import Solo
+from ..worker_loop import failure
+from .local_channel import Line
+from .parallel import device_of
+from .rank import Rank
+from .store_channel import StoreChannel
+
+#: Sleeping is late by up to a scheduler's tick; the last stretch before a common start is spent looking.
+_LOOK_NS = 1_000_000
+
+
+class Member:
+    """One instance or rank of a case; at most one is built in the life of a member."""
+
+    def __init__(self, line: Line | StoreChannel, load_user_cases: Callable[[], object]) -> None:
+        self._line = line
+        self._load_user_cases = load_user_cases
+        self._device = "cpu"
+        self._part: Solo | None = None
+        self._placement = Placement()
+        self._metrics: dict[str, float] = {}
+
+    def serve(self) -> None:
+        """Do what is ordered until told to leave, a failure, or the leader's end."""
+        orders: dict[str, Callable[..., Any]] = {
+            "build": self._build,
+            "first_call": self._first_call,
+            "steps": self._steps,
+            "settle": self._settle,
+            "block": self._block,
+            "forget": self._placement.forget,
+            "observe": self._observe,
+            "local": self._local,
+            "all_reduce": self._all_reduce,
+            "facts": self._facts,
+            "metrics": self._report,
+            "reference": self._reference,
+            "check": self._check,
+        }
+        while (order := self._line.hear()) is not None and order["do"] != "leave":
+            do = order.pop("do")
+            try:
+                self._line.say({"done": orders[do](**order)})
+            except BaseException as error:
+                self._line.say({"failed": asdict(failure(error, do))})
+                return
+
+    @property
+    def _built(self) -> Solo:
+        assert self._part is not None, "nothing is built"
+        return self._part
+
+    @property
+    def _rank(self) -> Rank:
+        if not isinstance(self._part, Rank):
+            raise Unsupported("independent instances do not communicate")
+        return self._part
+
+    def _build(
+        self, case: str, device: str, seed: int, rank: int, local: int, world: int, store_port: int | None
+    ) -> None:
+        key = CaseKey.parse(case)
+        if key.name not in REGISTER:
+            self._load_user_cases()
+        self._device = device
+        if key.axis("parallel") == "none":
+            self._part = Solo(key.under(instances="1"), device, seed)
+            if len(set(self._part.stage.shapes)) > 1:
+                # One that is done goes on to keep the others company, and so leaves the turn of its shapes.
+                raise Unsupported("instances are not measured with inputs of several shapes")
+        else:
+            self._part = Rank(key, device_of(device, local), seed, rank, world, store_port)
+
+    def _first_call(self, start_ns: int) -> dict[str, Any]:
+        self._await_start(start_ns)
+        taken = self._built.first_call()
+        memory.let_go(self._device)
+        course = self._part.course if isinstance(self._part, Rank) else None
+        return {"ns": taken, "course": course}
+
+    def _steps(self, count: int, start_ns: int) -> list[int]:
+        self._await_start(start_ns)
+        return [timing.first_call(self._built.stage.step, self._device) for _ in range(count)]
+
+    def _settle(self) -> None:
+        self._metrics |= memory.cuda_peaks(self._device, "_compile")
+        timing.settle()
+        memory.reset_cuda_peaks(self._device)
+        self._rss_was_reset = memory.reset_peak_rss()
+
+    def _block(self, iterations: int, start_ns: int, on: bool) -> dict[str, Any]:
+        """One block from `start_ns`; with `on` steps go on, untimed, until the leader calls a halt.
+
+        So the last to be done is timed beside the others and not alone.
+        """
+        self._placement.before()
+        block = self._timed(self._built.stage.step, iterations, start_ns)
+        self._placement.after(block)
+        if on:
+            self._line.say({"done": True})
+            while not self._line.waiting():
+                self._built.stage.step()
+            timing.synchronize(self._device)
+            self._line.hear()
+        return asdict(block)
+
+    def _observe(self, count: int, start_ns: int) -> None:
+        self._await_start(start_ns)
+        for _ in range(count):
+            self._built.stage.step()
+        timing.synchronize(self._device)
+
+    def _local(self, iterations: int, start_ns: int) -> list[int]:
+        return list(self._timed(self._rank.local_step, iterations, start_ns).samples_ns)
+
+    def _timed(self, step: timing.Step, iterations: int, start_ns: int) -> Block:
+        return timing.block(step, self._device, iterations, lambda: self._await_start(start_ns))
+
+    def _await_start(self, start_ns: int) -> None:
+        """Return at `start_ns` of the machine's clock; with 0 as soon as every rank has come this far."""
+        if start_ns or isinstance(self._line, Line):
+            wait_until(start_ns)
+        else:
+            self._line.meet()
+
+    def _all_reduce(self, sizes: list[int]) -> list[float]:
+        return [self._rank.all_reduce_seconds(size) for size in sizes]
+
+    def _facts(self) -> dict[str, Any]:
+        return {**self._placement.facts(), **self._built.facts()}
+
+    def _report(self) -> dict[str, float]:
+        # Peaks first: what is measured last takes memory of its own.
+        known = self._metrics | memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        after = memory.peak_rss_mib()
+        if after is not None and self._rss_was_reset:
+            known["rss_peak_steady"] = after
+        return {**known, **self._placement.metrics(self._device), **self._built.metrics()}
+
+    def _reference(self) -> dict[str, float]:
+        return self._rank.reference()
+
+    def _check(self) -> dict[str, Any]:
+        return asdict(self._built.check())
+
+
+def wait_until(start_ns: int) -> None:
+    """Return at `start_ns` of CLOCK_MONOTONIC, which is one clock for all processes of this machine."""
+    while (left := start_ns - time.monotonic_ns()) > 0:
+        if left > _LOOK_NS:
+            time.sleep((left - _LOOK_NS) / 1e9)

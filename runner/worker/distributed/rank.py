@@ -1,0 +1,210 @@
+"""One rank of a case over several: joins the others, builds its part, and checks the answer of all."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from .. import correctness
+from ..case import Workload
+from ..case_key import CaseKey
+from ..measurements import compiling, timing
+from ..prepared_case import Act, Stage, Unsupported, begin, finish
+from ..single_process import Solo
+from ..techniques import compiled, precision, storage
+from . import data_parallel, model_parallel
+from .parallel import BY_DDP, DATA_PARALLEL, part, part_key, store, whole
+
+#: All-reduces that are timed, after one that is not.
+_REDUCES = 3
+
+
+class Rank(Solo):
+    """One rank; `rank` of `world` on `device`. It meets the others as `meet` says.
+
+    Where a loss or an output is only on some ranks, `speaks` tells whether it is on this one.
+    """
+
+    def __init__(
+        self, key: CaseKey, device: str, seed: int, rank: int, world: int, store_port: int | None
+    ) -> None:
+        if key.axis("compile") != "none":
+            compiling.keep_headers_beside_the_cache()
+        self._key = part_key(key)
+        self._device = device
+        self._seed = seed
+        self._number = rank
+        self._world = world
+        self._ddp: DistributedDataParallel | None = None
+        self.course: dict[str, float | None] | None = None
+        self.speaks = key.axis("parallel") != "pp" or rank == world - 1
+        meet(device, rank, world, store_port)
+        self.stage = self._staged()
+
+    def first_call(self) -> int:
+        """The first step; of a training case, loss and gradients are kept for the answer's check."""
+        returned: list[Any] = []
+        taken = timing.first_call(lambda: returned.append(self.stage.step()), self._device)
+        if self._key.phase == "train" and self.stage.model is not None:
+            loss = float(returned.pop()) if self.speaks else None
+            self.course = {"loss": loss, "squares": squares(self.stage.model)}
+        return taken
+
+    def local_step(self) -> Any:
+        """A training step whose gradients stay on this rank; raises Unsupported without DDP."""
+        if self._ddp is None:
+            raise Unsupported("only DDP can leave communication out")
+        with self._ddp.no_sync():
+            return self.stage.step()
+
+    def all_reduce_seconds(self, size: int) -> float:
+        """Mean seconds of an all-reduce of `size` bytes in fp32."""
+        tensor = torch.zeros(max(1, size // 4), device=self._device)
+        dist.all_reduce(tensor)
+        timing.synchronize(self._device)
+        started = time.perf_counter()
+        for _ in range(_REDUCES):
+            dist.all_reduce(tensor)
+        timing.synchronize(self._device)
+        return (time.perf_counter() - started) / _REDUCES
+
+    def facts(self) -> dict[str, Any]:
+        """What describes the case as a whole: items and flops of all ranks."""
+        known = super().facts()
+        known["backend"] = dist.get_backend()
+        if self.stage.model is not None:
+            known["gradient_bytes"] = sum(p.numel() * p.element_size() for p in self.stage.model.parameters())
+        if self._key.axis("parallel") in DATA_PARALLEL:
+            known["items"] *= self._world
+            known["flops"] = None if known["flops"] is None else known["flops"] * self._world
+        return known
+
+    def metrics(self) -> Mapping[str, float]:
+        """What preparing told, the last words, the compiler's counts; nothing that takes steps of its own.
+
+        A step is a common one: ranks that took different numbers of them would wait for each other for ever.
+        """
+        told = dict(self.stage.metrics)
+        for words in self.stage.last_words:
+            told |= words()
+        return told | (compiling.report().metrics if self._key.axis("compile") != "none" else {})
+
+    def reference(self) -> dict[str, float]:
+        """Loss and squared gradient norm of the same step, eager and in fp32 on this process alone.
+
+        The parts of all ranks one after the other, gradients averaged: what data parallel training computes.
+        """
+        eager = self._key.eager
+        loss_of_all = 0.0
+        model: torch.nn.Module | None = None
+        with precision.exact_fp32():
+            for rank in range(self._world):
+                act = begin(eager, self._device, part(eager, self._seed, rank, model))
+                assert act.loss is not None
+                loss = act.loss(act.called(*act.inputs[0])) / self._world
+                loss.backward()
+                loss_of_all += float(loss.detach())
+                model = act.model
+        assert model is not None
+        return {"loss": loss_of_all, "squares": squares(model)}
+
+    def check(self) -> correctness.Check:
+        """Of an inference: this rank's output against the eager fp32 reference for the same inputs.
+
+        All ranks have to take part, for their step is a common one.
+        """
+        self.stage.rewind()
+        got = self.stage.step()
+        allowed = correctness.tolerance(self._key)
+        if not self.speaks:
+            return correctness.Check(None, allowed, note="the output is on the last rank")
+        try:
+            with precision.exact_fp32():
+                eager = self._key.eager
+                expected = finish(begin(eager, self._device, self._workload(eager))).step()
+            return correctness.compare(got, expected, allowed)
+        except Exception as error:
+            # Everything is measured; what the check cannot compare must not cost that.
+            return correctness.Check(None, allowed, note=f"not compared: {error}"[:500])
+
+    # -- building -------------------------------------------------------------------------
+
+    def _workload(self, key: CaseKey) -> Workload:
+        if self._key.axis("parallel") in DATA_PARALLEL:
+            return part(key, self._seed, self._number)
+        return whole(key, self._seed, self._world)
+
+    def _staged(self) -> Stage:
+        parallel = self._key.axis("parallel")
+        act = begin(self._key, self._device, self._workload(self._key))
+        # What changes weights or their types comes before whoever divides or averages them.
+        storage.apply(act)
+        precision.apply(act)
+        # DDP goes around what is compiled: Dynamo knows of it all the same, and splits the graph at buckets.
+        compiled.apply(act)
+        if parallel in BY_DDP:
+            self._ddp = data_parallel.zero1(act) if parallel == "zero1" else data_parallel.ddp(act)
+        elif parallel == "fsdp2":
+            data_parallel.fsdp2(act)
+        elif parallel == "tp":
+            model_parallel.tensor_parallel(act)
+        else:
+            self._pipeline(act)
+        return finish(act)
+
+    def _pipeline(self, act: Act) -> None:
+        parts = [part(self._key, self._seed, rank, act.model) for rank in range(self._world)]
+        micro = tuple(tensor.to(act.device) for tensor in parts[0].inputs)
+        losses = [one.loss for one in parts if one.loss is not None]
+        model_parallel.pipeline_parallel(act, micro, losses)
+
+
+def meet(device: str, rank: int, world: int, store_port: int | None) -> None:
+    """Form the process group: nccl on CUDA, else gloo.
+
+    Without a port of the leader's store, the variables that torchrun sets say where.
+    """
+    backend = "gloo"
+    if device.startswith("cuda"):
+        backend = "nccl"
+        torch.cuda.set_device(device)
+    if store_port is None:
+        dist.init_process_group(backend)
+        return
+    dist.init_process_group(backend, store=store(store_port, leads=False), rank=rank, world_size=world)
+
+
+def squares(model: torch.nn.Module) -> float:
+    """The squared Euclidean norm of all gradients; of divided ones, over all their parts.
+
+    To be called on all ranks together, for the parts are gathered.
+    """
+    total = 0.0
+    for parameter in model.parameters():
+        gradient: Any = parameter.grad
+        if gradient is None:
+            continue
+        if hasattr(gradient, "full_tensor"):
+            gradient = gradient.full_tensor()
+        total += correctness.square_sum(gradient)
+    return total
+
+
+def judge(key: CaseKey, courses: list[dict[str, Any]], reference: dict[str, float]) -> correctness.Check:
+    """The first step of all ranks against the reference; of a pipeline each has gradients of its own."""
+    allowed = correctness.tolerance(key)
+    losses = [course["loss"] for course in courses if course["loss"] is not None]
+    pairs = [(sum(losses) / len(losses), reference["loss"])]
+    own = [course["squares"] for course in courses]
+    norm = math.sqrt(sum(own) if key.axis("parallel") == "pp" else own[0])
+    # A GradScaler tries its scale by letting gradients overflow: such a step changes no weight.
+    skipped = key.axis("precision") == "amp-fp16" and not math.isfinite(norm)
+    note = "gradients not compared: GradScaler skipped the first step" if skipped else ""
+    pairs += [] if skipped else [(norm, math.sqrt(reference["squares"]))]
+    if not all(math.isfinite(number) for pair in pairs for number in pair):
+        return correctness.Check(None, allowed, wrong=f"loss {pairs[0][0]}, gradient norm {norm}: not finite")
+    return correctness.judged(max(correctness.relative(got, want) for got, want in pairs), allowed, note=note)

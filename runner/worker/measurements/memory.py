@@ -1,0 +1,124 @@
+"""Peaks of memory: resident on the host, allocated and reserved on the device; and its end."""
+
+import contextlib
+import ctypes
+import errno
+import gc
+import resource
+from pathlib import Path
+
+import torch
+
+MIB = 2**20
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+#: Texts by which PyTorch and the C++ runtime say that memory ran out.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
+
+
+def peak_rss_mib() -> float | None:
+    """Peak resident memory (VmHWM) of this process in MiB since the last reset; None off Linux."""
+    peak = _status_kib("VmHWM:")
+    return None if peak is None else peak / 1024
+
+
+def reset_peak_rss() -> bool:
+    """Start VmHWM anew from the present resident size; False where the kernel refuses."""
+    try:
+        # 5 means "reset the peak": Documentation/filesystems/proc.rst, clear_refs.
+        _CLEAR_REFS.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def let_go(device: str) -> None:
+    """Return what preparing has freed, so that later peaks are those of the steps.
+
+    The quiet profile has glibc keep freed memory: without this, a model that was cast or quantised seems to
+    take the memory of both.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+    if _in_use(device):
+        torch.cuda.empty_cache()
+
+
+def cuda_peaks(device: str, suffix: str = "") -> dict[str, float]:
+    """Peak allocated and reserved MiB of the caching allocator since its last reset; empty off CUDA.
+
+    What CUDA graphs keep in pools of their own counts as allocated: a replay uses it without asking.
+    """
+    if not _in_use(device):
+        return {}
+    return {
+        f"cuda_peak_allocated{suffix}": _peak_allocated(device) / MIB,
+        f"cuda_peak_reserved{suffix}": torch.cuda.max_memory_reserved(device) / MIB,
+    }
+
+
+def cuda_allocator(device: str) -> dict[str, float]:
+    """How well the caching allocator fared; empty off CUDA.
+
+    `fragmentation` is the share of the memory reserved at its peak that was not allocated at its own;
+    `alloc_retries` counts, since the process began, the times that memory had run out and caches were freed.
+    """
+    if not _in_use(device):
+        return {}
+    reserved = torch.cuda.max_memory_reserved(device)
+    allocated = min(reserved, _peak_allocated(device))
+    retries = torch.cuda.memory_stats(device).get("num_alloc_retries", 0)
+    return {
+        "fragmentation": 1 - allocated / reserved if reserved else 0.0,
+        "alloc_retries": float(retries),
+    }
+
+
+def reset_cuda_peaks(device: str) -> None:
+    """Start the allocator's peaks anew; does nothing off CUDA."""
+    if _in_use(device):
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def _in_use(device: str) -> bool:
+    """Whether this process works on the CUDA device; the leader of a group does not."""
+    return device.startswith("cuda") and torch.cuda.is_initialized()
+
+
+def _peak_allocated(device: str) -> int:
+    """Bytes; of the pools of CUDA graphs, what no tensor holds is an upper bound of what a replay uses."""
+    index = torch.device(device).index or 0
+    held = sum(
+        int(segment["total_size"]) - int(segment["allocated_size"])
+        for segment in torch.cuda.memory_snapshot()
+        if segment.get("device") == index and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)
+    )
+    return torch.cuda.max_memory_allocated(device) + held
+
+
+def ran_out(error: BaseException) -> bool:
+    """Whether the error says that the host's or the device's memory ran out."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, SystemError):
+        # So full that CPython could not even make the MemoryError: "error return without exception set".
+        return _address_space_was_full()
+    return isinstance(error, RuntimeError) and any(t in str(error).lower() for t in _OUT_OF_MEMORY)
+
+
+def _status_kib(name: str) -> int | None:
+    try:
+        text = _STATUS.read_text()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(name)), None)
+
+
+def _address_space_was_full() -> bool:
+    """Whether this process has come within 1 % of its limit of address space (RLIMIT_AS)."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    peak = _status_kib("VmPeak:")
+    return limit != resource.RLIM_INFINITY and peak is not None and peak * 1024 >= 0.99 * limit

@@ -1,0 +1,248 @@
+"""A case on stage: built from its key, under its technique, ready to be called."""
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from .case import REGISTER, Workload
+from .case_key import CaseKey
+from .measurements import matmul_peak
+
+#: Small enough that training changes no number's size, large enough to be a real update.
+LEARNING_RATE = 1e-5
+#: What only the workload can know. Everything else is measured, and no case may put its own word over that.
+_OWN_METRICS = ("data_wait",)
+
+Inputs = tuple[torch.Tensor, ...]
+#: The shapes of one step's inputs.
+Shapes = tuple[tuple[int, ...], ...]
+#: Last words of whoever prepared something: metrics by catalogue name, asked for once, at the end.
+LastWords = Callable[[], Mapping[str, float]]
+
+
+class UnknownCase(LookupError):
+    """The key names a workload that this harness does not have, or parameters it does not take."""
+
+
+class Unsupported(Exception):
+    """The technique cannot be had in this environment or on this machine; the text says why in a sentence."""
+
+
+@dataclass
+class Act:
+    """A workload while techniques prepare it, one after the other; what each changes, the next one finds.
+
+    `called` is what a step calls with one of `inputs` (taken in turn), `context` makes the context manager
+    around the call, `backward` takes the loss, `optimizer` makes the optimizer and `update` is its step.
+    `perform` makes the step out of all this; who replaces it hands `perform` of this module other inputs.
+    `metrics` and `facts` are what preparing told; `last_words` are asked at the end.
+    """
+
+    key: CaseKey
+    device: str
+    model: torch.nn.Module
+    called: Callable[..., Any]
+    inputs: tuple[Inputs, ...]
+    loss: "Callable[[Any], torch.Tensor] | None"
+    workload: Workload
+    context: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+    backward: "Callable[[torch.Tensor], None]" = torch.Tensor.backward
+    update: "Callable[[torch.optim.Optimizer], None]" = lambda optimizer: optimizer.step()
+    optimizer: "Callable[[Act], torch.optim.Optimizer]" = lambda act: make_optimizer(act)
+    perform: "Callable[[Act, Turn], Callable[[], Any]]" = lambda act, turn: perform(act, turn)
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    last_words: list[LastWords] = field(default_factory=list[LastWords])
+
+    @property
+    def training(self) -> bool:
+        """Whether a step trains."""
+        return self.key.phase == "train"
+
+    @property
+    def shapes(self) -> tuple[Shapes, ...]:
+        """The shapes of each step's inputs, in turn."""
+        return tuple(tuple(tuple(tensor.shape) for tensor in one) for one in self.inputs)
+
+
+@dataclass
+class Stage:
+    """The callable that is timed and what surrounds it.
+
+    `step()` runs one inference (returning the model's output) or one training step (returning the loss,
+    gradients left in place). `rewind()` makes the next step use the first inputs again. `model` is None for
+    a case given as a closure. `shapes` are those of the inputs, in the order in which steps take them.
+    """
+
+    key: CaseKey
+    step: Callable[[], Any]
+    model: torch.nn.Module | None
+    items: int
+    unit: str
+    flops: float | None
+    rewind: Callable[[], None] = lambda: None
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    last_words: list[LastWords] = field(default_factory=list[LastWords])
+    shapes: tuple[Shapes, ...] = ()
+
+    @property
+    def dtype(self) -> str | None:
+        """What the model's weights are kept in."""
+        first = None if self.model is None else next(self.model.parameters(), None)
+        return None if first is None else str(first.dtype)
+
+    @property
+    def parameters(self) -> int | None:
+        """Number of trained numbers, each shared tensor counted once."""
+        return None if self.model is None else sum(p.numel() for p in self.model.parameters())
+
+
+def make(key: CaseKey, seed: int) -> Any:
+    """What the case's function builds from `seed`; raises UnknownCase where the key does not fit it."""
+    registered = REGISTER.get(key.name)
+    if registered is None:
+        raise UnknownCase(f"no case is named {key.name!r}")
+    if key.phase not in registered.phases:
+        raise UnknownCase(f"case {key.name} has no phase {key.phase}: one of {', '.join(registered.phases)}")
+    given = dict(key.parameters)
+    if sorted(given) != sorted(registered.grid):
+        raise UnknownCase(f"case {key.name} takes {sorted(registered.grid)}, not {sorted(given)}")
+    torch.manual_seed(seed)
+    return registered.build(**given)
+
+
+def begin(key: CaseKey, device: str, made: Workload) -> Act:
+    """An act without any technique yet: model and inputs moved to `device`, in training or eval mode.
+
+    The act's workload has no inputs any more: what a technique casts or lays out anew would stay in memory.
+    """
+    if key.phase == "train" and made.loss is None:
+        raise UnknownCase(f"case {key.name} has no loss and cannot train")
+    model = made.model.to(device)
+    model.train(key.phase == "train")
+    inputs = tuple(tuple(tensor.to(device) for tensor in one) for one in (made.inputs, *made.variants))
+    return Act(key, device, model, model, inputs, made.loss, replace(made, inputs=(), variants=()))
+
+
+def finish(act: Act) -> Stage:
+    """The stage of an act whose techniques are all applied."""
+    turn = Turn(act.inputs)
+    step = act.perform(act, turn)
+    flops = act.workload.flops
+    if flops is not None and act.training:
+        flops *= 3
+    words = list(act.last_words)
+    if act.workload.report is not None:
+        words.append(_own_words(act.workload.report))
+    if act.workload.ceiling:
+        words.append(lambda: matmul_peak.measure(act.key, act.device, act.facts))
+    return Stage(
+        act.key,
+        step,
+        act.model,
+        act.workload.items,
+        act.workload.unit,
+        flops,
+        turn.rewind,
+        act.metrics,
+        act.facts,
+        words,
+        act.shapes,
+    )
+
+
+def _own_words(report: LastWords) -> LastWords:
+    """What a workload reports of its own; raises ValueError for what is measured, and for no number."""
+
+    def words() -> Mapping[str, float]:
+        told = report()
+        for name, value in told.items():
+            if name not in _OWN_METRICS:
+                raise ValueError(f"report() tells {name!r}: a workload tells only {', '.join(_OWN_METRICS)}")
+            if not math.isfinite(value):
+                raise ValueError(f"report() tells {name}={value}: not a number that can be kept")
+        return told
+
+    return words
+
+
+class Turn:
+    """The inputs of one step after the other, round and round."""
+
+    def __init__(self, inputs: tuple[Inputs, ...]) -> None:
+        self._inputs = inputs
+        self._next = 0
+
+    def take(self) -> Inputs:
+        """The next step's inputs."""
+        taken = self._inputs[self._next]
+        self._next = (self._next + 1) % len(self._inputs)
+        return taken
+
+    def rewind(self) -> None:
+        """Begin with the first inputs again."""
+        self._next = 0
+
+
+def perform(act: Act, turn: Turn) -> Callable[[], Any]:
+    """The step of the act's phase."""
+    return training_step(act, turn) if act.training else inference_step(act, turn)
+
+
+def inference_step(act: Act, turn: Turn) -> Callable[[], Any]:
+    """One forward pass without gradients."""
+
+    def step() -> Any:
+        with torch.no_grad(), act.context():
+            return act.called(*turn.take())
+
+    return step
+
+
+def training_step(act: Act, turn: Turn) -> Callable[[], torch.Tensor]:
+    """Forward, backward and update; gradients are left in place and cleared by the next step."""
+    loss_of = act.loss
+    assert loss_of is not None
+    optimizer = act.optimizer(act)
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        with act.context():
+            loss = loss_of(act.called(*turn.take()))
+        act.backward(loss)
+        act.update(optimizer)
+        return loss.detach()
+
+    return step
+
+
+def make_optimizer(act: Act, capturable: bool = False) -> torch.optim.Optimizer:
+    """AdamW over the act's model in the implementation of axis `optimizer`.
+
+    `capturable` keeps the count of steps on the device, as a CUDA graph needs it.
+    """
+    parameters = list(act.model.parameters())
+    return adamw(act, lambda **how: torch.optim.AdamW(parameters, capturable=capturable, **how))
+
+
+def adamw(act: Act, make: Callable[..., torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    """What `make` makes with the options of axis `optimizer`; a fact says which implementation it is.
+
+    Fused is the default; where this PyTorch has no fused AdamW for the device, its own choice is taken.
+    """
+    taken = act.key.axis("optimizer")
+    if taken == "fused":
+        try:
+            made = make(lr=LEARNING_RATE, fused=True)
+        except RuntimeError:
+            taken = "foreach" if act.device.startswith("cuda") else "loop"
+        else:
+            act.facts["optimizer"] = taken
+            return made
+    act.facts["optimizer"] = taken
+    return make(lr=LEARNING_RATE, foreach=taken == "foreach", fused=False)

@@ -1,0 +1,226 @@
+"""The worker's loop: read a message, do it, answer; whatever goes wrong becomes a message too."""
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TextIO
+
+import torch
+
+from .case import REGISTER
+from .case_key import CaseKey
+from .distributed.cpu_partition import NoRoom
+from .distributed.members import GROUP_AXES, MemberFailed
+from .measurements import affinity_check, compiling, memory, timing, tracing
+from .messages import (
+    PROTOCOL,
+    Block,
+    Failed,
+    Finish,
+    Finished,
+    Forget,
+    Hello,
+    Measure,
+    Message,
+    Nodes,
+    Observe,
+    Phase,
+    Prepare,
+    ProtocolError,
+    Ready,
+    Trace,
+    Traced,
+    parse,
+    torch_build,
+)
+from .prepared_case import UnknownCase, Unsupported
+from .single_process import Performer, Solo
+
+_ONE_NODE = Nodes(())
+
+
+class Worker:
+    """One contender: at most one case is prepared in the life of a worker."""
+
+    def __init__(self, out: TextIO, load_user_cases: Callable[[], object]) -> None:
+        self._out = out
+        self._load_user_cases = load_user_cases
+        self._phase = "hello"
+        self._prepare: Prepare | None = None
+        self._nodes = _ONE_NODE
+        self._performer: Performer | None = None
+        self._metrics: dict[str, float] = {}
+        self._placement = affinity_check.Placement()
+        self._allocates_elsewhere = False
+
+    def hello(self, harness: str, import_seconds: float) -> None:
+        """Say that torch is imported and the cases are registered."""
+        build = torch_build(torch.__version__, getattr(torch.version, "git_version", None))
+        self._say(Hello(PROTOCOL, harness, os.getpid(), import_seconds, torch.get_num_threads(), build))
+
+    def serve(self, lines: TextIO) -> None:
+        """Answer messages until `finish`, a failure, or the controller's end of the pipe is closed."""
+        for line in lines:
+            try:
+                self._do(parse(line))
+            except BaseException as error:
+                self._say(failure(error, self._phase))
+                return
+            if self._phase == "finished":
+                return
+
+    def _do(self, message: Message) -> None:
+        if isinstance(message, Prepare):
+            self._say(self._prepared(message))
+        elif isinstance(message, Nodes):
+            self._nodes = message
+        elif isinstance(message, Measure):
+            self._phase = "measure"
+            self._say(self._block(message.iterations))
+        elif isinstance(message, Forget):
+            self._placement.forget()
+            self._staged.forget()
+        elif isinstance(message, Observe):
+            self._phase = "observe"
+            self._say(self._staged.observe(message.seconds))
+        elif isinstance(message, Trace):
+            self._enter("trace")
+            self._say(self._traced(message))
+        elif isinstance(message, Finish):
+            self._say(self._finished())
+            self._phase = "finished"
+        else:
+            raise ProtocolError(f"{type(message).__name__} is not for a worker")
+
+    @property
+    def _staged(self) -> Performer:
+        if self._performer is None:
+            raise ProtocolError("nothing is prepared")
+        return self._performer
+
+    @property
+    def _device(self) -> str:
+        return self._prepare.device if self._prepare else "cpu"
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
+        self._say(Phase(phase))
+
+    def _prepared(self, message: Prepare) -> Ready:
+        if self._performer is not None:
+            raise ProtocolError("a worker prepares one case in its life")
+        self._prepare = message
+        key = CaseKey.parse(message.case)
+        self._allocates_elsewhere = _allocates_elsewhere(key)
+        self._enter("build")
+        started = affinity_check.as_asked(key, torch.get_num_threads())
+        if key.name not in REGISTER:
+            self._load_user_cases()
+        built = time.perf_counter_ns()
+        self._performer = staged = perform(key, message.device, message.seed, self._nodes)
+        build_seconds = (time.perf_counter_ns() - built) / 1e9
+        self._enter("first_call")
+        first_ns = staged.first_call()
+        self._enter("warm_up")
+        warm = staged.warm_up(message.warm_up_min_seconds, message.warm_up_max_seconds)
+        if not self._allocates_elsewhere:
+            self._metrics |= memory.cuda_peaks(message.device, "_compile")
+        before = memory.peak_rss_mib()
+        self._metrics |= {} if before is None else {"rss_peak": before}
+        timing.settle()
+        memory.reset_cuda_peaks(message.device)
+        self._rss_was_reset = memory.reset_peak_rss()
+        facts = {
+            **started,
+            **affinity_check.in_use(message.device, torch.get_num_threads()),
+            **staged.facts(),
+        }
+        facts["build_seconds"] = build_seconds
+        steps = {
+            "iterations": warm.iterations,
+            "seconds": warm.seconds,
+            "ended": warm.ended,
+            "reached_seconds": warm.reached_seconds,
+        }
+        return Ready(first_ns, warm.step_ns, steps, facts)
+
+    def _block(self, iterations: int) -> Block:
+        staged = self._staged
+        self._placement.before()
+        block = staged.block(iterations)
+        self._placement.after(block)
+        return block
+
+    def _traced(self, message: Trace) -> Traced:
+        performer = self._staged
+        if not isinstance(performer, Solo):
+            raise Unsupported("a case of several processes is not traced: a trace shows one process")
+        return tracing.trace(performer.stage.step, self._device, message.steps, message.path)
+
+    def _finished(self) -> Finished:
+        staged = self._staged
+        metrics = dict(self._metrics)
+        after = memory.peak_rss_mib()
+        if after is not None:
+            metrics["rss_peak"] = max(after, metrics.get("rss_peak", 0.0))
+            if self._rss_was_reset:
+                metrics["rss_peak_steady"] = after
+        if not self._allocates_elsewhere:
+            metrics |= memory.cuda_peaks(self._device) | memory.cuda_allocator(self._device)
+        metrics |= {**self._placement.metrics(self._device), **staged.metrics()}
+        facts = {**self._placement.facts(), **staged.facts()}
+        if self._prepare is not None and self._prepare.check:
+            self._enter("check")
+            checked = staged.check()
+            facts["check"] = asdict(checked)
+            metrics |= checked.metrics
+        staged.close()
+        return Finished(metrics, facts)
+
+    def _say(self, message: Message) -> None:
+        self._out.write(message.to_json() + "\n")
+        self._out.flush()
+
+
+def perform(key: CaseKey, device: str, seed: int, nodes: Nodes = _ONE_NODE) -> Performer:
+    """The case of `key` on stage, built and ready to be called: in this process, or in several it leads."""
+    if any(axis in GROUP_AXES for axis, _ in key.technique):
+        # Here, because torch.distributed is no part of what other cases import.
+        from .distributed.leader import RankGroup
+        from .distributed.torchrun import NodeSpec
+
+        specs = tuple(NodeSpec(each["name"], each["address"], tuple(each["command"])) for each in nodes.nodes)
+        return RankGroup(key, device, seed, specs, nodes.cpus)
+    return Solo(key, device, seed)
+
+
+def _allocates_elsewhere(key: CaseKey) -> bool:
+    """Whether a case computes in a runtime whose memory PyTorch's allocator does not see."""
+    return key.axis("export") == "onnxruntime" or key.axis("compile") in ("tensorrt", "onnxrt")
+
+
+def failure(error: BaseException, phase: str) -> Failed:
+    """The message for an exception: what kind of outcome it is, in one sentence, with the traceback."""
+    if isinstance(error, MemoryError):
+        # What filled the memory hangs on the frames; without letting go of it there is no room to answer.
+        traceback.clear_frames(error.__traceback__)
+    text = str(error).strip().split("\n")[0][:500]
+    reason = ": ".join(filter(None, (type(error).__name__, text, compiling.compiler_said(error)[:500])))
+    status = "crashed"
+    if isinstance(error, MemberFailed):
+        return Failed(error.status, str(error), phase, error.traceback)
+    if isinstance(error, (UnknownCase, Unsupported, NoRoom, affinity_check.NotAsAsked)):
+        status, reason = "unsupported", text
+    elif isinstance(error, NotImplementedError):
+        status = "unsupported"
+    elif missing := compiling.unavailable(error):
+        status, reason = "unsupported", missing[:500]
+    elif isinstance(error, SystemExit):
+        reason = f"the case called sys.exit({error.code!r})"
+    elif memory.ran_out(error):
+        status = "oom"
+        if isinstance(error, SystemError):
+            reason = f"MemoryError, for which there was no memory either ({reason})"
+    return Failed(status, reason, phase, "".join(traceback.format_exception(error))[-20_000:])
